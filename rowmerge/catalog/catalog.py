@@ -26,22 +26,22 @@ class Relation:
 
     @staticmethod
     def of_table(schema: str, name: str, format_: str) -> Relation:
-        """Return a table.
+        """Return the Relation that represents a table.
 
         Args:
-            schema: The name of the schema, in any case.
-            name: The name of the table, in any case.
+            schema: The name of the schema, in any capitalization.
+            name: The name of the table, in any capitalization.
             format_: `delta` or `iceberg`.
         """
         return Relation(fold(schema), fold(name), "table", format_)
 
     @staticmethod
     def of_view(schema: str, name: str) -> Relation:
-        """Return a view.
+        """Return the Relation that represents a view.
 
         Args:
-            schema: The name of the schema, in any case.
-            name: The name of the view, in any case.
+            schema: The name of the schema, in any capitalization.
+            name: The name of the view, in any capitalization.
         """
         return Relation(fold(schema), fold(name), "view", None)
 
@@ -128,7 +128,7 @@ class Catalog(Protocol):
         """
 
     def new_table(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
-        """Return the table for CREATE TABLE, which may not exist yet. After its creation at a `location`, call `register`.
+        """Return the table for CREATE TABLE, which may not exist yet. After creating the table at a `location`, call `register`.
 
         Args:
             schema: The name of the schema.

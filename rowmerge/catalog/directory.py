@@ -31,7 +31,7 @@ _MAX_ICEBERG_FILES, _VIEW_ATTEMPTS = 10_000, 20
 
 
 class DirectoryCatalog:
-    """Implements `rowmerge.catalog.catalog.Catalog` below one warehouse folder. Names are stored in lower case.
+    """A warehouse folder that implements `rowmerge.catalog.catalog.Catalog`. Names are stored in lower case.
 
     Every method raises StorageError if the storage fails. A method that creates a folder raises TableError for an invalid name.
     """
@@ -302,7 +302,7 @@ class DirectoryCatalog:
         self._drop(errors.require_relation_to_drop(self, schema, name, "view"))
 
     def _folder(self, schema: str, name: str) -> Storage:
-        """Return the folder of a name in the warehouse."""
+        """Return the folder of a relation in the warehouse."""
         return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")
 
     def _inspect(self, schema: str, name: str) -> FolderContent | None:
@@ -353,7 +353,7 @@ class DirectoryCatalog:
 
 
 def _next_version(folder: Storage, content: FolderContent | None, view: View) -> tuple[int, dict[str, Any]]:
-    """Return the number and the metadata of a view's next version. The number of a new view follows the last drop in the folder."""
+    """Return the number and the metadata of a view's next version. The number of a new view follows the last drop in its folder."""
     if isinstance(content, ViewFolder):
         version = content.version + 1
         return version, next_metadata(content.metadata, version, view, _now())
@@ -388,7 +388,7 @@ def _check_warehouse(storage: Storage) -> None:
 
 
 def _relation(schema: str, name: str, content: FolderContent) -> Relation:
-    """Return the relation of a name from the content of its folder."""
+    """Return the relation that the content of a folder describes."""
     if isinstance(content, TableFolder | ExternalTable):
         return Relation.of_table(schema, name, content.format)
     return Relation.of_view(schema, name)

@@ -62,8 +62,8 @@ def already_exists(schema: str, name: str) -> AlreadyExists:
     """Return the error for the creation of a relation that already exists.
 
     Args:
-        schema: The name of the schema, in any case.
-        name: The name of the relation, in any case.
+        schema: The name of the schema, in any capitalization.
+        name: The name of the relation, in any capitalization.
     """
     return AlreadyExists(f"{quoted_name(schema, name)} exists already. Drop it first, or choose another name.")
 
@@ -77,7 +77,7 @@ def schema_not_empty(name: str, content: str) -> TableError:
     """Return the error for dropping a schema that is not empty.
 
     Args:
-        name: The name of the schema, in any case.
+        name: The name of the schema, in any capitalization.
         content: The names of some relations and functions, separated by commas.
     """
     return TableError(f"The schema {quote(fold(name))} is not empty: it holds {content}. Drop these first, or add CASCADE.")

@@ -159,7 +159,7 @@ class NoFunctions:
 
 
 Functions = FunctionFiles | NoFunctions
-"""The functions of a catalog."""
+"""The type of a catalog's functions: stored as files, or not supported."""
 
 
 def _path(schema: str, name: str) -> str:

@@ -18,7 +18,7 @@ from rowmerge.table.table import Table
 
 
 class IcebergCatalog:
-    """Implements `rowmerge.catalog.catalog.Catalog` with an Iceberg catalog. Schemas are the catalog's single-level namespaces.
+    """An Iceberg catalog that implements `rowmerge.catalog.catalog.Catalog`. Schemas are the catalog's single-level namespaces.
 
     A name must be one segment of a path. A method raises TableError instead of passing any other name to the catalog. Names are compared
     case-insensitively. Every method raises CatalogFailed if the catalog fails.
@@ -57,7 +57,7 @@ class IcebergCatalog:
         return sorted(self._namespaces)
 
     def schema_exists(self, name: str) -> bool:
-        """Return whether the catalog has a namespace of this name, in any case."""
+        """Return whether the catalog has a namespace with this name, in any capitalization."""
         return fold(name) in self.schemas()
 
     def create_schema(
@@ -235,7 +235,7 @@ class IcebergCatalog:
         return view_of(Relation.of_view(schema, name), metadata, metadata["current-version-id"], metadata["location"])
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create or replace a view, and return it.
+        """Create or replace a view, and return the stored view.
 
         Args:
             view: The definition of the view. Its version and modification time are ignored.
@@ -276,7 +276,7 @@ class IcebergCatalog:
         self._client.drop_view(self._namespace(schema), fold(name))
 
     def _check_schema_exists(self, schema: str) -> None:
-        """Raise SchemaNotFound unless the catalog has a namespace of this name."""
+        """Raise SchemaNotFound unless the catalog has a namespace with this name."""
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
 

@@ -28,8 +28,8 @@ def quoted_name(schema: str, name: str) -> str:
     """Return the qualified name of a relation or a function in lower case, with backquotes where SQL requires them.
 
     Args:
-        schema: The name of the schema, in any case.
-        name: The name of the relation or function, in any case.
+        schema: The name of the schema, in any capitalization.
+        name: The name of the relation or function, in any capitalization.
     """
     return f"{quote(fold(schema))}.{quote(fold(name))}"
 
@@ -60,7 +60,7 @@ def folder_of(name: str) -> str:
 
 
 def check_segment(kind: str, name: str) -> None:
-    """Check that a name is one segment of a path, however often a catalog, a URL or a store percent-decodes it.
+    """Check that a name is a single path segment, even if a catalog, a URL or a store percent-decodes it several times.
 
     Iceberg catalogs use names unchanged in locations and in the URLs of requests.
 
@@ -69,7 +69,7 @@ def check_segment(kind: str, name: str) -> None:
         name: The name.
 
     Raises:
-        TableError: The name is not one segment of a path, or has control characters.
+        TableError: The name is not a single path segment, or contains control characters.
     """
     for decoded in percent_decodings(name):
         if decoded.strip() in ("", ".", "..") or re.search(r"[/\\\x00-\x1f\x7f]", decoded):

@@ -34,7 +34,7 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
     """Translate PySpark exceptions in a `with` block to rowmerge errors.
 
     Args:
-        text: The text of the statement.
+        text: The SQL text of the statement.
         table: The name of the table that the statement writes, for messages.
 
     Raises:
@@ -59,7 +59,7 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
 
     Args:
         error: The exception that PySpark raised.
-        text: The text of the statement.
+        text: The SQL text of the statement.
         table: The name of the table that the statement writes, for messages.
     """
     condition, message = error.getCondition() or "", str(error)

@@ -26,7 +26,7 @@ def is_known(spark: SparkSession, name: str) -> bool:
     """Return whether a name refers to a built-in Spark function or to a temporary function of the session.
 
     Args:
-        spark: The session.
+        spark: The Spark session.
         name: The name of the function, without backquotes.
     """
     return bool(spark.catalog.functionExists(name))
@@ -72,7 +72,7 @@ def unregister(spark: SparkSession, name: str) -> None:
     """Remove a temporary function from the session, if it exists.
 
     Args:
-        spark: The session.
+        spark: The Spark session.
         name: The name of the function, without backquotes.
     """
     spark.sql(f"drop temporary function if exists {backquote(name)}")

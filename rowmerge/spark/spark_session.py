@@ -36,7 +36,7 @@ def require_spark(spark: SparkSession, oldest: str, feature: str, advice: str) -
     """Check the versions of PySpark and of the session's Spark. The two may differ if the session belongs to a Spark Connect server.
 
     Args:
-        spark: The session.
+        spark: The Spark session.
         oldest: The oldest version that has the feature, such as `4.1`.
         feature: The feature, for the message.
         advice: What to do instead, as a sentence.
@@ -68,7 +68,7 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
     list. A session that was started with such a setting keeps it. If the session rejects settings, one warning lists their names.
 
     Args:
-        spark: The session.
+        spark: The Spark session.
         settings: The values of the settings by name. The names lack the prefix, such as `fs.s3a.access.key`. Values may be secret.
     """
     missing = {name: value for name, value in settings.items() if spark.conf.get(f"spark.hadoop.{name}", None) is None}
@@ -95,7 +95,7 @@ def register_view(frame: DataFrame, name: str) -> None:
     """Register a DataFrame as a temporary view, or replace the view.
 
     Args:
-        frame: The DataFrame.
+        frame: The DataFrame to register.
         name: The name of the view, without backquotes.
     """
     frame.createOrReplaceTempView(backquote(name))
@@ -115,7 +115,7 @@ def is_temporary_view(spark: SparkSession, name: str) -> bool:
     """Return whether a temporary view with this name exists.
 
     Args:
-        spark: The session.
+        spark: The Spark session.
         name: The name of the view, without backquotes.
     """
     try:

@@ -133,7 +133,7 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
 
 
 def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
-    """Return a DataFrame without rows.
+    """Return an empty DataFrame with these columns.
 
     Args:
         spark: The session of the DataFrame.

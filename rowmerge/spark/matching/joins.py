@@ -55,7 +55,7 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
 
     Args:
         plan: The plan of a statement with a source.
-        source: The source.
+        source: The source of the statement.
     """
     changes_unmatched_target = bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
     inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
@@ -68,7 +68,7 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
 def changes_all_rows(plan: RowPlan) -> bool:
     """Return whether every target row without a match is deleted or updated.
 
-    The source of such a plan usually has about as many rows as the target, and no key of the source leaves a file unread.
+    The source of such a plan usually has about as many rows as the target. Its keys do not allow any file to be skipped.
     """
     unconditional = any(clause.condition is None for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE))
     return unconditional and plan.on is not None and plan.source_rows is not SourceRows.ALL and plan.whole_files is None
@@ -107,7 +107,7 @@ def check_scopes(plan: RowPlan, target: DataFrame, source: Source) -> None:
     Args:
         plan: The plan of a statement with a source.
         target: A frame with the target's columns.
-        source: The source.
+        source: The source of the statement.
 
     Raises:
         UnknownColumn: A clause names a column that its side lacks. Other errors of Spark's analysis pass through.
@@ -166,7 +166,7 @@ def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFram
 
     Args:
         plan: The plan of a statement with a source.
-        source: The source.
+        source: The source of the statement.
         matched: The ordinals of the source rows that match a target row.
     """
     assert plan.source is not None
@@ -181,7 +181,7 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
     Args:
         plan: The plan of a statement with a source.
         target: The rows of the target with their addresses.
-        source: The source.
+        source: The source of the statement.
 
     Returns:
         Up to five strings such as `id = 1, day = NULL`. They show the target columns that the ON condition compares, or the first three

@@ -1,4 +1,4 @@
-"""Look up the target rows that have a key of the source, with Arrow. From row groups without such rows, it reads only the key columns.
+"""Look up the target rows that have a key of the source, with Arrow. In row groups without such rows, only the key columns are read.
 
 Spark then joins these few rows instead of the table. For a row without a match, a hash join in Spark takes a hundred times as long as this
 lookup.
@@ -52,7 +52,7 @@ LOOKED_UP_ROWS = 20_000_000
 
 
 def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
-    """Return whether Spark's Parquet reader, which skips pages by their bounds, finds the rows of few keys sooner than a lookup.
+    """Return whether Spark's Parquet reader, which skips pages by their bounds, finds the rows with few keys faster than a lookup.
 
     A page is a part of a column chunk. Spark reads only the pages whose bounds can include a key, in all columns. A lookup in Arrow reads
     whole column chunks: all chunks of the keys, and the chunks of other columns in row groups with a key. So Spark is faster if the
@@ -114,7 +114,7 @@ def rows_by_keys(
 
 @dataclass(frozen=True)
 class KeyMatches:
-    """The rows of a table and of a source that have equal keys. Paths have Spark's spelling.
+    """The rows of a table and of a source that have equal keys. Paths are spelled as Spark spells them.
 
     `positions`: the positions of the matching table rows, by path. `source_ordinals`: the ordinals of the matching source rows.
     `ordinals_by_path`: for one-to-one matches, the ordinals of the source rows by path, in the order of the positions of the matching table
@@ -211,8 +211,7 @@ def _matches_with_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys
     is less than the number of source rows. The key id of a source row is -1 if no target row can equal its key (NULL). Two rows match if
     they have the same key id. `rows` contains the key ids of the target rows.
 
-    `one_to_one`: whether all source rows have different keys, and all target rows, too. The result then contains the ordinal for each
-    target row.
+    `one_to_one`: whether no two source rows and no two target rows share a key. The result then contains the ordinal for each target row.
     """
     assert source.key_ordinals is not None
     source_ordinals, source_key_ids = source.key_ordinals.to_numpy(), keys.source_key_ids()

@@ -66,5 +66,5 @@ def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:
 
 
 def absolute(path: str) -> str:
-    """Return a local path as an absolute path, because Spark's JVM may have another working directory. URLs stay as they are."""
+    """Return the absolute form of a local path, because Spark's JVM may have a different working directory. URLs stay unchanged."""
     return path if _HAS_SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))

@@ -188,7 +188,7 @@ class _Scan:
         schema = bare(Struct((Field(_FILE_KEY, Primitive("string")), *self.snapshot.schema.select(tuple(columns)))))
         partitions = files.partitions
         arrays = [pa.array(map(spark_path, files.paths), pa.string()), *(pc.struct_field(partitions, [name]) for name in columns)]
-        # Without the schema, PySpark would take a timestamp_ntz for an instant.
+        # Without the schema, PySpark would treat a timestamp_ntz as an instant.
         partition_values = frame_of(self.spark, pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
         return rows.join(F.broadcast(partition_values), F.col(FILE) == F.col(_FILE_KEY), "inner").drop(_FILE_KEY)
 
@@ -226,7 +226,7 @@ def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
-    """Return the row lineage columns (the id of a row, the version of its last change), each with its column in data files.
+    """Return the row lineage columns (the id of a row, the version of its last change), each paired with its column in data files.
 
     Files without field ids cannot contain lineage columns that have ids. Their pairs have names that no file has, so Spark reads NULL.
 
@@ -326,7 +326,7 @@ def read_files(
     reader_metadata = [name for name, is_used in used_metadata.items() if is_used]
     file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
     frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
-    # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
+    # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL strings.
     return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata_columns)
 
 

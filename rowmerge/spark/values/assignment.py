@@ -73,7 +73,7 @@ def evolved_value_sql(value: SqlValue, column: Field, table: str) -> str:
 
 
 def raise_error_sql(reason: StopReason, table: str, rule: str, value_sql: str) -> str:
-    """Return a call of Spark's `raise_error`, which stops the statement with a message that `rowmerge.spark.failures` parses.
+    """Return a call to Spark's `raise_error`, which stops the statement with a message that `rowmerge.spark.failures` parses.
 
     Args:
         reason: Why the statement stops.

@@ -67,7 +67,7 @@ def _transform_fields(struct_sql: str, struct: Struct, transform: PartTransform)
 def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
     """Return SQL that converts a value to another type, and matches fields of structs by name at any depth.
 
-    A cast of Spark converts structs by position. So the SQL builds each struct of a different shape field by field.
+    Spark's own cast converts structs by position. So the SQL builds each struct of a different shape field by field.
 
     Args:
         value: The value and its type.

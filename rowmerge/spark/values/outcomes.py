@@ -29,11 +29,11 @@ GuardedClause = tuple[str, Clause]
 
 @dataclass(frozen=True)
 class OutcomeShape:
-    """The columns of outcome rows besides ACTION and the new values.
+    """The optional columns of outcome rows, in addition to ACTION and the new values.
 
-    `addresses`: FILE and POSITION of the target row. `lineage`: the lineage columns ROW_ID and CHANGED_IN. `ordinals`: ORDINAL of the
-    source row; if it is included, the result keeps rows for which no clause fires. `extra_columns`: SQL expressions with names.
-    `old_values`: the values of the target row (see `old_column`).
+    `addresses`: whether to add FILE and POSITION of the target row. `lineage`: whether to add its lineage columns ROW_ID and CHANGED_IN.
+    `ordinals`: whether to add ORDINAL of the source row, and to keep rows for which no clause fires. `extra_columns`: the SQL of further
+    columns, with their names. `old_values`: whether to add the values of the target row (see `old_column`).
     """
 
     addresses: bool = False
@@ -71,7 +71,7 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
     if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
     clauses = list(enumerate(clause for _, clause in guarded_clauses))
-    # A Column object would need many calls to the JVM, and tables may have a thousand columns. So columns are SQL texts.
+    # A Column object would need many calls to the JVM, and tables may have a thousand columns. So columns are SQL strings.
     action = _action_sql([(f"{CLAUSE} = {number}", clause) for number, clause in clauses])
     action_and_shape = [f"{action} as {ACTION}", *shape.columns(plan)]
     writing_clauses = [(number, clause) for number, clause in clauses if clause.effect is not Effect.DELETE]
@@ -100,7 +100,7 @@ def _action_sql(guarded_clauses: Sequence[GuardedClause]) -> str:
 
 
 def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
-    """Apply the table's rules to outcome rows. Their last columns are the new values and CLAUSE."""
+    """Apply the table's rules to outcome rows, whose last columns are the new values and CLAUSE."""
     if not plan.rules.checks and not plan.rules.generated:
         return outcomes
     # Rules refer to the table's columns by name. So the columns with the new values have the names of the table during this step.
@@ -187,7 +187,7 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
 def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
     """Convert source rows to rows of the table before their matches are known, and add the actions for both cases.
 
-    A lookup in Arrow then finds the matches, and the driver takes one of the two actions for each row, without another job of Spark.
+    A lookup in Arrow then finds the matches, and the driver takes one of the two actions for each row, without another Spark job.
 
     Args:
         rows: The source rows, under the alias of the plan's source.
@@ -298,7 +298,7 @@ def _old_value(plan: RowPlan, field: Field) -> str:
 
 
 def _types_of(rows: DataFrame, value_sqls: set[str]) -> dict[str, DataType]:
-    """Return the type of each value by its SQL."""
+    """Return the type of each value, by the SQL of the value. `rows`: rows with the columns that the SQL reads."""
     ordered_sqls = sorted(value_sqls)
     schema = schema_of(rows.selectExpr(*(f"{value_sql} as c{index}" for index, value_sql in enumerate(ordered_sqls))))
     return {value_sql: field.type for value_sql, field in zip(ordered_sqls, schema, strict=True)}

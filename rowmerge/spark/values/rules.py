@@ -150,11 +150,11 @@ def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -
 
 
 def check_condition(rows: DataFrame, check: Check) -> None:
-    """Check that the expression of a check is a condition over the columns of `rows`.
+    """Check that the expression of a check is a boolean condition on the columns of `rows`.
 
     Args:
         rows: Rows with the columns of the table. Spark analyses the expression, but does not read the rows.
-        check: The check.
+        check: The check whose expression is tested.
 
     Raises:
         TypeMismatch: The expression is not boolean. For other errors, see `check_rules`.
@@ -170,7 +170,7 @@ def check_default(spark: SparkSession, table: str, field: Field, expression: str
     Args:
         spark: The session that evaluates the default.
         table: The name of the table, for messages.
-        field: The column.
+        field: The column that has the default.
         expression: SQL for the default.
 
     Raises:
@@ -192,7 +192,7 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
         rows: The live rows of the table.
         table: The name of the table, for the message.
         schema: The columns of the table.
-        check: The rule.
+        check: The new rule.
 
     Raises:
         ConstraintViolated: Rows violate the rule. The error shows the number of these rows and one example.
@@ -255,7 +255,7 @@ def _type_of_valid_expression(rows: DataFrame, expression: str, rule: str) -> Da
 
 
 def _type_of(rows: DataFrame, expression: str) -> DataType:
-    """Return the type of an expression over the columns of rows."""
+    """Return the type of an expression that reads the columns of `rows`."""
     (field,) = schema_of(rows.select(F.expr(f"({expression})").alias("value")))
     return field.type
 
