@@ -171,7 +171,7 @@ Each function returns advice for the error, or None if the table does not use th
 
 
 def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:
-    """Return the protocol, raised as far as the new metadata and the properties of a statement require.
+    """Return the protocol, raised only as far as the new metadata and the properties of a statement require.
 
     Args:
         table: The name of the table, for errors.
@@ -236,7 +236,7 @@ def _column_features(schema: Struct) -> Iterator[str]:
 
 
 def _requested_features(table: str, properties: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names in properties of the form `delta.feature.<name>` = supported (or enabled).
+    """Yield the feature names from properties of the form `delta.feature.<name>` = supported (or enabled).
 
     Raises ConfigurationError for any other value, and UnsupportedTableFeature for an unsupported feature.
     """

@@ -197,9 +197,8 @@ class SchemaChange:
     def _changed_field(self, old: Field | None, new: Field, path: str) -> Field:
         """Return the new field, with its type changes recorded in `delta.typeChanges`.
 
-        `old`: the field before the change. None for an added field, which must be nullable.
-
-        `path`: the names from the column to the field, for errors.
+        `old`: the field before the change. None for an added field, which must be nullable. `path`: the names from the column
+        to the field, for errors.
         """
         if old is None:
             if not new.nullable:

@@ -61,7 +61,7 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
 
 
 def _table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
-    """Return the rules for the rows of a table. Raises UnsupportedTableFeature for an invariant in an unknown form."""
+    """Return the rules for the rows of a table. Raises UnsupportedTableFeature if the form of an invariant is unknown."""
     schema = metadata.schema
     partition_fields = schema.select(metadata.partition_columns)
     return Rules(
