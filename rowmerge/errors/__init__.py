@@ -1,6 +1,7 @@
-"""Every error the engine raises: one tree, each with its fields and a sentence that ends with what to do.
+"""All errors that the engine raises, in one class tree. Each has its own fields, and a message that ends with what to do.
 
-The docstrings make docs/errors.md: the cause, a paragraph `Remedy: …`, and the fields. The page has the order of these imports.
+docs/errors.md is generated from the docstrings: the cause, a paragraph `Remedy: …`, and the fields. The page follows the order of these
+imports.
 """
 
 # ruff: noqa: I001 - see above

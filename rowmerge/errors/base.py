@@ -11,7 +11,7 @@ class RowmergeError(Exception):
 
     Remedy: Follow the last sentence of the message, which says what to do.
 
-    `message` is the whole text for a person. Subclasses add the fields that a program needs.
+    `message` is the complete message for people. Subclasses add the fields that a program needs.
     """
 
     def __init__(self, message: str) -> None:
@@ -20,7 +20,9 @@ class RowmergeError(Exception):
 
 
 def suggest_names(name: str, candidates: Sequence[str]) -> str:
-    """Return a sentence with up to three candidates that resemble `name`, else with the first twelve; empty without candidates.
+    """Return a sentence with up to three candidates that resemble `name`, or otherwise with the first twelve.
+
+    Without candidates, return an empty string.
 
     Args:
         name: The unknown name in the statement.
@@ -37,11 +39,11 @@ def suggest_names(name: str, candidates: Sequence[str]) -> str:
 
 
 _SHOWN_CHARACTERS = 100
-"""The number of characters of a long line that are shown on either side of the position of an error."""
+"""The number of characters that are shown on either side of an error's position in a long line."""
 
 
 def mark_position(text: str, line: int, column: int) -> str:
-    """Return a line of a text with a caret below one column, as the end of an error message.
+    """Return a line of a statement with a caret below one column, to end an error message.
 
     Args:
         text: The text of a statement.
@@ -49,7 +51,7 @@ def mark_position(text: str, line: int, column: int) -> str:
         column: The number of the column, from 1.
 
     Returns:
-        Two lines, each after a line break. A long line is shortened. Empty if the text has no such line.
+        Two lines, each after a line break, or an empty string if the text has no such line. A long line is shortened.
     """
     lines = text.split("\n")
     if not text or not 1 <= line <= len(lines):

@@ -8,7 +8,7 @@ from rowmerge.errors.base import RowmergeError
 
 
 class CommitConflict(RowmergeError):
-    """Raised when another commit came first and both cannot stand. Nothing of the statement is visible.
+    """Raised when another commit came first and both cannot stand. No changes of the statement are visible.
 
     Remedy: Run the statement again. If conflicts are frequent, raise the table property `rowmerge.commit.retry.num-retries`, or let
     concurrent statements change different partitions. docs/conflicts.md shows which statements conflict.
@@ -28,7 +28,7 @@ class CommitConflict(RowmergeError):
             table: The name of the table.
             version: The version or snapshot id of the other commit.
             operation: The statement of the other commit.
-            detail: The files or rows of the conflict, empty without one.
+            detail: A description of the files or rows in conflict, empty if unknown.
             action: What the other commit did, as the end of a sentence; empty for the `action` of the class.
             earlier: The conflicts of earlier attempts, oldest first. The message lists them.
         """
@@ -42,7 +42,7 @@ class CommitConflict(RowmergeError):
         super().__init__(message)
 
     def with_earlier(self, earlier: Sequence[CommitConflict]) -> CommitConflict:
-        """Return the same conflict as that of the last attempt. `earlier` are the conflicts of the attempts before it, oldest first."""
+        """Return the same conflict as that of the last attempt. `earlier` are the conflicts of earlier attempts, oldest first."""
         return type(self)(self.table, self.version, self.operation, self.detail, self.action, earlier)
 
 
@@ -64,23 +64,23 @@ class ConcurrentAppend(CommitConflict):
 class ConcurrentDeleteRead(CommitConflict):
     """Raised when the other commit removed rows or files that the statement read.
 
-    Remedy: Run the statement again. It then reads the table without them.
+    Remedy: Run the statement again. It then reads the table without these rows.
     """
 
     action = "removed files that this statement read"
 
 
 class ConcurrentDeleteDelete(CommitConflict):
-    """Raised when the other commit removed rows or files that the statement removes or changes, too.
+    """Raised when the other commit removed rows or files that the statement also removes or changes.
 
-    Remedy: Run the statement again. It then changes only what is left.
+    Remedy: Run the statement again. It then changes only the remaining rows.
     """
 
     action = "removed files that this statement removes too"
 
 
 class MetadataChanged(CommitConflict):
-    """Raised when the table's schema or properties changed, or when the table was dropped or created anew.
+    """Raised when the table's schema or properties changed, or when the table was dropped or recreated.
 
     Remedy: Check that the statement fits the table as it is now, and run it again.
     """
@@ -107,8 +107,8 @@ class ConcurrentTransaction(CommitConflict):
 
 
 class CommitStateUnknown(RowmergeError):
-    """Raised when a failure of storage or of a catalog leaves open whether a commit happened. Files of the statement stay.
+    """Raised when a failure of storage or of a catalog leaves it unknown whether a commit happened. The files of the statement stay.
 
-    Remedy: Look at DESCRIBE HISTORY, or at SHOW TABLES after a CREATE, before you run the statement again. A statement with an idempotency
-    key can be run again at once. Delete no files by hand, because the commit may need them: VACUUM deletes those that no version needs.
+    Remedy: Check DESCRIBE HISTORY, or SHOW TABLES after a CREATE, before you run the statement again. A statement with an idempotency key
+    can be run again at once. Do not delete files by hand, because the commit may need them. VACUUM deletes those that no version needs.
     """

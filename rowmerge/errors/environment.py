@@ -6,11 +6,11 @@ from rowmerge.errors.base import RowmergeError
 
 
 class StorageError(RowmergeError):
-    """Raised when storage rejected a request or failed.
+    """Raised when storage rejects a request or fails.
 
-    Remedy: Check that the path exists, that you may write there, and that `storage_options` are right. Then run the statement again.
+    Remedy: Check that the path exists, that you may write there, and that `storage_options` are correct. Then run the statement again.
 
-    `path` is the location of the failure.
+    `path` is the path at which the request failed.
     """
 
     def __init__(self, path: str, reason: str, advice: str = "Check that the path exists and that you may write there.") -> None:
@@ -21,10 +21,10 @@ class StorageError(RowmergeError):
 class ConditionalPutsUnsupported(StorageError):
     """Raised when an object store does not honour conditional puts (`If-None-Match: *`), which every commit needs. Nothing was committed.
 
-    Remedy: Use a store that supports conditional writes, such as Amazon S3, Google Cloud Storage, Azure Blob Storage or Cloudflare R2. Or
-    use a disk, or Iceberg tables in a catalog.
+    Remedy: Use a store that supports conditional writes, such as Amazon S3, Google Cloud Storage, Azure Blob Storage or Cloudflare R2.
+    Alternatively, use a disk, or Iceberg tables in a catalog.
 
-    `path` is the store.
+    `path` is the location of the store.
     """
 
     def __init__(self, store: str, reason: str) -> None:
@@ -36,9 +36,9 @@ class ConditionalPutsUnsupported(StorageError):
 
 
 class NotDurable(StorageError):
-    """Raised when a disk failed before the name of a written file was durable. Readers see the file, and a power cut may take it away.
+    """Raised when a disk failed before the name of a written file was durable. Readers see the file, but a power cut may remove it.
 
-    Remedy: Check the disk. Look whether the statement took effect before you run it again.
+    Remedy: Check the disk. Before you run the statement again, check whether it took effect.
 
     `path` is the file.
     """
@@ -51,7 +51,7 @@ class NotDurable(StorageError):
 class CatalogFailed(StorageError):
     """Raised when a catalog rejected a request or could not be reached. The request had no effect.
 
-    Remedy: Check that the catalog runs, and check its configuration and your permissions.
+    Remedy: Check that the catalog is running, and check its configuration and your permissions.
 
     `path` is the name of the catalog.
     """
@@ -63,7 +63,7 @@ class CatalogFailed(StorageError):
 
 
 class ConfigurationError(RowmergeError):
-    """Raised when an argument of `connect`, a table property or the environment is wrong.
+    """Raised when an argument of `connect`, a table property or the environment is invalid.
 
     Remedy: Correct the setting that the message names.
     """
@@ -74,7 +74,7 @@ class SparkTooOld(ConfigurationError):
 
     Remedy: Install the version that the message names.
 
-    `component` is what is too old, `oldest` the version that it needs.
+    `component` is the component that is too old, `oldest` the oldest version that has the feature.
     """
 
     def __init__(self, component: str, version: str, oldest: str, feature: str, advice: str) -> None:
@@ -83,7 +83,7 @@ class SparkTooOld(ConfigurationError):
 
 
 class SparkFailed(RowmergeError):
-    """Raised when Spark stops a statement for a reason that no other error covers. The message is Spark's.
+    """Raised when Spark stops a statement for a reason that no other error covers. The message comes from Spark.
 
-    Remedy: Correct what the message of Spark names. Nothing is written.
+    Remedy: Correct the problem that Spark's message names. Nothing was written.
     """

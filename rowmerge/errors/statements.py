@@ -8,7 +8,7 @@ from rowmerge.errors.base import RowmergeError, mark_position, suggest_names
 
 
 class StatementError(RowmergeError):
-    """Raised when the text of a statement is at fault.
+    """Raised when the text of a statement is invalid or unsupported.
 
     Remedy: Correct the text at the position that the message marks.
 
@@ -42,11 +42,11 @@ class PlanError(RowmergeError):
 
 
 class UnknownColumn(PlanError):
-    """Raised when a statement names a column that does not exist in that place.
+    """Raised when a statement names a column that does not exist where the statement uses it.
 
     Remedy: Use one of the columns that the message lists, or add the column to the table.
 
-    `candidates` are the columns that exist. `where` names the place.
+    `candidates` are the existing columns. `where` names the place in which the column was looked up.
     """
 
     def __init__(self, name: str, candidates: Sequence[str], *, where: str = "", advice: str = "") -> None:
@@ -56,7 +56,7 @@ class UnknownColumn(PlanError):
 
 
 class AmbiguousColumn(PlanError):
-    """Raised when more than one table of the statement has a column of this name.
+    """Raised when more than one table of the statement has a column with this name.
 
     Remedy: Put the alias of the table before the column.
 
@@ -87,7 +87,7 @@ class MultipleSourceRowsMatch(RowError):
 
     Remedy: Make the source unique on the ON condition, for example with `row_number()`. In dbt, set `merge_deduplicate_by`.
 
-    `keys` are some of the duplicate key values, as text. `duplicates` is the number of affected target rows.
+    `keys` are some of the duplicate key values, as strings. `duplicates` is the number of affected target rows.
     """
 
     def __init__(self, table: str, keys: Sequence[str], duplicates: int) -> None:
@@ -105,8 +105,8 @@ class ConstraintViolated(RowError):
 
     Remedy: Correct or filter the rows. Before a new constraint is added, correct or delete the rows in the table that violate it.
 
-    `constraint` is the name and expression, `sample` one such row, shortened. `existing` counts the rows in the table that violate a
-    constraint that the statement adds.
+    `constraint` is the name and expression of the constraint, `sample` one violating row, shortened. When a statement adds a constraint,
+    `existing` is the number of rows in the table that violate it.
     """
 
     def __init__(self, table: str, constraint: str, sample: str = "", *, existing: int = 0) -> None:

@@ -8,7 +8,7 @@ from rowmerge.errors.base import RowmergeError, suggest_names
 
 
 class TableError(RowmergeError):
-    """Raised when a table, a view, a function or a schema prevents a statement, rather than its text.
+    """Raised when the statement is valid, but the state of a table, view, function or schema prevents it.
 
     Remedy: Follow the message, which names the object and the next step.
     """
@@ -19,7 +19,7 @@ class TableNotFound(TableError):
 
     Remedy: Check the name with SHOW TABLES, or create the table first.
 
-    `candidates` are names that exist.
+    `candidates` are existing names.
     """
 
     def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
@@ -55,7 +55,7 @@ class SchemaNotFound(TableError):
 
 
 class AlreadyExists(TableError):
-    """Raised when a table, view, function or schema of this name exists already.
+    """Raised when a table, view, function or schema of this name already exists.
 
     Remedy: Choose another name, add IF NOT EXISTS or OR REPLACE, or drop the existing object first.
     """
@@ -64,7 +64,7 @@ class AlreadyExists(TableError):
 class AppendOnly(TableError):
     """Raised when a statement would remove or change rows of an append-only table.
 
-    Remedy: Only insert, or set the table property `delta.appendOnly` to `false` first.
+    Remedy: Only insert rows, or set the table property `delta.appendOnly` to `false` first.
 
     `operation` is the rejected operation.
     """
@@ -87,7 +87,7 @@ class VersionNotFound(TableError):
 class ChangesNotRecorded(TableError):
     """Raised when a query asks for change rows of a version that did not record them.
 
-    Remedy: Begin at a later version. Set `delta.enableChangeDataFeed` to `true` to record the changes of future versions.
+    Remedy: Start at a later version. Set `delta.enableChangeDataFeed` to `true` to record the changes of future versions.
 
     `version` is the first version without change rows.
     """
@@ -100,7 +100,7 @@ class ChangesNotRecorded(TableError):
 class IncompatibleSchemaChange(TableError):
     """Raised when rows of an older version do not fit the current columns of the table.
 
-    Remedy: Choose a range of versions that begins later.
+    Remedy: Choose a range of versions that starts later.
 
     `version` is the version whose rows do not fit, `reason` names the columns.
     """
@@ -115,7 +115,7 @@ class UnsupportedTableFeature(TableError):
 
     Remedy: Switch the feature off for the table, as the message says, or use an engine that supports it.
 
-    `feature` is the name of the feature in the table format, `action` what was rejected.
+    `feature` is the name of the feature in the table format, `action` the operation that was rejected.
     """
 
     def __init__(self, table: str, feature: str, *, action: str, advice: str) -> None:
@@ -151,9 +151,9 @@ class CorruptLog(TableError):
 
 
 class ChecksumMismatch(CorruptLog):
-    """Raised when a version that is read in full is not the one that its checksum file records.
+    """Raised when a version that is read in full does not match its checksum file.
 
-    Remedy: Restore the log from a backup. `SET spark.databricks.delta.checksum.mismatch.fatal = false` makes it a warning.
+    Remedy: Restore the log from a backup. `SET spark.databricks.delta.checksum.mismatch.fatal = false` turns the error into a warning.
 
     `path` is the checksum file.
     """
@@ -187,7 +187,7 @@ class MissingDataFile(TableError):
 class LiveFileProtected(TableError):
     """Raised when a deletion would remove a file that the table needs. Nothing is deleted.
 
-    Remedy: Check whether two paths of the metadata name this file, by a symbolic link or percent-encoding. Report the statement.
+    Remedy: Check whether two paths in the metadata refer to this file, through a symbolic link or percent-encoding. Report the statement.
 
     `path` is the file.
     """
@@ -201,11 +201,11 @@ class LiveFileProtected(TableError):
 
 
 class FilesNotFound(TableError):
-    """Raised when a query reads files or a table by path, and the path has none.
+    """Raised when a query reads files or a table by path, and the path contains none.
 
     Remedy: Check the path and the format.
 
-    `source` is the name of the files in the query, `kind` the kind of the missing files.
+    `source` is the name of the files in the query, `kind` the kind of file that is missing.
     """
 
     def __init__(self, source: str, kind: str, advice: str) -> None:
@@ -235,6 +235,6 @@ def unreadable_data_file(table: str, path: str, reason: str | None) -> TableErro
     Args:
         table: The name of the table.
         path: The path of the file.
-        reason: The message of the reader, None for a missing file.
+        reason: The error message of the reader, or None for a missing file.
     """
     return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))
