@@ -1,1 +1,1 @@
-"""Commits: the files of a new snapshot, conflicts with concurrent commits, the update of the metadata."""
+"""Commits: the files of a new snapshot, conflicts with concurrent commits, and the update of the metadata."""

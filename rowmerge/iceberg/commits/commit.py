@@ -1,4 +1,4 @@
-"""Commit a change to an Iceberg table: write the snapshot's files, make the metadata updates, and check concurrent commits.
+"""Commit a change to an Iceberg table: write the snapshot's files, create the metadata updates, and check concurrent commits.
 
 `Commit` and `Creation` implement the steps of `rowmerge.table.commits.commit`.
 """
@@ -36,7 +36,7 @@ from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileListing, Positions
 
 _NO_SNAPSHOT = 0
-"""The version in outcomes and conflicts of a table without a snapshot."""
+"""The version that outcomes and conflicts report for a table without a snapshot."""
 
 
 @dataclass
@@ -54,7 +54,10 @@ class Commit:
         self._head = self.base.current
 
     def run(self) -> Outcome:
-        """Commit the change. Raises StorageError, CorruptLog and the errors of the definition if certainly nothing was committed."""
+        """Commit the change.
+
+        Raises StorageError, CorruptLog or an error about the table's definition only if nothing was committed.
+        """
         return commit(self, self.operations.storage, self.change.files)
 
     @property
@@ -73,7 +76,7 @@ class Commit:
         """Check the concurrent commits for conflicts. Without a conflict, base the next put on the newest metadata.
 
         Returns:
-            The first conflict, or Rebased. CREATED if the newest metadata already contains the snapshot of this commit.
+            The first conflict, or Rebased if there is none. CREATED if the newest metadata already contains the snapshot of this commit.
         """
         newest = self.operations.current()
         if newest is None:
@@ -95,7 +98,7 @@ class Commit:
 
     @cached_property
     def _live(self) -> LiveFiles:
-        """Return the live files of the snapshot that the next snapshot follows."""
+        """Return the live files of the snapshot on which the next snapshot will be based."""
         return self.base.live
 
     def _merge_concurrent_commits(self, newest: TableMetadata) -> Rebased | CommitConflict:
@@ -128,7 +131,7 @@ class Commit:
         return MetadataChanged(self.table, self._head_id(newest) or _NO_SNAPSHOT, "a commit", difference)
 
     def _reload_live_files(self, newest: TableMetadata) -> CommitConflict | None:
-        """Read the live files of the branch's newest snapshot. Return a conflict if a data file that this change changes is not live."""
+        """Read the live files of the branch's newest snapshot. Return a conflict if the change affects a file that is no longer live."""
         newest_id = self._head_id(newest)
         if newest_id == self._head_id(self._head.metadata):
             return None
@@ -139,7 +142,7 @@ class Commit:
         return ConcurrentDeleteDelete(self.table, newest_id or _NO_SNAPSHOT, "a commit", min(missing_paths)) if missing_paths else None
 
     def _head_id(self, metadata: TableMetadata) -> int | None:
-        """Return the id of the branch's newest snapshot in metadata, None without one."""
+        """Return the id of the branch's newest snapshot in metadata, or None if the branch has no snapshot."""
         head = head_of(metadata, self.base.branch)
         return None if head is None else head.snapshot_id
 
@@ -177,7 +180,7 @@ class Commit:
 
     @cached_property
     def target_metadata(self) -> TableMetadata:
-        """Return the table's metadata with the new definition, before the snapshot."""
+        """Return the table's metadata with the new definition, before the snapshot is added."""
         return apply_updates(self.base.metadata, self._definition) if self._definition else self.base.metadata
 
     @cached_property
@@ -203,7 +206,7 @@ class Commit:
         return changes_files or change.transaction is not None
 
     def _snapshot_updates(self) -> tuple[TableUpdate, ...]:
-        """Write the files of the change's snapshot, and return the updates of the head that add it to the branch."""
+        """Write the files of the change's snapshot, and return the metadata updates that add the snapshot to the branch."""
         head, live, change = self._head.metadata, self._live, self.change
         if change.restored is not None:
             return (self._restore(head, change.restored.version),)
@@ -213,13 +216,13 @@ class Commit:
         return empty_table + self._add_snapshot(None, LiveFiles(self.operations.storage), ())
 
     def _restore(self, head: TableMetadata, snapshot_id: int) -> TableUpdate:
-        """Return the update that points the branch at an older snapshot. Raises VersionNotFound if the snapshot expired."""
+        """Return the update that points the branch at an older snapshot. Raises VersionNotFound if the snapshot has expired."""
         if head.snapshot_by_id(snapshot_id) is None:
             raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
         return point_branch_at(head, self.base.branch, snapshot_id)
 
     def _add_snapshot(self, parent: Snapshot | None, live: LiveFiles, removed_paths: Sequence[str]) -> tuple[TableUpdate, ...]:
-        """Write the snapshot that follows `parent`. Return the updates that add it, none if the change adds no snapshot."""
+        """Write the snapshot that follows `parent`. Return the updates that add it, or no updates if the change adds no snapshot."""
         if not self._adds_snapshot:
             return ()
         head = self._head.metadata
@@ -229,9 +232,9 @@ class Commit:
 
 @dataclass
 class Creation(Commit):
-    """The first commit of a table. `base` has its metadata and no snapshot.
+    """The first commit of a table. `base` contains the metadata of the new table and no snapshot.
 
-    `version_before_writing` is the argument `creation` of `TableOperations.create`.
+    `version_before_writing` is passed to `TableOperations.create` as the argument `creation`.
     """
 
     version_before_writing: CreationVersion | None = None
@@ -254,7 +257,7 @@ class Creation(Commit):
 
 
 def _is_serializable(base: IcebergSnapshot, change: CommitRequest) -> bool:
-    """Return whether added rows that the change would have read are a conflict (`write.<operation>.isolation-level`)."""
+    """Return whether concurrently added rows that the change would have read are a conflict (`write.<operation>.isolation-level`)."""
     if change.replace or change.restored is not None or (change.definition is not None and change.files.empty):
         return True
     return base.settings.isolation_level(change.operation) == "serializable"
@@ -268,7 +271,7 @@ def _moves_within_partitions(base: IcebergSnapshot, change: CommitRequest) -> bo
 
 
 def _definition_difference(old: TableMetadata, new: TableMetadata) -> str:
-    """Return the first difference between two definitions of a table as a clause, empty if there is none."""
+    """Return the first difference between two definitions of a table as a clause, or an empty string if they are equal."""
     aspects = {
         "it is another table": (old.table_uuid, new.table_uuid),
         "its schema changed": (old.current_schema_id, new.current_schema_id),

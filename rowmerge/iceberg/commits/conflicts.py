@@ -1,7 +1,8 @@
 """Concurrent commits, and the conflicts of a change with them: one rule for each kind of conflict.
 
-The models are the validations of Iceberg's RowDelta and OverwriteFiles (docs of `write.<operation>.isolation-level`). They decide by file;
-these rules decide by statistics and by row. Both commits stand if the change would have been the same had it begun after the other commit.
+The rules follow the validations of Iceberg's RowDelta and OverwriteFiles (docs of `write.<operation>.isolation-level`). Iceberg decides by
+file; these rules decide by statistics and by row. Both commits can stand if the change would have been the same had it started after the
+other commit.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ConcurrentCommit:
 
     @cached_property
     def newly_deleted_rows(self) -> dict[str, Positions]:
-        """Return the rows that the commit deleted in remaining data files, by the path of the file.
+        """Return the rows that the commit deleted in remaining data files, by the path of the data file.
 
         These are the rows of added delete files, without the rows of the delete files that they replace.
         """
@@ -97,11 +98,11 @@ def concurrent_commits(
     Args:
         storage: The storage of the table.
         metadata: The newest metadata of the table.
-        newest_id: The last snapshot, None if the branch has none.
-        base_id: The snapshot before the first commit, None to begin with the first snapshot of the table.
+        newest_id: The id of the last snapshot, or None if the branch has no snapshot.
+        base_id: The id of the snapshot before the first commit, or None to start with the first snapshot of the table.
 
     Returns:
-        None if `base_id` is no ancestor of `newest_id`, or if the snapshots between them have expired.
+        The commits, or None if `base_id` is not an ancestor of `newest_id` or snapshots between them have expired.
 
     Raises:
         CorruptLog: A manifest or manifest list is damaged or missing.
@@ -116,7 +117,7 @@ def concurrent_commits(
 
 
 def _is_first(storage: Storage, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot without a parent has no file of an older snapshot. Some writers remove the id of an expired parent."""
+    """Return whether a snapshot without a parent contains no files of older snapshots. Some writers remove the id of an expired parent."""
     manifests = read_manifest_list(storage, snapshot.manifest_list)
     return all(manifest.added_snapshot_id == snapshot.snapshot_id and manifest.existing_files == 0 for manifest in manifests)
 
@@ -131,10 +132,10 @@ def _read_commit(storage: Storage, snapshot: Snapshot) -> ConcurrentCommit:
 
 @dataclass(frozen=True)
 class PlannedCommit:
-    """The data that the conflict rules need of a change: the files that it removes, and the rows that it deletes in remaining files.
+    """The data about a change that the conflict rules need: the files that it removes, and the rows that it deletes in remaining files.
 
-    `list_added_files` makes a file listing of the data files that a concurrent commit added, with the bounds that `reads.may_match`
-    compares. `compacted_paths`: the files to which concurrent compactions moved rows that the change read.
+    `list_added_files` returns a listing of the data files that a concurrent commit added, with the bounds that `reads.may_match` compares.
+    `compacted_paths` are the files to which concurrent compactions moved rows that the change read.
     """
 
     table: str
@@ -151,14 +152,14 @@ class PlannedCommit:
 
     @property
     def changed_paths(self) -> frozenset[str]:
-        """Return the data files that the change removes, or in which it deletes rows."""
+        """Return the paths of the data files that the change removes, or from which it deletes rows."""
         return self.removed_paths | self.deleted_rows.keys()
 
     def rebased_on(self, concurrent: ConcurrentCommit) -> PlannedCommit:
-        """Return the planned commit for the rules about later commits.
+        """Return the planned commit to compare with the commits after a concurrent one.
 
-        A compaction that removed files which the change read has moved the rows to its new files. Later deletes in these files may delete
-        such rows, so the planned commit records the files (`compacted_paths`).
+        If a compaction removed files that the change read, it moved their rows to new files. Later deletes in the new files may affect
+        these rows, so the planned commit records the new files (`compacted_paths`).
         """
         if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.compacted_paths):
             return self
@@ -170,11 +171,11 @@ class PlannedCommit:
 
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return the first conflict between a concurrent commit and a change, None if both commits can stand.
+    """Return the first conflict between a concurrent commit and a change, or None if both commits can stand.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
-        planned: The change, after all concurrent commits before this one.
+        planned: The change, rebased on all earlier concurrent commits.
     """
     conflicts = (rule(concurrent, planned) for rule in RULES)
     return next((conflict for conflict in conflicts if conflict is not None), None)
@@ -217,7 +218,7 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 def _forbids_added_rows(concurrent: ConcurrentCommit, planned: PlannedCommit) -> bool:
     """Return whether the added rows of a concurrent commit are a conflict if the change would have read them.
 
-    A compaction adds files and no rows, and a change that only moves rows reads no condition. Snapshot isolation allows added rows, unless
+    A compaction adds files but no rows, and a change that only moves rows reads no condition. Snapshot isolation allows added rows, unless
     a MERGE added them. If two MERGEs find no row with the same key, only one of them may insert it.
     """
     is_checked = planned.is_serializable or concurrent.operation == "MERGE"
@@ -225,7 +226,7 @@ def _forbids_added_rows(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if the concurrent commit deleted rows that the change read, with their data file or by a delete file.
+    """Return a conflict if the concurrent commit deleted rows that the change read, either with their data file or by a delete file.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
@@ -234,8 +235,8 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
     reads = planned.reads
     for path in sorted(reads.paths & concurrent.removed_paths):
         has_read_rows = reads.rows is None or bool(reads.rows.get(path))
-        # A compaction removes a file and moves its rows. That changes no row that the change read, but the change cannot delete rows of
-        # a file that does not exist any more.
+        # A compaction removes a file and moves its rows. That changes no row that the change read, but the change cannot delete rows of a
+        # file that no longer exists.
         if path in planned.changed_paths or (has_read_rows and not concurrent.only_moves_rows):
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
     return _removed_rows_conflict_in_remaining_files(concurrent, planned)
@@ -270,19 +271,19 @@ def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if both commits delete the same row, or if one removes a file of which the other deletes rows.
+    """Return a conflict if both commits delete the same row, or if one removes a file from which the other deletes rows.
 
-    Both commits may delete different rows of one remaining file: the second commit keeps the deletions of the first.
+    The commits may delete different rows from the same remaining file, because the second commit keeps the deletions of the first.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
         planned: The change.
     """
-    # The concurrent commit removed a file that the change removes, too, or of which it deletes rows.
+    # The concurrent commit removed a file that the change also removes, or from which it deletes rows.
     removed_paths = planned.changed_paths & concurrent.removed_paths
     if removed_paths:
         return _conflict(ConcurrentDeleteDelete, concurrent, planned, min(removed_paths))
-    # The concurrent commit deleted rows of a file that the change removes, or of which it deletes rows.
+    # The concurrent commit deleted rows from a file that the change removes, or from which it also deletes rows.
     for path in sorted(planned.changed_paths & concurrent.newly_deleted_rows.keys()):
         if path in planned.removed_paths:
             # The change may have copied the deleted rows to another file.

@@ -39,14 +39,17 @@ class WrittenDeletes:
 
 @dataclass(frozen=True)
 class _RowDeletion:
-    """The rows of one data file that are deleted in the new snapshot. `deletes`: the delete files that already apply to the data file."""
+    """The rows of one data file that are deleted in the new snapshot.
+
+    `deletes` are the delete files that already apply to the data file.
+    """
 
     path: str
     entry: Entry
     deletes: Sequence[Entry]
     already_deleted: Positions
     positions: Positions
-    """All rows that are deleted in the new snapshot, with those that are already deleted."""
+    """The positions of all rows that are deleted in the new snapshot, including those that were deleted earlier."""
 
     @property
     def empties_file(self) -> bool:
@@ -54,7 +57,7 @@ class _RowDeletion:
 
     @cached_property
     def own_deletes(self) -> list[Entry]:
-        """Return the delete files for this data file alone, which a new delete file replaces. Shared delete files stay."""
+        """Return the delete files that apply only to this data file. A new delete file replaces them, but shared delete files stay."""
         return [delete for delete in self.deletes if scope_of(delete) is not None]
 
     @cached_property
@@ -64,21 +67,23 @@ class _RowDeletion:
 
 @dataclass
 class DeleteFileWriter:
-    """Writes the delete files of one snapshot. A later attempt of the commit reuses a file if its data file has the same delete files.
+    """A writer of the delete files of one snapshot.
 
-    `register` gets the absolute path of each file before it is written.
+    A later attempt of the commit reuses a new delete file if the data file still has the same old delete files.
+
+    `register` is called with the absolute path of each file before the file is written.
     """
 
     storage: Storage
     metadata: TableMetadata
     register: Callable[[str], None]
     _files_of_attempts: dict[_DeletionKey, ContentFile | None] = field(default_factory=dict)
-    """The delete files that the attempts of the commit have written. None: shared delete files already delete all of the rows."""
+    """The delete files that the attempts of the commit have written, or None if shared delete files already delete all of the rows."""
 
     def write_row_deletions(self, live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> WrittenDeletes:
         """Write the delete files for rows of live data files.
 
-        A data file all of whose rows are deleted gets no delete file, because the snapshot removes the data file instead.
+        If all rows of a data file are deleted, no delete file is written, because the snapshot removes the data file instead.
 
         Args:
             live: The live files of the snapshot that the new snapshot follows.
@@ -97,7 +102,7 @@ class DeleteFileWriter:
         return WrittenDeletes(tuple(delete_files.values()), replaced_keys, emptied_paths)
 
     def _write_or_reuse_files(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> dict[_DeletionKey, ContentFile | None]:
-        """Return the delete file of each deletion, None if no file is necessary.
+        """Return the delete file of each deletion, or None if no file is necessary.
 
         Write the files that no earlier attempt of the commit has written. A file with the same key deletes the same rows.
         """
@@ -107,10 +112,12 @@ class DeleteFileWriter:
         return {deletion.key: self._files_of_attempts[deletion.key] for deletion in deletions}
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
-        """Write the deleted positions of each data file: as position-delete files, from format version 3 on as vectors of one Puffin file.
+        """Write the deleted positions of each data file.
+
+        Write position-delete files, or from format version 3 on deletion vectors in one Puffin file.
 
         Returns:
-            The delete file of each data file, None for a data file without positions.
+            The delete file of each data file, or None for a data file without positions.
 
         Raises:
             StorageError: A delete file cannot be written.
@@ -155,7 +162,7 @@ class DeleteFileWriter:
 
 
 def _row_deletions(live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> list[_RowDeletion]:
-    """Return the deletion of rows in each live data file. `deleted_rows`: the newly deleted positions by the path of the data file."""
+    """Return the deletion of rows in each live data file. `deleted_rows` are the newly deleted positions by the path of the data file."""
     entries = live.by_path(deleted_rows)
     positions_by_path = live.deleted_positions(list(entries.values()))
     deletions = []

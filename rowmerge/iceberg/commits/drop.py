@@ -26,14 +26,14 @@ FORMAT = "iceberg"
 
 
 def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | ExistingObject | Unknown:
-    """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers.
+    """Put the version that drops a view in a folder. The views and tables of a folder share the version numbers.
 
     Args:
         storage: The storage of the view's folder.
         version: The number of the version.
 
     Returns:
-        CREATED, the object of another writer that has put the version first, or Unknown if neither is certain.
+        CREATED, the object of another writer that put the version first, or Unknown if neither is certain.
 
     Raises:
         StorageError: The version was certainly not put.
@@ -51,7 +51,7 @@ def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: u
         table_uuid: The uuid of the created table. A table with another uuid stays.
 
     Returns:
-        Unknown if the table may still exist.
+        Unknown if the table may still exist, otherwise None.
     """
     try:
         drop = Drop(operations, table)
@@ -63,7 +63,7 @@ def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: u
 
 @dataclass
 class Drop:
-    """One DROP TABLE. Implements `rowmerge.table.commits.commit.CommitSteps`."""
+    """One DROP TABLE statement. Implements `rowmerge.table.commits.commit.CommitSteps`."""
 
     operations: DirectoryOperations
     table: str
@@ -90,7 +90,7 @@ class Drop:
         return Rebased(merged_commits=0)
 
     def discard(self) -> None:
-        """Delete nothing: a drop writes no files but its version."""
+        """Delete nothing, because a drop writes no files except its version."""
 
     def discard_superseded(self) -> None:
         """Delete nothing, like `discard`."""
@@ -99,7 +99,7 @@ class Drop:
         try:
             self._base = self.operations.newest()
         except (CorruptLog, UnsupportedTableFeature):
-            # An unreadable table is dropped, too. Its files are deleted by their age.
+            # An unreadable table is dropped, too. Its files are selected for deletion by their age.
             self._base = None
         self._newest_uuid = None if self._base is None else self._base.metadata.table_uuid
         base_version = None if self._base is None else self._base.version

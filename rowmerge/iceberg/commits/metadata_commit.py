@@ -1,4 +1,4 @@
-"""Commits that change metadata and no rows. After a lost race, a commit makes its updates again for the newest metadata."""
+"""Commits that change metadata but no rows. After a lost race, the updates are computed again from the newest metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowmerge.storage.store import Put
 from rowmerge.table.commits.request import Unknown
 
 MakeUpdates = Callable[[CurrentMetadata], tuple[TableUpdate, ...]]
-"""Returns the updates for the newest metadata, none if no change is necessary."""
+"""A function that returns the updates for the newest metadata, or no updates if no change is necessary."""
 
 
 def newest(operations: TableOperations, table: str) -> CurrentMetadata:
@@ -38,16 +38,16 @@ def newest(operations: TableOperations, table: str) -> CurrentMetadata:
 
 
 def commit_updates(operations: TableOperations, table: str, operation: str, make_updates: MakeUpdates) -> CurrentMetadata | None:
-    """Commit updates of a table's metadata, again on the newest metadata as long as other commits come first.
+    """Commit updates to a table's metadata, and retry on the newest metadata as long as other commits come first.
 
     Args:
         operations: The operations of the table.
         table: The name of the table in error messages.
         operation: The name of the commit in error messages.
-        make_updates: Returns the updates for the newest metadata. It is called once for each attempt.
+        make_updates: The function that returns the updates for the newest metadata. It is called once for each attempt.
 
     Returns:
-        The metadata to which the updates were committed, None if `make_updates` has returned no updates.
+        The metadata to which the updates were committed, or None if `make_updates` returned no updates.
 
     Raises:
         CommitStateUnknown: It is not known whether the updates were committed.
@@ -74,7 +74,7 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
 
 
 def _wait_or_give_up(operations: TableOperations, table: str, current: CurrentMetadata, lost_races: int) -> None:
-    """Wait for the time that the table's retry policy gives. Raises MetadataChanged if the policy allows no other attempt."""
+    """Wait for the time that the table's retry policy specifies. Raises MetadataChanged if the policy allows no further attempt."""
     policy = IcebergSettings(current.metadata.properties).retry_policy
     if lost_races > policy.retries:
         version = newest(operations, table).metadata.current_snapshot_id or 0
@@ -83,13 +83,13 @@ def _wait_or_give_up(operations: TableOperations, table: str, current: CurrentMe
 
 
 def check_writable(table: str, current: CurrentMetadata) -> None:
-    """Check that the table's catalog can keep the format version of the table.
+    """Check that the table's catalog can store the format version of the table.
 
     Args:
         table: The name of the table in error messages.
         current: The current metadata of the table.
 
     Raises:
-        UnsupportedTableFeature: The format version is too high.
+        UnsupportedTableFeature: The format version is too high for the catalog.
     """
     check_format_version(table, current.metadata.format_version, current.newest_format)

@@ -21,7 +21,7 @@ from rowmerge.table.commits.request import CommitRequest
 from rowmerge.version import __version__
 
 OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "rowmerge.metrics"
-"""The summary properties from which the history reads the statement. All other properties are common to all engines."""
+"""The summary properties from which the table's history reads the statement. All other properties are common to all engines."""
 
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
@@ -46,9 +46,9 @@ def snapshot_updates(
     Args:
         metadata: The current metadata of the table.
         branch: The name of the branch.
-        parent: The snapshot before, None for the first one.
+        parent: The preceding snapshot, or None for the first one.
         written_snapshot: The files of the snapshot.
-        change: The change of the statement, for the summary.
+        change: The change that the statement makes, for the summary.
     """
     # Readers order snapshots by their timestamps, but the clocks of several writers differ.
     earliest_timestamp = metadata.last_updated_ms + (1 if parent is not None else 0)
@@ -116,7 +116,7 @@ def _operation(change: CommitRequest, counts: Counter[str]) -> Operation:
 
 
 def _counts_of(entry: Entry) -> dict[str, int]:
-    """Return the summary counts of one added or removed file. In the spec's names, data files are deleted, but delete files removed."""
+    """Return the summary counts of one added or removed file. The spec's names call data files deleted, and delete files removed."""
     file = entry.file
     is_added = entry.status is Status.ADDED
     is_vector = file.format.upper() == "PUFFIN"

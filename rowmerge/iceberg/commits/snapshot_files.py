@@ -1,4 +1,4 @@
-"""The files of a new snapshot: delete files, manifests, the manifest list."""
+"""The files of a new snapshot: delete files, manifests, and the manifest list."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ from rowmerge.table.metadata.settings import whole_number
 from rowmerge.table.snapshots.files import AddedFile, Positions
 
 MAX_MANIFEST_ENTRIES = 20_000
-"""About 8 MB, the default of `commit.manifest.target-size-bytes`, for tables with some ten columns."""
+"""The largest number of entries in a manifest. With ten columns, they take about 8 MB, as in `commit.manifest.target-size-bytes`."""
 
 
 @dataclass(frozen=True)
 class WrittenSnapshot:
-    """A snapshot whose files were put. `schema_id`: the table's current schema. `entries`: the files that the snapshot adds or removes."""
+    """A snapshot whose files have been put.
+
+    `schema_id` is the id of the table's current schema. `entries` are the files that the snapshot adds or removes.
+    """
 
     snapshot_id: int
     schema_id: int
@@ -40,12 +43,12 @@ class WrittenSnapshot:
     entries: tuple[Entry, ...]
     first_row_id: int | None = None
     assigned_row_ids: int | None = None
-    """The number of row ids that the snapshot assigns, from format version 3 on."""
+    """The number of row ids that the snapshot assigns, None below format version 3."""
 
 
 @dataclass(frozen=True)
 class Removal:
-    """The files that a snapshot removes: data files by their absolute paths, delete files by `key_of_delete`."""
+    """The files that a snapshot removes: data files identified by their absolute paths, and delete files identified by `key_of_delete`."""
 
     data_paths: frozenset[str]
     delete_keys: frozenset[str]
@@ -79,7 +82,7 @@ class PendingFiles(Storage):
         return self._storage.get(path) if waiting is None else waiting
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """Return a range of a file's bytes, also of a file in memory.
+        """Return a range of a file's bytes. The file may be in memory.
 
         Args:
             path: The path of the file.
@@ -100,7 +103,7 @@ class PendingFiles(Storage):
             self._waiting[path] = data
 
     def flush(self) -> None:
-        """Put all waiting files concurrently. Raises StorageError."""
+        """Put all files in memory concurrently. Raises StorageError if a file cannot be put."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         run_concurrently([partial(self._storage.put, path, data) for path, data in waiting.items()])
@@ -108,9 +111,11 @@ class PendingFiles(Storage):
 
 @dataclass
 class SnapshotFiles:
-    """Writes the files of one snapshot, again for each attempt after a lost race. The files are put together with the manifest list.
+    """A writer of the files of one snapshot.
 
-    `metadata`: the table's metadata before the snapshot, with the new definition if the commit has one. Paths of data files are absolute.
+    After a lost race, each further attempt writes the files again. The files are put together with the manifest list.
+
+    `metadata` is the table's metadata before the snapshot, with the new definition if the commit has one. Paths of data files are absolute.
     """
 
     storage: Storage
@@ -124,7 +129,7 @@ class SnapshotFiles:
     def __post_init__(self) -> None:
         self._written_paths: list[str] = []
         self._snapshot_paths: frozenset[str] = frozenset()
-        """The metadata and delete files of the snapshot after the last attempt. `_written_paths` has those of all attempts."""
+        """The paths of the metadata and delete files of the last attempt. `_written_paths` contains those of all attempts."""
         self._attempts = 0
         # A table of format version 1 gets manifests of version 2, which has all fields of version 1.
         self._manifest_version = max(self.metadata.format_version, 2)
@@ -143,7 +148,7 @@ class SnapshotFiles:
 
         Args:
             newest_metadata: The table's metadata to which the snapshot will be committed.
-            parent: The snapshot before, None for the first one.
+            parent: The preceding snapshot, or None for the first one.
             live: The live files of `parent`.
             removed_paths: The absolute paths of the data files that the snapshot removes.
             deleted_rows: The positions of the rows that the snapshot deletes, by the absolute path of the data file.
@@ -167,11 +172,11 @@ class SnapshotFiles:
     ) -> WrittenSnapshot:
         """Write the manifest list of the snapshot that follows `parent`, and put all files that this attempt has written.
 
-        In a table with row lineage, the manifest list also assigns row ids to new rows. They begin with the table's next row id.
+        In a table with row lineage, the manifest list also assigns row ids to new rows. The ids start at the table's next row id.
 
         Args:
             newest_metadata: The table's metadata to which the snapshot will be committed.
-            parent: The snapshot before, None for the first one.
+            parent: The preceding snapshot, or None for the first one.
             manifests: The manifests of the snapshot.
             entries: The files that the snapshot adds or removes.
 
@@ -205,11 +210,11 @@ class SnapshotFiles:
         return path
 
     def discard(self) -> None:
-        """Delete all files that were written, because no snapshot refers to them. A failure leaves them as orphans."""
+        """Delete all files that were written, because no snapshot refers to them. If the deletion fails, they remain as orphans."""
         self._try_delete(self._written_paths)
 
     def discard_superseded(self) -> None:
-        """Delete the files of earlier attempts, after the last attempt is committed. A failure leaves them as orphans."""
+        """Delete the files of earlier attempts, after the last attempt is committed. If the deletion fails, they remain as orphans."""
         self._try_delete([path for path in self._written_paths if path not in self._snapshot_paths], self._snapshot_paths)
 
     @property
@@ -223,7 +228,7 @@ class SnapshotFiles:
         )
 
     def entries_of(self, manifests: Iterable[Manifest]) -> list[Entry]:
-        """Read the entries of manifests, also of manifests in memory."""
+        """Read the entries of manifests, including manifests in memory."""
         return [entry for manifest in manifests for entry in read_manifest(self.pending, manifest)]
 
     def write_manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
@@ -232,7 +237,7 @@ class SnapshotFiles:
         Args:
             entries: The entries of the manifest, at least one.
             content: Whether the entries are data files or delete files.
-            spec_id: The partition spec of all entries.
+            spec_id: The id of the partition spec of all entries.
         """
         path = self._new_metadata_path(f"{self.commit_id}-m{len(self._written_paths)}")
         spec, schema = self.metadata.specs()[spec_id], schema_of_spec(self.metadata, spec_id)
@@ -245,9 +250,9 @@ class SnapshotFiles:
         """Write entries to as many manifests as necessary, and return their records for the manifest list.
 
         Args:
-            entries: The entries; no manifest is written without one.
+            entries: The entries. If there are none, no manifest is written.
             content: Whether the entries are data files or delete files.
-            spec_id: The partition spec of all entries.
+            spec_id: The id of the partition spec of all entries.
             max_entries: The largest number of entries in one manifest.
         """
         chunks = [entries[start : start + max_entries] for start in range(0, len(entries), max_entries)]
@@ -273,7 +278,7 @@ class SnapshotFiles:
         """Rewrite the manifests that contain removed files.
 
         Args:
-            live: The live files of the snapshot before.
+            live: The live files of the preceding snapshot.
             removal: The files that this snapshot removes.
 
         Returns:
@@ -294,9 +299,9 @@ class SnapshotFiles:
         return manifests, removed_entries
 
     def _plan_removal(self, live: LiveFiles, data_paths: frozenset[str], replaced_keys: frozenset[str]) -> Removal:
-        """Return the removal of data files, of replaced delete files, and of delete files that afterwards apply to no data file.
+        """Return the removal of data files, of replaced delete files, and of delete files that then no longer apply to any data file.
 
-        Raises ValueError for a path that is not live.
+        Raises ValueError if a path is not that of a live data file.
         """
         unknown_paths = data_paths - live.by_path(data_paths).keys()
         if unknown_paths:
@@ -308,8 +313,8 @@ class SnapshotFiles:
     def _merge_manifests(self, manifests: list[Manifest]) -> list[Manifest]:
         """Merge the manifests of a snapshot that have the same content and partition spec, if there are many of them.
 
-        Each new manifest replaces neighbours, so manifests in the order of their age stay in this order.
-        Raises ConfigurationError for a malformed table property.
+        Each new manifest replaces adjacent manifests, so manifests that are sorted by age stay sorted. Raises ConfigurationError for a
+        malformed table property.
         """
         properties = self.metadata.properties
         if properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "false":
@@ -326,7 +331,7 @@ class SnapshotFiles:
     def _merge_batch(self, manifests: Sequence[Manifest]) -> Manifest:
         """Write one manifest with the live entries of manifests of one partition spec, and with the entries that this snapshot removed.
 
-        A single manifest is returned as it is.
+        A single manifest is returned unchanged.
         """
         first, *others = manifests
         if not others:
