@@ -25,7 +25,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 _Array = np.ndarray[Any, Any]
 Decode = Callable[[_Array], _Array]
-"""Decodes an array of bytes with a row for each bound, all of one length, as numbers."""
+"""A function that decodes bounds of equal length as numbers. Its argument is an array of bytes with one row for each bound."""
 
 
 def _decode_as(dtype: str) -> Decode:
@@ -49,20 +49,20 @@ _FIXED_WIDTH: Mapping[type[t.IcebergType], tuple[pa.DataType, Mapping[int, Decod
     t.TimestampNanoType: (_NAIVE, {8: _nanos_to_micros}),
     t.TimestamptzNanoType: (_ZONED, {8: _nanos_to_micros}),
 }
-"""The Arrow type of a column's values, and the decoders of its bounds by length. Bounds from before a promotion of the type are shorter."""
+"""The Arrow type of a column's values, and the decoders of its bounds by length. Bounds from before a type promotion are shorter."""
 
 
 def stored_value(value: Any, type_: t.IcebergType) -> Any:
     """Return a Python value as metadata and `ContentFile.partition` store it: dates, times and timestamps as ints, uuids as 16 bytes.
 
-    None and values in this form do not change.
+    None and values that already have this form are returned unchanged.
 
     Args:
         value: The value.
         type_: The type of the column or partition field.
 
     Raises:
-        ValueError: A decimal has more digits after the point than the type.
+        ValueError: A decimal has more digits after the decimal point than its type allows.
     """
     if value is None or (isinstance(value, int | float) and not isinstance(type_, t.DecimalType)):
         return value
@@ -96,10 +96,10 @@ def to_bound(value: Any, type_: t.IcebergType, *, upper: bool, truncate: int | N
         value: The smallest or largest value of the column, None if it is unknown.
         type_: The type of the column.
         upper: Whether the bound is an upper bound. A truncated upper bound is the next value above all values with the same prefix.
-        truncate: The largest length of strings (in code points), binary and fixed (in bytes); None for no limit.
+        truncate: The largest length of strings (in code points) and of binary and fixed values (in bytes); None for no limit.
 
     Returns:
-        None for None and NaN, and if no value is above all values with the same prefix.
+        The encoded bound, or None if the value is None or NaN, or if no value is above all values with the same prefix.
     """
     if value is None or value != value:
         return None
@@ -118,7 +118,7 @@ def _truncate(bound: str | bytes, length: int, *, upper: bool) -> str | bytes | 
 
 
 def _next_above(prefix: str | bytes) -> str | bytes | None:
-    """Return the least value above all values with a prefix, in the order of bytes or code points, or None if there is none."""
+    """Return the smallest value above all values with a prefix, in the order of bytes or code points, or None if there is none."""
     if isinstance(prefix, bytes):
         incrementable = prefix.rstrip(b"\xff")
         return incrementable[:-1] + bytes([incrementable[-1] + 1]) if incrementable else None
@@ -149,11 +149,11 @@ def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergTyp
 def bounds_column(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> pa.Array:
     """Decode a column's lower or upper bounds in many files to an Arrow array. An unknown bound becomes null.
 
-    A bound is unknown if it is NaN, or if its bytes are no value of the column's type. A type before a promotion is valid, too. All bounds
-    of `time` are unknown. Timestamps have microseconds. Uuids become strings.
+    A bound is unknown if it is NaN, or if its bytes are not a value of the column's type. Values of the type before a promotion are valid,
+    too. All bounds of `time` columns are unknown. Timestamps are in microseconds. Uuids become strings.
 
     Args:
-        stored_bounds: The bound in each file, as a manifest stores it; None without one.
+        stored_bounds: The bound in each file, as a manifest stores it; None for a file without a bound.
         type_: The current type of the column.
     """
     bounds = pa.array(stored_bounds, pa.binary())
@@ -196,7 +196,7 @@ def _decode_decimals(bounds: pa.Array, arrow_type: pa.DataType) -> pa.Array:
 
 
 def _rows_by_length(bounds: pa.Array, lengths: Iterable[int]) -> Iterator[tuple[int, _Array, _Array]]:
-    """Yield each length that bounds have, the mask of the bounds of this length, and their bytes with a row for each bound."""
+    """Yield each length of the bounds in bytes, the mask of the bounds of this length, and their bytes with one row per bound."""
     bound_lengths = pc.fill_null(pc.binary_length(bounds), -1).to_numpy(zero_copy_only=False)
     for length in lengths:
         has_length = bound_lengths == length

@@ -16,7 +16,7 @@ _NONE: Mapping[int, Any] = {}
 
 
 class Content(IntEnum):
-    """The content of a file."""
+    """The kind of content of a file: rows, or deletes by position or by equality."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -24,7 +24,7 @@ class Content(IntEnum):
 
 
 class ManifestContent(IntEnum):
-    """The content of the files of a manifest: rows, or deletes of either kind."""
+    """The kind of content of the files in a manifest: rows, or deletes of either kind."""
 
     DATA = 0
     DELETES = 1
@@ -38,12 +38,12 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContentFile:
-    """A data file or a delete file (the struct `data_file`).
+    """A data file or a delete file (the struct `data_file` of the Iceberg spec).
 
     Attributes:
         path, referenced_data_file: Paths as the manifest spells them. `plain_path` in `iceberg/metadata/locations.py` makes them
             comparable.
-        records: The number of rows, or of the deleted rows of a delete file.
+        records: The number of rows in a data file, or the number of deleted rows in a delete file.
         size: The size of the file in bytes.
         format: The file format in upper case: `PARQUET`, `PUFFIN`.
         partition: The values in the order of the partition spec's fields, None for null. `stored_value` in `manifests/bounds.py` shows
@@ -76,7 +76,7 @@ class ContentFile:
 
     @property
     def partition_key(self) -> tuple[Any, ...]:
-        """Return the key of the file's partition: the spec and its values, floats by their bits (Iceberg spec, Scan Planning, note 3)."""
+        """Return the key of the file's partition: the spec and its values, with floats as bits (Iceberg spec, Scan Planning, note 3)."""
         return (self.spec_id, *(_bits(value) if isinstance(value, float) else value for value in self.partition))
 
 
@@ -88,8 +88,9 @@ def _bits(value: float) -> bytes:
 class Entry:
     """One file in a manifest, with inherited values.
 
-    `snapshot_id` is the snapshot that added the file, or deleted it if that is its status. `sequence_number` is the age of its content,
-    which decides which deletes apply. `file_sequence_number` is the age of the file. Both are UNASSIGNED before the commit.
+    `snapshot_id` is the id of the snapshot that added the file, or that deleted it if this is the entry's status. `sequence_number` is the
+    age of its content, which decides which deletes apply. `file_sequence_number` is the age of the file. Both are UNASSIGNED before the
+    commit.
     """
 
     status: Status
@@ -126,7 +127,7 @@ class Entry:
 class PartitionSummary:
     """The summary of one partition field over the files of a manifest (Iceberg spec, Manifest Lists).
 
-    Bounds are single values after Appendix D, None if all values are null or NaN.
+    Bounds are encoded according to Appendix D. They are None if all values are null or NaN.
     """
 
     contains_null: bool
@@ -137,9 +138,10 @@ class PartitionSummary:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An entry of a manifest list. It counts files and their rows by status. A count is None if an old writer has left it out.
+    """An entry of a manifest list. It counts files and their rows by status. A count is None if an old writer omitted it.
 
-    Sequence numbers are UNASSIGNED before the commit, and 0 in lists of format version 1. The minimum is over live files.
+    Sequence numbers are UNASSIGNED before the commit, and 0 in lists of format version 1. `min_sequence_number` is the minimum over live
+    files.
     """
 
     COUNTS: ClassVar = ("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows")

@@ -26,17 +26,17 @@ from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
 _INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""The errors of the conversion of a record if the file is no manifest or manifest list."""
+"""The errors that the conversion of a record raises if the file is not a manifest or manifest list."""
 
 _cache: Cache[tuple[Entry, ...]] = Cache(4_000_000)
-"""The entries of manifests by `state_of`. The limit is the number of counts and bounds, of which one takes about 70 bytes."""
+"""The entries of manifests by `state_of`. The limit is a number of counts and bounds. Each takes about 70 bytes."""
 _own_files: Cache[bytes] = Cache(64 * 1024 * 1024)
 """The bytes of manifests and manifest lists that this process wrote, by path. They never change, and the next statement reads them."""
 
 
 @dataclass(frozen=True)
 class ManifestHeader:
-    """The key-value metadata of a manifest, which apply to all of its entries. `schema` has the source columns of `spec`."""
+    """The key-value metadata of a manifest, which applies to all of its entries. `schema` contains the source columns of `spec`."""
 
     content: ManifestContent
     spec: PartitionSpec
@@ -49,10 +49,10 @@ def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
 
     Args:
         storage: The storage of the table.
-        path: The absolute path of the manifest list, as the snapshot contains it.
+        path: The absolute path of the manifest list, as recorded in the snapshot.
 
     Raises:
-        CorruptLog: The file is missing, or it is no manifest list.
+        CorruptLog: The file is missing, or it is not a manifest list.
         StorageError: The file cannot be read.
     """
     path = plain_path(path)
@@ -65,7 +65,7 @@ def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
 
 
 def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
-    """Return the entries of a manifest, deleted ones included, with inherited values. A cache of the process keeps the entries.
+    """Return the entries of a manifest, deleted ones included, with inherited values. The process caches the entries.
 
     Args:
         storage: The storage of the table.
@@ -82,7 +82,7 @@ def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
 def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
     """Return the entries of several manifests, in the order of the manifests.
 
-    Several manifests are fetched concurrently, but decoded in one thread: Python objects are made under the global interpreter lock.
+    Several manifests are fetched concurrently, but decoded in one thread: Python objects are created under the global interpreter lock.
 
     Args:
         storage: The storage of the table.
@@ -109,7 +109,7 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
 def state_of(manifest: Manifest) -> tuple[object, ...]:
     """Return the cache key of a manifest: its path and all fields of the manifest list that its entries inherit.
 
-    Manifests with equal keys have equal entries. The path alone is no key, because entries inherit these fields ("Sequence Number
+    Manifests with equal keys have equal entries. The path alone is not enough, because entries inherit these fields ("Sequence Number
     Inheritance" in the Iceberg specification).
     """
     return manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id
@@ -125,7 +125,7 @@ def write_manifest(storage: Storage, path: str, entries: Sequence[Entry], header
         path: The absolute path of the new manifest.
         entries: The entries of the manifest, at least one.
         header: The content type, partition spec, schema and format version of the manifest.
-        snapshot_id: The snapshot that adds the manifest.
+        snapshot_id: The id of the snapshot that adds the manifest.
 
     Raises:
         StorageError: The manifest cannot be put.
@@ -190,7 +190,7 @@ def write_manifest_list(
         path: The absolute path of the new manifest list.
         manifests: The manifests of the snapshot.
         snapshot_id: The id of the snapshot.
-        parent_id: The id of the snapshot before, None for the first one.
+        parent_id: The id of the preceding snapshot, or None for the first one.
         sequence_number: The sequence number of the snapshot, which replaces UNASSIGNED ones.
         format_version: The format version of the manifest list.
         first_row_id: The table's next row id, None below format version 3.
@@ -237,14 +237,14 @@ def _put(storage: Storage, path: str, data: bytes) -> None:
 
 
 def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
-    """Return a schema with every source column of a partition spec: the current schema, else the newest one.
+    """Return a schema with every source column of a partition spec: the current schema if it has them, otherwise the newest one that does.
 
     Args:
         metadata: The metadata of the table.
         spec_id: The id of the partition spec.
 
     Raises:
-        UnsupportedTableFeature: The table has no such schema any more.
+        UnsupportedTableFeature: The table no longer has such a schema.
     """
     fields = metadata.specs()[spec_id].fields
     source_ids = {field.source_id for field in fields if not isinstance(field.transform, VoidTransform)}
@@ -261,7 +261,7 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
 
 
 def _read_bytes(storage: Storage, path: str, kind: str) -> bytes:
-    """Return the bytes of a manifest or manifest list, from this process if it wrote the file. `kind` is its name in errors."""
+    """Return the bytes of a manifest or manifest list, from memory if this process wrote the file. `kind` names the file in errors."""
     data = _own_files.get(path)
     if data is not None:
         return data
@@ -281,7 +281,7 @@ def _manifest_bytes(storage: Storage, manifest: Manifest) -> bytes:
 
 
 def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
-    """Return the entries in the bytes of a manifest, with inherited values. Raises CorruptLog for bytes that are no manifest."""
+    """Return the entries in the bytes of a manifest, with inherited values. Raises CorruptLog if the bytes are not a manifest."""
     path = plain_path(manifest.path)
     avro_file = read_avro(data, path, schemas.NAMES)
     try:
@@ -299,7 +299,7 @@ def _cache_weight(file: ContentFile) -> int:
 
 
 def _with_counts(storage: Storage, manifest: Manifest) -> Manifest:
-    """Return the manifest with all counts. Format version 1 does not require counts. They are computed from the entries."""
+    """Return the manifest with all counts. Format version 1 does not require counts, so they are computed from the entries."""
     if any(getattr(manifest, name) is None for name in Manifest.COUNTS):
         return replace(manifest, **_count_files_and_rows(read_manifest(storage, manifest)))
     return manifest

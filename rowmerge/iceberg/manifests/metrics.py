@@ -25,7 +25,10 @@ MOST_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 
 @dataclass(frozen=True)
 class MetricsMode:
-    """The metrics of a column that manifests contain. `truncate` is the largest length of string bounds (code points) and binary bounds."""
+    """The metrics that manifests contain for a column.
+
+    `truncate` is the largest length of string bounds (in code points) and binary bounds (in bytes).
+    """
 
     counts: bool = True
     bounds: bool = True
@@ -33,10 +36,10 @@ class MetricsMode:
 
     @classmethod
     def parse(cls, text: str) -> MetricsMode:
-        """Parse `none`, `counts`, `truncate(n)` or `full`, in any case.
+        """Parse `none`, `counts`, `truncate(n)` or `full`, ignoring case.
 
         Raises:
-            ValueError: The text is none of these.
+            ValueError: The text is not one of these modes.
         """
         name = text.strip().lower()
         modes = {"none": cls(counts=False, bounds=False), "counts": cls(bounds=False), "full": cls()}
@@ -76,7 +79,7 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
 
 
 def _find_field_id(schema: Schema, name: str) -> int | None:
-    """Return the field id of a column, None if the column was renamed or dropped. Iceberg ignores the properties of such a column, too."""
+    """Return the field id of a column, or None if it was renamed or dropped. Iceberg ignores the properties of such a column, too."""
     try:
         return schema.find_field(name).field_id
     except ValueError:
@@ -84,7 +87,7 @@ def _find_field_id(schema: Schema, name: str) -> int | None:
 
 
 def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, MetricsMode]:
-    """Return the default mode of each column: that of the property, else truncated bounds for the first columns up to a limit."""
+    """Return the default mode of each column: that of the property, otherwise truncated bounds for the first columns up to a limit."""
     default = _parse_mode(properties, DEFAULT_MODE) if DEFAULT_MODE in properties else None
     limit = properties.get(MOST_COLUMNS, "100")
     if not re.fullmatch(r"\s*\d+\s*", limit):
@@ -97,7 +100,7 @@ def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, M
 def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> dict[str, Any]:
     """Return the metrics of a written file as attributes of `ContentFile`, which map field ids to values.
 
-    Fields inside lists and maps have only sizes. Every metrics mode keeps sizes, as Iceberg does. An `AddedFile` has no bounds of a float
+    Fields inside lists and maps have only sizes. As in Iceberg, every metrics mode includes sizes. An `AddedFile` has no bounds for a float
     column with NaN. So the NaN count of a float column with bounds is 0.
 
     Args:
@@ -119,7 +122,7 @@ def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMod
 
 
 def _values_by_id(fields: Sequence[_Leaf], tree: Mapping[str, Any]) -> dict[int, Any]:
-    """Return the values of fields in nested mappings by field id, without those that are None."""
+    """Return the values of fields in nested mappings by field id, except values that are None."""
     values = {leaf.id: leaf.value_in(tree) for leaf in fields}
     return {field_id: value for field_id, value in values.items() if value is not None}
 
@@ -144,7 +147,7 @@ def _parse_mode(properties: Mapping[str, str], key: str) -> MetricsMode:
 
 
 def _primitive_ids(type_: IcebergType) -> Iterator[int]:
-    """Yield the ids of primitive fields, those of each level before those below it. Iceberg counts them in this order, too."""
+    """Yield the ids of primitive fields, level by level from the top. Iceberg counts them in the same order."""
     fields = nested_fields(type_)
     yield from (nested.field_id for nested in fields if isinstance(nested.field_type, PrimitiveType))
     for nested in fields:
@@ -153,7 +156,11 @@ def _primitive_ids(type_: IcebergType) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A primitive field. `path` has its names from the top column, as in `AddedFile`. `is_repeated`: it is inside a list or map."""
+    """A primitive field.
+
+    `path` contains the field names from the top-level column down, as in `AddedFile`. `is_repeated` is true for a field inside a list or
+    map.
+    """
 
     id: int
     type: IcebergType
@@ -161,7 +168,7 @@ class _Leaf:
     is_repeated: bool
 
     def value_in(self, tree: Mapping[str, Any]) -> Any:
-        """Return the value of this field in nested mappings by name, or None."""
+        """Return the value of this field in nested mappings by name, or None if they do not contain it."""
         value: Any = tree
         for name in self.path:
             value = value.get(name) if isinstance(value, Mapping) else None

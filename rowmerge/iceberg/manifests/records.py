@@ -13,7 +13,7 @@ from rowmerge.iceberg.metadata.locations import is_absolute
 
 _EXACT = Context(prec=100)
 _NULLABLE_FIELDS = ("sort_order_id", "referenced_data_file", "content_offset", "first_row_id", "key_metadata")
-"""The fields of a manifest entry that may be null or missing, and that `ContentFile` has under the same name."""
+"""The fields of a manifest entry that may be null or missing, and that have the same name in `ContentFile`."""
 
 
 def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[int, int], path: str) -> Entry:
@@ -51,7 +51,8 @@ def _or_inherited(value: Any, inherited: Any) -> Any:
 def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping[int, int]) -> ContentFile:
     """Return the data file or delete file that the `data_file` of a manifest entry describes (Iceberg spec, Data File Fields).
 
-    Fields that are read with `get` may be null or missing. `scales`: as in `parse_entry`. Raises LookupError, ValueError.
+    Fields that are read with `get` may be null or missing. `scales` are as in `parse_entry`. Raises LookupError if a required value is
+    missing, and ValueError if a value is invalid.
     """
     path, records, size = record["file_path"], record["record_count"], record["file_size_in_bytes"]
     if not is_absolute(path) or records < 0 or size < 0:
@@ -100,11 +101,11 @@ def _as_dict(pairs: dict[int, Any] | Sequence[Mapping[str, Any]] | None) -> dict
 def assign_row_ids(entries: Sequence[Entry], manifest: Manifest) -> tuple[Entry, ...]:
     """Return the entries of a manifest, each live file with a first row id (Iceberg spec, First Row ID Inheritance).
 
-    The ids of files without a first row id begin at that of the manifest, and count the rows of these files.
+    Files without a first row id get consecutive ranges of row ids, which start at the first row id of the manifest.
 
     Args:
         entries: All entries of the manifest, in their order.
-        manifest: The manifest. Without a first row id, the entries stay as they are.
+        manifest: The manifest. If it has no first row id, the entries are returned unchanged.
     """
     next_row_id = manifest.first_row_id
     if next_row_id is None:
@@ -198,7 +199,7 @@ def entry_record(entry: Entry, partition_names: Sequence[str]) -> dict[str, Any]
 def _content_file_record(file: ContentFile, partition_names: Sequence[str]) -> dict[str, Any]:
     """Return the `data_file` of a manifest entry (Iceberg spec, Data File Fields). Empty metrics become null.
 
-    `partition_names`: the names of the fields of the file's partition spec, in their order.
+    `partition_names` are the names of the fields of the file's partition spec, in their order.
     """
     assert len(partition_names) == len(file.partition), "a file has a value for each field of its partition spec"
     return {

@@ -137,7 +137,7 @@ def manifest_list_schema(format_version: int) -> dict[str, Any]:
 
 
 def _partition_schema(spec: PartitionSpec, schema: Schema) -> dict[str, Any]:
-    """Return the Avro schema of a spec's partition values. Each is optional: in files of an older spec without the field it is null."""
+    """Return the Avro schema of a spec's partition values. Each value is optional, because files of older specs may lack it."""
     fields = []
     for field in spec.partition_type(schema).fields:
         avro_type = _partition_type(field.field_type, field.field_id)
@@ -149,7 +149,7 @@ def _partition_schema(spec: PartitionSpec, schema: Schema) -> dict[str, Any]:
 
 
 def _partition_type(type_: t.IcebergType, field_id: int) -> AvroType:
-    """Return the Avro type of a partition value. Each fixed type has its own name: pyiceberg cannot refer to a type by name."""
+    """Return the Avro type of a partition value. Each fixed type has its own name, because pyiceberg cannot refer to a type by name."""
     match type_:
         case t.DecimalType(precision=precision, scale=scale):
             size = ((10**precision - 1).bit_length() + 8) // 8
@@ -181,7 +181,10 @@ def partition_scales(schema: Mapping[str, Any]) -> dict[int, int]:
 
 
 def _decimal_scale(type_: AvroType, named_scales: dict[str, int]) -> int | None:
-    """Return the scale of a decimal type, or None. `named_scales` are those of the types that the schema has defined so far."""
+    """Return the scale of a decimal type, or None for another type.
+
+    `named_scales` are the scales of the named types that the schema has defined so far.
+    """
     for branch in _branches(type_):
         if isinstance(branch, dict) and branch.get("logicalType") == "decimal":
             scale: int = branch.get("scale", 0)
@@ -221,7 +224,7 @@ NAMES: Mapping[int, str] = dict(_names_by_id([*MANIFEST["fields"], *MANIFEST_LIS
 """The names of the fields of manifests and manifest lists, by field id. Older writers gave some fields other names."""
 _INTEGERS = frozenset({"int", "long"})
 _ACCEPTED_TYPES: Mapping[str, frozenset[str]] = {"int": _INTEGERS, "long": _INTEGERS}
-"""The Avro types that a file may have for a type of the specification, if there are several."""
+"""The Avro types that a file may use for a type of the specification, if more than one is allowed."""
 
 
 def check_schema(schema: Mapping[str, Any], specified: Mapping[str, Any]) -> None:
@@ -229,10 +232,11 @@ def check_schema(schema: Mapping[str, Any], specified: Mapping[str, Any]) -> Non
 
     Args:
         schema: The schema in the header of the file.
-        specified: The schema of the specification, MANIFEST or MANIFEST_LIST. The file may lack fields of it, and have others.
+        specified: The schema of the specification, MANIFEST or MANIFEST_LIST. The file may lack some of its fields, and may have additional
+            fields.
 
     Raises:
-        ValueError: A field has another type.
+        ValueError: A field has a different type.
     """
     _check_fields(schema, specified, {})
 
