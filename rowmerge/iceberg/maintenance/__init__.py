@@ -1,1 +1,1 @@
-"""Expire snapshots, delete files, rewrite delete files and manifests, move branches, drop tables."""
+"""Expire snapshots, delete files, rewrite delete files and manifests, move branches, and drop tables."""

@@ -1,4 +1,4 @@
-"""Create, replace, move and drop branches and tags, in commits of metadata alone."""
+"""Create, replace, move and drop branches and tags, in commits that change only metadata."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ class IcebergBranches:
         return find_reference(self.name, newest(self.operations, self.name).metadata, reference).snapshot_id
 
     def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
-        """Create or replace a branch or tag, as `Branches.set_reference` states.
+        """Create or replace a branch or tag, as documented in `Branches.set_reference`.
 
         Args:
             reference: The branch or tag.
             create: Whether the reference may be new.
             replace: Whether an existing reference is replaced.
-            if_not_exists: Whether an existing reference stays without an error.
+            if_not_exists: Whether an existing reference is left unchanged, without an error.
         """
         make_updates = partial(_reference_updates, self.name, reference, create=create, replace=replace, if_not_exists=if_not_exists)
         commit_updates(self.operations, self.name, f"the reference {reference.name}", make_updates)
 
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
-        """Move a branch forward to the snapshot of another reference, as `Branches.fast_forward` states.
+        """Move a branch forward to the snapshot of another reference, as documented in `Branches.fast_forward`.
 
-        After a lost race, `commit_updates` makes the updates again for the newest metadata, in which the branch may have another snapshot.
-        The result is about the last attempt, which is the committed one.
+        After a lost race, `commit_updates` computes the updates again from the newest metadata, in which the branch may point at another
+        snapshot. The result is about the last attempt, which is the committed one.
 
         Args:
             branch: The name of the branch, which may be new.
             to: The name of the other branch or tag.
 
         Returns:
-            The id of the branch's snapshot before, None for a new branch, and after.
+            The ids of the branch's snapshot before and after the move. The first id is None for a new branch.
         """
         moves_of_attempts: list[tuple[int | None, int]] = []
 
@@ -74,12 +74,12 @@ class IcebergBranches:
         return moves_of_attempts[-1]
 
     def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
-        """Drop a branch or tag, as `Branches.drop` states.
+        """Drop a branch or tag, as documented in `Branches.drop`.
 
         Args:
             name: The name of the reference.
-            tag: Whether the reference must be a tag, else a branch.
-            if_exists: Whether a missing reference is no error.
+            tag: Whether the reference must be a tag. If false, it must be a branch.
+            if_exists: Whether a missing reference is ignored without an error.
         """
         make_updates = partial(_removal_updates, self.name, name, _kind(tag), if_exists)
         commit_updates(self.operations, self.name, f"the reference {name}", make_updates)
@@ -96,7 +96,7 @@ def _reference_updates(
         current: The newest metadata of the table.
         create: Whether the reference may be new.
         replace: Whether an existing reference is replaced.
-        if_not_exists: Whether an existing reference stays without an error.
+        if_not_exists: Whether an existing reference is left unchanged, without an error.
 
     Raises:
         AlreadyExists: The reference exists, and neither `replace` nor `if_not_exists` allows that.
@@ -104,7 +104,7 @@ def _reference_updates(
         VersionNotFound: The reference does not exist and may not be created, or its snapshot does not exist.
     """
     metadata = current.metadata
-    # With IF NOT EXISTS, an existing reference is no error, as with OR REPLACE. But it stays unchanged.
+    # With IF NOT EXISTS, an existing reference is not an error, as with OR REPLACE. But it stays unchanged.
     _check_settable(table, metadata, reference, create=create, replace=replace or if_not_exists)
     if if_not_exists and reference.name in metadata.refs:
         return ()
@@ -120,7 +120,11 @@ def _reference_updates(
 
 
 def _check_settable(table: str, metadata: TableMetadata, reference: SnapshotReference, *, create: bool, replace: bool) -> None:
-    """Raise an error for main, for a missing reference unless `create`, and for an existing one of another kind, or unless `replace`."""
+    """Raise an error if the reference cannot be set.
+
+    That is the case for main and for an existing reference of another kind. A missing reference requires `create`, an existing one
+    `replace`.
+    """
     name, kind = reference.name, _kind(reference.tag)
     _check_not_main(table, name)
     existing = metadata.refs.get(name)
@@ -133,7 +137,7 @@ def _check_settable(table: str, metadata: TableMetadata, reference: SnapshotRefe
 
 
 def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int | None) -> int:
-    """Return a snapshot id, that of the current snapshot for None. Raises VersionNotFound if the table has no such snapshot."""
+    """Return a snapshot id, or the id of the current snapshot for None. Raises VersionNotFound if the table has no such snapshot."""
     snapshot_id = metadata.current_snapshot_id if snapshot_id is None else snapshot_id
     if snapshot_id is None:
         raise VersionNotFound(f"{table} has no snapshot yet. Write rows first.")
@@ -143,7 +147,10 @@ def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int 
 
 
 def _removal_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bool, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
-    """Return the update that removes a branch or tag, no update if it may be missing. Raises what `Branches.drop` states."""
+    """Return the update that removes a branch or tag, or no update if it is missing and `if_exists` is true.
+
+    Raises the errors that are documented in `Branches.drop`.
+    """
     _check_not_main(table, name)
     existing = current.metadata.refs.get(name)
     if existing is None and if_exists:
@@ -155,9 +162,11 @@ def _removal_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bo
 
 
 def _fast_forward_ids(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[int | None, int]:
-    """Return the snapshot ids of a branch before and after it is fast-forwarded to the reference `to`. A new branch has None before.
+    """Return the snapshot ids of a branch before and after it is fast-forwarded to the reference `to`.
 
-    Raises PlanError unless the branch's snapshot is an ancestor of that of `to`.
+    The first id is None for a new branch.
+
+    Raises PlanError unless the branch's snapshot is an ancestor of the snapshot of `to`.
     """
     target_id = find_reference(table, metadata, to).snapshot_id
     ref = metadata.refs.get(branch)
@@ -174,7 +183,7 @@ def _fast_forward_ids(table: str, metadata: TableMetadata, branch: str, to: str)
 
 
 def find_reference(table: str, metadata: TableMetadata, name: str) -> SnapshotRef:
-    """Return the branch or tag of a name.
+    """Return the branch or tag with a name.
 
     Args:
         table: The name of the table in error messages.

@@ -1,7 +1,7 @@
-"""Drop an Iceberg table that a folder is the catalog of, and delete the files of a dropped table of any catalog.
+"""Drop an Iceberg table whose catalog is its folder, and delete the files of a dropped table of any catalog.
 
-In a folder, a drop puts a version without snapshots, and deletes the files before it. `rowmerge.table.commits.drop_markers` explains why
-that version stays.
+In a folder, a drop puts a version without snapshots, and deletes the files of earlier versions. `rowmerge.table.commits.drop_markers`
+explains why that version stays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rowmerge.table.snapshots.files import FileChanges
 def drop_table(storage: Storage, table: str) -> None:
     """Drop the table of a folder, even if its metadata cannot be read, and delete its files.
 
-    If others drop the table first and create a new one in the folder, the new table stays.
+    If another writer drops the table first and creates a new one in the folder, the new table stays.
 
     Args:
         storage: The storage of the table's folder.
@@ -85,14 +85,14 @@ def _referenced_files(storage: Storage, current: CurrentMetadata) -> list[Iterab
 
 
 def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
-    """Delete the files of a dropped table from its folder, unless a new table has followed the drop.
+    """Delete the files of a dropped table from its folder, unless a new table was created after the drop.
 
     A drop first puts a marker: a file that announces the drop of a table in this folder. Then it puts version N without snapshots, which
     stays in the folder. So the last version of the table is N-1. A process that is killed after the drop leaves the files of the table. The
     next process that creates a table in the folder deletes them with this function.
 
-    Others may create a table in the folder at the same time. All files of the new table are younger than version N, so none of them is
-    deleted.
+    Another writer may create a table in the folder at the same time. All files of the new table are younger than version N, so none of them
+    is deleted.
 
     Args:
         storage: The storage of the folder.
@@ -128,7 +128,7 @@ def _metadata_files(objects: list[StoredObject]) -> list[tuple[int, StoredObject
 
 
 def _is_drop(storage: Storage, folder: MetadataFolder, version: int) -> bool:
-    """Return whether a version is that of a drop. A marker is put first, so the version may also be a concurrent view or table."""
+    """Return whether a version is that of a drop. A marker is put first, so the version may also be that of a concurrent view or table."""
     if version not in marked_versions(storage, FORMAT):
         return False
     try:
@@ -146,8 +146,8 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: s
     """Return the absolute paths of the dropped table's files, except metadata files.
 
     These are the files that the table's last version needs, and all files that are older than the drop, such as those of expired versions.
-    The folder may also hold a table of another format. Its files may be older than the drop, too, so then only the last version decides.
-    Files of tables in inner folders stay.
+    The folder may also contain a table of another format, whose files may be older than the drop, too. Then only the files that the last
+    version needs are returned. Files of tables in inner folders stay.
 
     Args:
         storage: The storage of the folder.
@@ -164,7 +164,7 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: s
 
 
 def _needed_keys(storage: Storage, folder: MetadataFolder, last_version: int) -> set[str]:
-    """Return the files that the last version of a dropped table needs, by `file_key`. Return none if its metadata cannot be read."""
+    """Return the files that the last version of a dropped table needs, by `file_key`. The set is empty if its metadata is unreadable."""
     try:
         current = folder.read(last_version)
         return set() if current is None else set(needed_files(storage, current.metadata))

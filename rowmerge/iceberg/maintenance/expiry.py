@@ -28,7 +28,7 @@ _FOREVER = 2**63 - 1
 class Retention:
     """The retention of snapshots for branches without a retention of their own.
 
-    Snapshots of the time `older_than` and later stay, and so do the `min_count` newest ones of each branch. Times and ages are in
+    Snapshots from the time `older_than` or later stay, and so do the `min_count` newest ones of each branch. Times and ages are in
     milliseconds.
     """
 
@@ -48,7 +48,7 @@ class Retention:
 
         Raises:
             ConfigurationError: A property is malformed.
-            PlanError: Less than one snapshot would be retained.
+            PlanError: Fewer than one snapshot would be retained.
         """
         min_count = whole_number(properties, MIN_SNAPSHOTS, 1) if options.retain_last is None else options.retain_last
         if min_count < 1:
@@ -86,7 +86,7 @@ def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, 
 
     Raises:
         ConfigurationError: A table property is malformed.
-        PlanError: A branch or tag points at a requested snapshot, or less than one snapshot would be retained.
+        PlanError: A branch or tag points at a requested snapshot, or fewer than one snapshot would be retained.
         VersionNotFound: The table has no requested snapshot.
     """
     retention = Retention.of(metadata.properties, options, now)
@@ -124,7 +124,7 @@ def _is_young(ref: SnapshotRef, snapshots_by_id: Mapping[int, Snapshot], retenti
 
 
 def _retained_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], retention: Retention) -> set[int]:
-    """Return the ids of the snapshots that branches and tags retain, and of the young ones that are no ancestors of a branch."""
+    """Return the ids of the snapshots that branches and tags retain, and of recent ones that do not belong to a branch."""
     retained_ids = {ref.snapshot_id for ref in refs.values() if ref.snapshot_ref_type is SnapshotRefType.TAG}
     referenced_ids = {ref.snapshot_id for ref in refs.values()}
     for branch in [ref for ref in refs.values() if ref.snapshot_ref_type is not SnapshotRefType.TAG]:

@@ -25,7 +25,7 @@ def find_orphans(
         current: The current metadata of the table.
         needed: The files that the snapshots need, by `file_key`.
         objects: The objects in the folder.
-        older_than: The time (milliseconds since the epoch) before which an orphan was written.
+        older_than: The time in milliseconds since the epoch. Only files that were written before this time are orphans.
 
     Returns:
         Paths relative to the folder. Metadata files come last, the oldest version first.
@@ -43,12 +43,12 @@ def _orphan_rule(
 ) -> Callable[[str], bool]:
     """Return the function that decides by a file's path, relative to the table's folder, whether the file may be an orphan.
 
-    These files are no orphans:
+    These files are not orphans:
 
     - files that the metadata or a snapshot needs
     - the newest metadata file and the version hint
-    - files of inner tables, which have their folders below the table's folder
-    - hidden files, whose names or folders begin with `.` or `_`, as in Iceberg's DeleteOrphanFiles
+    - files of inner tables, whose folders are below the table's folder
+    - hidden files, which have a name or a folder that begins with `.` or `_`, as in Iceberg's DeleteOrphanFiles
 
     Args:
         location: The location of the table's folder.
@@ -59,7 +59,7 @@ def _orphan_rule(
     metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
     metadata_keys = {file_key(path) for path in metadata_paths if path}
     # The metadata may spell the location of the folder differently. Then a needed file seems to be outside the folder, and its relative
-    # path is unknown. So a file in the folder with the same name is no orphan.
+    # path is unknown. So a file in the folder with the same name is not an orphan.
     needed_paths, names_of_outside_files = _split_by_location(location, metadata_keys.union(needed))
     inner_prefixes, partition_prefixes = inner_table_prefixes(objects), _partition_prefixes(current.metadata)
 
@@ -73,13 +73,13 @@ def _orphan_rule(
 
 
 def checksum_of(path: str) -> str:
-    """Return the path at which Hadoop's local file system keeps the checksums of a file."""
+    """Return the path at which Hadoop's local file system stores the checksums of a file."""
     folder, _, name = path.rpartition("/")
     return posixpath.join(folder, f".{name}.crc")
 
 
 def with_checksums(paths: Sequence[str]) -> list[str]:
-    """Return absolute paths, and for files on a disk also the paths of the checksum files that Hadoop's local file system writes."""
+    """Return the given absolute paths, and for files on a disk also the paths of the checksum files of Hadoop's local file system."""
     return [*paths, *(checksum_of(path) for path in paths if local_path(path) is not None)]
 
 
@@ -91,7 +91,7 @@ def _split_by_location(location: str, paths: Collection[str]) -> tuple[set[str],
 
 
 def _relative_path(location: str, path: str) -> str | None:
-    """Return the path of a file relative to a location, None for a file outside it. On a disk, resolve symbolic links."""
+    """Return the path of a file relative to a location, or None for a file outside it. On a disk, resolve symbolic links."""
     root = f"{file_key(location)}/"
     if path.startswith(root):
         return posixpath.normpath(path.removeprefix(root))
@@ -108,7 +108,7 @@ def _partition_prefixes(metadata: TableMetadata) -> tuple[str, ...]:
 
 
 def _is_hidden(path: str, partition_prefixes: tuple[str, ...]) -> bool:
-    """Return whether a file or one of its folders is hidden: its name begins with `.` or `_`, and it is no partition folder."""
+    """Return whether a file or one of its folders is hidden: its name begins with `.` or `_`, and it is not a partition folder."""
     return any(name.startswith((".", "_")) and not name.startswith(partition_prefixes) for name in path.split("/"))
 
 
@@ -118,6 +118,6 @@ def _is_newer_metadata(path: str, current: CurrentMetadata) -> bool:
 
 
 def _metadata_version(path: str) -> int:
-    """Return the version in the name of a metadata file, -1 for other files."""
+    """Return the version in the name of a metadata file, or -1 for other files."""
     version = version_in(path)
     return -1 if version is None else version

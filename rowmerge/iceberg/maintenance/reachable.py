@@ -46,7 +46,7 @@ def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[
     Args:
         storage: The storage of the table.
         metadata: The metadata of the table. All of its statistics files are needed.
-        snapshots: The snapshots, None for all snapshots in `metadata`.
+        snapshots: The snapshots, or None for all snapshots in `metadata`.
 
     Raises:
         CorruptLog: A manifest or manifest list is damaged or missing.
@@ -109,7 +109,7 @@ def _statistics(metadata: TableMetadata) -> dict[str, FileKind]:
 
 
 def _manifests(storage: Storage, snapshots: Iterable[Snapshot], *, lenient: bool = False) -> dict[str, Manifest]:
-    """Return the manifests of snapshots by `file_key`. `lenient`: skip unreadable manifest lists."""
+    """Return the manifests of snapshots by `file_key`. If `lenient` is true, skip unreadable manifest lists."""
     manifests: dict[str, Manifest] = {}
     for path in {snapshot.manifest_list: None for snapshot in snapshots}:
         with suppress(*((CorruptLog,) if lenient else ())):
@@ -118,7 +118,7 @@ def _manifests(storage: Storage, snapshots: Iterable[Snapshot], *, lenient: bool
 
 
 def _content_files(storage: Storage, manifests: Iterable[Manifest], *, lenient: bool = False) -> dict[str, FileKind]:
-    """Return the live files of manifests by `file_key`. `lenient`: skip unreadable manifests."""
+    """Return the live files of manifests by `file_key`. If `lenient` is true, skip unreadable manifests."""
     files: dict[str, FileKind] = {}
     manifests = list(manifests)
     for start in range(0, len(manifests), _BATCH):

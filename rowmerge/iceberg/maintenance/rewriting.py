@@ -1,6 +1,7 @@
 """Rewrite manifests or position deletes, without the data files, in a snapshot of the operation `replace`.
 
-Models: Iceberg's RewriteManifests and RewritePositionDeleteFiles. The driver writes all files, and writes them again after a lost race.
+The steps follow Iceberg's RewriteManifests and RewritePositionDeleteFiles. The driver writes all files, and writes them again after a lost
+race.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ T = TypeVar("T", RewrittenManifests, RewrittenDeletes)
 
 @dataclass
 class Rewriting(ABC, Generic[T]):
-    """One rewriting of the manifests or the position deletes of a table."""
+    """One rewrite of the manifests or the position deletes of a table."""
 
     operations: TableOperations
     table: str
@@ -55,11 +56,11 @@ class Rewriting(ABC, Generic[T]):
             parent: The current snapshot of the table.
 
         Returns:
-            The counts, and the snapshot, None if no file must be rewritten.
+            The counts, and the snapshot or None if no file must be rewritten.
         """
 
     def commit(self) -> T:
-        """Commit the rewriting, and return its counts. Raises what `commit_updates` does, and CorruptLog."""
+        """Commit the rewrite, and return its counts. Raises CorruptLog if a file is damaged, and the errors of `commit_updates`."""
         try:
             commit_updates(self.operations, self.table, self.operation, self._write_snapshot)
         except CommitStateUnknown:
@@ -70,7 +71,7 @@ class Rewriting(ABC, Generic[T]):
         return self.result
 
     def _write_snapshot(self, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
-        """Write the snapshot that follows the current one, and return the updates that add it, none without files to rewrite.
+        """Write the snapshot that follows the current one, and return the updates that add it, if any file must be rewritten.
 
         `commit_updates` calls this method once for each attempt. The snapshot of an attempt that lost a race follows an old snapshot. So
         its files are useless. The attributes keep the files and the counts of the last attempt, for `commit` to discard or to return.
@@ -97,14 +98,14 @@ class Rewriting(ABC, Generic[T]):
 
 @dataclass
 class ManifestRewriting(Rewriting[RewrittenManifests]):
-    """Writes manifests of about the size `commit.manifest.target-size-bytes`, each with the files of neighbouring partitions."""
+    """Rewrites manifests to about the size `commit.manifest.target-size-bytes`, each with the files of neighbouring partitions."""
 
     operation = "REWRITE MANIFESTS"
     metric_names = ("numManifestsReplaced", "numManifestsCreated")
     result: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
     def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenManifests, WrittenSnapshot | None]:
-        """Rewrite the manifests of each partition spec. A spec with a single manifest of at most the target size keeps it.
+        """Rewrite the manifests of each partition spec. A spec whose only manifest does not exceed the target size keeps this manifest.
 
         Args:
             files: The writer of the snapshot's files.
@@ -129,9 +130,9 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
 
 @dataclass
 class DeleteRewriting(Rewriting[RewrittenDeletes]):
-    """Writes one position-delete file for each data file that has several of them, or one that other data files share.
+    """Writes one position-delete file for each data file that has several, or that shares one with other data files.
 
-    Removes position-delete files that apply to no data file.
+    Also removes position-delete files that apply to no data file.
     """
 
     operation = "REWRITE POSITION DELETES"
@@ -139,7 +140,7 @@ class DeleteRewriting(Rewriting[RewrittenDeletes]):
     result: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
 
     def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenDeletes, WrittenSnapshot | None]:
-        """Replace position-delete files, so that each data file with deleted rows has exactly one, and shares it with no other.
+        """Replace position-delete files, so that each data file with deleted rows has exactly one, which no other data file shares.
 
         Args:
             files: The writer of the snapshot's files.

@@ -1,9 +1,10 @@
 """VACUUM, its two steps, and the other maintenance procedures, which change no rows.
 
-The steps of VACUUM: expire old snapshots and delete their files; delete orphan files, to which nothing refers.
+VACUUM first expires old snapshots and deletes their files. Then it deletes orphan files, to which nothing refers.
 
-Models: Iceberg's ExpireSnapshots and DeleteOrphanFiles. One commit removes the snapshots first. So no reader sees a snapshot without its
-files, wherever the process is killed, and the remaining files are orphans. The age of a file protects those of running statements.
+The steps follow Iceberg's ExpireSnapshots and DeleteOrphanFiles. One commit removes the snapshots first. So no reader sees a snapshot
+without its files, even if the process is killed, and the remaining files are orphans. The files of running statements are protected by
+their age.
 
 Metadata files are deleted oldest first. So a slow writer can verify after its put whether its version is stale (`DirectoryOperations`).
 """
@@ -37,7 +38,7 @@ from rowmerge.table.maintenance import Expired, ExpiryOptions, RewrittenDeletes,
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 ORPHANS_AFTER = 3 * _DAY
-"""Milliseconds after which no running statement needs an unreferenced file, as in Iceberg."""
+"""The age in milliseconds after which no running statement needs an unreferenced file, as in Iceberg."""
 
 
 class _Listing(NamedTuple):
@@ -72,9 +73,10 @@ class Vacuum:
     def run(self, options: VacuumOptions) -> Vacuumed:
         """Expire snapshots, delete their files and the orphan files, and return the paths of these files.
 
-        A dry run has the same steps without the commit of the expiry and without the deletions.
+        A dry run performs the same steps, but commits no expiry and deletes no files.
 
-        Raises PlanError for a retention that is not safe, UnsupportedTableFeature, StorageError.
+        Raises PlanError if the retention is not safe, and UnsupportedTableFeature if rowmerge does not support the table. Raises
+        StorageError if a file cannot be read or deleted.
         """
         self._check_retention(options)
         retained_since = None if options.retain_hours is None else self.now - int(options.retain_hours * _HOUR)
@@ -85,7 +87,7 @@ class Vacuum:
             expiry = self._plan_expiry(newest(self.operations, self.table), ExpiryOptions(retained_since))
         else:
             expiry = self._expire(ExpiryOptions(retained_since))
-        # Step 2: find the files. A file of an expired snapshot is no orphan, although no snapshot of the new metadata needs it.
+        # Step 2: find the files. A file of an expired snapshot is not an orphan, although no snapshot of the new metadata needs it.
         snapshot_files = self._deletable(expiry)
         orphans = [path for path in self._orphans(expiry.new_metadata, listing) if path not in expiry.files]
         # Step 3: delete the files.
@@ -96,7 +98,10 @@ class Vacuum:
         return Vacuumed(paths, expiry.new_metadata.metadata.current_snapshot_id or 0)
 
     def expire(self, options: ExpiryOptions) -> Expired:
-        """Expire snapshots, and delete the files that only they need. Raises as `run`, and PlanError for a snapshot that must stay."""
+        """Expire snapshots, and delete the files that only they need.
+
+        Raises the errors of `run`, and PlanError for a snapshot that must stay.
+        """
         expiry = self._expire(options)
         snapshot_files = self._deletable(expiry)
         self._delete_expired(snapshot_files)
@@ -152,7 +157,7 @@ class Vacuum:
     def _expire(self, options: ExpiryOptions) -> _Expiry:
         """Commit the expiry of snapshots, and return it with the files that only the expired snapshots need.
 
-        After a lost race, `commit_updates` makes the updates again, so the expiry is planned again for the newest metadata.
+        After a lost race, `commit_updates` computes the updates again, so the expiry is planned again for the newest metadata.
         """
         plans_of_attempts: list[_Expiry] = []
 
@@ -169,7 +174,7 @@ class Vacuum:
         return _Expiry(newest(self.operations, self.table), plans_of_attempts[-1].updates, files)
 
     def _files_of_new_snapshots(self, plans: Sequence[_Expiry]) -> Mapping[str, FileKind]:
-        """Return the files that snapshots need which others have committed since the expiry was planned."""
+        """Return the files that are needed by snapshots which other writers have committed since the expiry was planned."""
         metadata = newest(self.operations, self.table).metadata
         planned_ids = {snapshot.snapshot_id for plan in plans for snapshot in plan.new_metadata.metadata.snapshots}
         new_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
@@ -190,7 +195,7 @@ class Vacuum:
         delete_files(self.storage, groups, PathOrigin.METADATA, locations=locations, live_paths=self._live(current))
 
     def _live(self, current: CurrentMetadata) -> list[str]:
-        """Return every file that the table needs, its metadata files included."""
+        """Return every file that the table needs, including its metadata files."""
         log = (entry.metadata_file for entry in current.metadata.metadata_log)
         return [*self._needed(current), *(path for path in (current.path, *log) if path)]
 
@@ -207,7 +212,7 @@ class Vacuum:
         return [file_key(f"{self.storage.location}/{path}") for path in orphans]
 
     def _delete_orphans(self, orphans: Sequence[str], checked: CurrentMetadata, listing: _Listing) -> None:
-        """Delete the files that are still orphans. `checked` is the metadata by which they were found."""
+        """Delete the files that are still orphans. `checked` is the metadata from which they were determined."""
         current = newest(self.operations, self.table)
         # Others may have committed while the needed files were read.
         still_orphans = orphans if current is checked else set(self._orphans(current, listing))
@@ -245,7 +250,7 @@ class IcebergMaintenance:
         """Return the id of a snapshot after checking that it is the current snapshot or one of its ancestors.
 
         Raises:
-            VersionNotFound: The snapshot does not exist, or is no ancestor of the current one.
+            VersionNotFound: The snapshot does not exist, or is not an ancestor of the current one.
         """
         metadata = newest(self.operations, self.table).metadata
         if any(snapshot.snapshot_id == snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)):
@@ -255,10 +260,10 @@ class IcebergMaintenance:
         raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
 
     def newest_ancestor_before(self, timestamp: int) -> int:
-        """Return the id of the newest snapshot older than a time (milliseconds since the epoch): the current one or an ancestor.
+        """Return the id of the newest snapshot before a time (milliseconds since the epoch): the current snapshot or an ancestor.
 
         Raises:
-            VersionNotFound: No such snapshot is older.
+            VersionNotFound: There is no such snapshot.
         """
         metadata = newest(self.operations, self.table).metadata
         for snapshot in ancestors(metadata, metadata.current_snapshot_id):
