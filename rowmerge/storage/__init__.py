@@ -1,1 +1,1 @@
-"""Files by path on local disk or an object store, with the one primitive that makes commits atomic."""
+"""Access to files by path on a local disk or in an object store, with the primitive that makes commits atomic."""

@@ -20,7 +20,7 @@ class Cache(Generic[T]):
         self._entries: OrderedDict[Hashable, tuple[int, T]] = OrderedDict()
 
     def get(self, key: Hashable) -> T | None:
-        """Return the value of a key, None if the cache does not have it."""
+        """Return the value of a key, or None if the cache does not contain the key."""
         with self._lock:
             if key not in self._entries:
                 return None
@@ -32,7 +32,7 @@ class Cache(Generic[T]):
         """Add a value, and evict others if the total weight exceeds the limit.
 
         Args:
-            key: The key of the value. A value that the key already has stays.
+            key: The key of the value. If the key already has a value, the old value stays.
             value: The value, which must never change.
             weight: The weight of the value, in the unit of the limit. A value above the limit is not added.
         """

@@ -1,4 +1,4 @@
-"""The probe of conditional puts (`If-None-Match: *`). Without them, two writers could overwrite each other's commits."""
+"""A probe for conditional puts (`If-None-Match: *`). Without them, two writers could overwrite each other's commits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rowmerge.errors import ConditionalPutsUnsupported, StorageError
 from rowmerge.storage.store import Put, Storage
 
 _PROBES = 2
-"""The number of probes of a store."""
+"""The number of times that a store is probed."""
 
 _probed_buckets: set[tuple[str, str]] = set()
-"""Bucket and configuration fingerprint of the stores that honour conditional puts."""
+"""The bucket and the configuration fingerprint of each store that honours conditional puts."""
 _probe_lock = threading.Lock()
 
 
@@ -38,7 +38,10 @@ def check_conditional_puts(storage: Storage) -> None:
 
 
 def _conditional_put_overwrites(storage: Storage) -> bool:
-    """Return whether the second of two conditional puts overwrites the object of the first. Raises what `check_conditional_puts` does."""
+    """Return whether the second of two conditional puts overwrites the object of the first.
+
+    Raises the errors of `check_conditional_puts`.
+    """
     probe = f".rowmerge-probe-{uuid4()}"
     try:
         storage.put_if_absent(probe, b"1")

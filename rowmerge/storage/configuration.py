@@ -47,8 +47,8 @@ class FilesystemOptions(dict[str, dict[str, Any]]):
 class StorageConfiguration:
     """The credentials, endpoints, regions and client options of object stores.
 
-    `settings`: by provider (`s3`, `gs`, `azure`), the settings by obstore's names without the provider's prefix.
-    `client_options`, `retry_config`, `credential_provider`: as obstore takes them.
+    `settings` maps each provider (`s3`, `gs`, `azure`) to its settings, by obstore's names without the provider's prefix. `client_options`,
+    `retry_config` and `credential_provider` have the form that obstore accepts.
     """
 
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -89,13 +89,13 @@ class StorageConfiguration:
 
     @property
     def fingerprint(self) -> str:
-        """A digest that differs between two configurations. It shows no setting."""
+        """A digest that differs between two configurations. It reveals no settings."""
         settings = [sorted(settings.items()) for _, settings in sorted(self.settings.items())]
         client = sorted(self.client_options.items()), sorted(self.retry_config.items(), key=str), id(self.credential_provider)
         return hashlib.sha256(repr((settings, client)).encode()).hexdigest()
 
     def without_secrets(self, text: str) -> str:
-        """Return a text, such as an error message, with each secret of the configuration hidden."""
+        """Return a string, such as an error message, with each secret of the configuration hidden."""
         return hide(text, (value for settings in self.settings.values() for key, value in settings.items() if key in SECRETS))
 
     def obstore_arguments(self, location: str) -> dict[str, Any]:
@@ -110,14 +110,17 @@ class StorageConfiguration:
         return {name: argument for name, argument in arguments.items() if argument}
 
     def filesystem_options(self) -> FilesystemOptions:
-        """Return the arguments of Arrow's file systems that open the same stores. The environment supplements region and endpoint of S3."""
+        """Return the arguments of Arrow's file systems that open the same stores.
+
+        The environment supplies the region and endpoint of S3 if the configuration does not.
+        """
         options = FilesystemOptions(s3=self._s3_arguments(), gs=self._gcs_arguments(), azure=self._azure_arguments())
         for provider in PROVIDERS:
             options[provider] = {name: argument for name, argument in options[provider].items() if argument is not None}
         return options
 
     def s3_endpoint(self) -> str | None:
-        """Return the URL of the S3 service, None for Amazon's own."""
+        """Return the URL of the S3 service, or None for Amazon's own service."""
         return self.settings.get("s3", {}).get("endpoint") or _environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
     def s3_region(self) -> str:
@@ -126,7 +129,7 @@ class StorageConfiguration:
         return s3.get("region") or s3.get("default_region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or DEFAULT_REGION
 
     def is_set(self, provider: str, key: str) -> bool:
-        """Return whether a boolean setting is true. Options may spell it as text (`true`, `1`, `yes`, …).
+        """Return whether a boolean setting is true. Options may spell it as a string (`true`, `1`, `yes`, …).
 
         Args:
             provider: The provider of the setting: `s3`, `gs` or `azure`.
@@ -151,7 +154,7 @@ class StorageConfiguration:
             )
 
     def _s3_arguments(self) -> dict[str, Any]:
-        """Return the arguments of `pyarrow.fs.S3FileSystem`; None stands for its default."""
+        """Return the arguments of `pyarrow.fs.S3FileSystem`. A value of None stands for the default of the argument."""
         s3 = self.settings.get("s3", {})
         scheme, host = _split_endpoint(self.s3_endpoint())
         return {
@@ -199,7 +202,7 @@ class StorageConfiguration:
 
 
 def provider_of(location: str) -> str | None:
-    """Return the provider (`s3`, `gs`, `azure`) of a location, or None for a local disk and for an HTTP server of no provider."""
+    """Return the provider (`s3`, `gs`, `azure`) of a location, or None for a local disk and for other HTTP servers."""
     scheme, _, host_and_path = location.partition("://")
     if scheme.lower() in ("http", "https"):
         host = host_and_path.partition("/")[0].partition(":")[0].lower()
@@ -208,10 +211,10 @@ def provider_of(location: str) -> str | None:
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which HIDDEN replaces each secret.
+    """Return a string in which HIDDEN replaces each secret.
 
     Args:
-        text: The text, such as an error message.
+        text: The string, such as an error message.
         secrets: The secrets. Empty ones are ignored.
     """
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
@@ -220,7 +223,7 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 
 class _Settings:
-    """Collect settings from options. Several names of options may mean the same setting."""
+    """A collection of settings from options. Several option names may mean the same setting."""
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
@@ -242,7 +245,7 @@ class _Settings:
             self.add(name, name, value)
 
     def by_provider(self) -> dict[str, dict[str, Any]]:
-        """Return the settings of each provider, if their keys are pairs of provider and setting."""
+        """Return the settings of each provider. The keys of the collection must be pairs of provider and setting."""
         return {provider: {key: value for (owner, key), value in self.values.items() if owner == provider} for provider in PROVIDERS}
 
 
@@ -267,7 +270,10 @@ def _setting_keys(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _nested_mapping(options: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return one of obstore's nested mappings, empty if missing. Raises ConfigurationError if the option is not a mapping."""
+    """Return one of obstore's nested mappings, or an empty one if it is missing.
+
+    Raises ConfigurationError if the option is not a mapping.
+    """
     nested = options.get(name) or {}
     if not isinstance(nested, Mapping):
         raise ConfigurationError(f"{name!r} in storage_options must be a mapping of names to values.")

@@ -1,7 +1,8 @@
-"""Deletion of a table's files. The driver deletes them with `delete_files` alone, which decides what may be deleted.
+"""Deletion of a table's files. The driver deletes them only with `delete_files`, which decides what may be deleted.
 
-A path counts as inside a folder only if each of its decodings does. These are the path as it is spelled and, because other writers may
-percent-encode paths, the path after percent-decoding. Each decoding is resolved first: `..`, symbolic links, and the names of one scheme.
+A path counts as inside a folder only if each of its decodings is inside. The decodings are the path as it is spelled and, because other
+writers may percent-encode paths, the path after percent-decoding. Each decoding is resolved first: `..`, symbolic links, and the different
+names of one scheme.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rowmerge.storage.store import absolute_location
 logger = logging.getLogger(__name__)
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
-"""Hadoop has three schemes for S3, and two for Azure."""
+"""The common name of each scheme. Hadoop has three schemes for S3, and two for Azure."""
 
 
 class PathOrigin(Enum):
@@ -39,7 +40,7 @@ _lock = threading.Lock()
 
 
 class FileDeleter(Protocol):
-    """Deletes files below one location. `Storage` implements it."""
+    """The interface for deleting files below one location. `Storage` implements it."""
 
     @property
     def location(self) -> str: ...
@@ -48,7 +49,7 @@ class FileDeleter(Protocol):
         """Return the deleter of another location."""
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete files by their paths relative to the location. Raises StorageError."""
+        """Delete files by their paths relative to the location. Raises StorageError if a file cannot be deleted."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def delete_files(
 
     Args:
         deleter: The deleter of the table's folder.
-        path_groups: The absolute paths of the files. The deletion of a group begins after that of the group before it.
+        path_groups: The absolute paths of the files. Each group is deleted after the preceding group.
         origin: The source of the paths. Paths from a listing are deleted only in the table's folder.
         locations: The other folders in which the table's current properties put files. Other tables may have files there, too.
         live_paths: The absolute paths of the files that the table needs.
@@ -180,7 +181,7 @@ class _TableRoots:
                     raise LiveFileProtected(self._roots[0][1].location, target_paths[resolved_path])
 
     def _resolve_live(self, path: str, target_names: Container[str]) -> Iterator[str]:
-        """Yield the resolved paths by which a live file may be a target: its own path, and the path that a link leads to."""
+        """Yield the resolved paths by which a live file may be a target: its own path, and the path to which a link leads."""
         is_link = path.startswith("file://") and os.path.islink(path[len("file://") :])
         # Resolving is slow for a million live files. Only a target's name or a link can make a live file a target.
         if is_link or path.rpartition("/")[2] in target_names:
@@ -197,7 +198,7 @@ class _TableRoots:
         return [f"{root}{relative_path}" for relative_path in percent_decodings(location[len(root) :])]
 
     def _resolve(self, path: str) -> str:
-        """Return the same text for all spellings of a path; empty for a path that no file can have."""
+        """Return the same string for all spellings of a path, or an empty string for a path that no file can have."""
         if "\0" in path or not _is_encodable(path):
             return ""
         scheme, _, authority_and_path = absolute_location(path).partition("://")
@@ -209,7 +210,7 @@ class _TableRoots:
         return f"file://{self._real_path(absolute_path)}" if authority in ("", "localhost") else ""
 
     def _real_path(self, path: str) -> str:
-        """Return a local path with the links of its folders resolved. A link in the last name stays: a deletion deletes the link."""
+        """Return a local path with the links of its folders resolved. A link in the last name stays, because a deletion deletes it."""
         parent, name = posixpath.split(path)
         if name in ("", ".", ".."):
             return os.path.realpath(path)
@@ -219,7 +220,7 @@ class _TableRoots:
 
 
 def percent_decodings(text: str) -> list[str]:
-    """Return a text, and the results of percent-decoding it repeatedly until nothing is left to decode."""
+    """Return a string, and the results of percent-decoding it repeatedly until nothing is left to decode."""
     decodings = [text]
     while (decoded := unquote(decodings[-1])) != decodings[-1]:
         decodings.append(decoded)

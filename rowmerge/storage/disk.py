@@ -20,27 +20,27 @@ from rowmerge.errors import NotDurable
 
 _TEMPORARY = re.compile(r"#\d+$")
 _ATTEMPTS = 5
-"""Other processes may remove an empty folder before it has a file. The folder is created up to this many times."""
+"""The number of attempts to create a folder. Other processes may remove the folder while it is empty."""
 _CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
-"""Errors of file systems that cannot sync a folder."""
+"""The error codes of file systems that cannot sync a folder."""
 _MOST_FOLDERS = 100_000
 
 _durable_folders: set[tuple[str, int]] = set()
-"""Path and inode of the folders whose own names and whose parents' names are durable."""
+"""The path and inode of each folder whose own name and whose parents' names are durable."""
 _synced_states: dict[str, tuple[int, int]] = {}
-"""Inode and modification time of each folder when its entries were last synced, by path.
+"""The inode and modification time of each folder when its entries were last synced, by path.
 
 A folder that another process removes and creates again may get the same inode. Then the modification time of its parent differs.
 """
 
 
 def is_temporary(path: str) -> bool:
-    """Return whether a file is a temporary file of `write_file` that a killed process left. delta-rs and DuckDB never list such names."""
+    """Return whether a file is a temporary file that a killed `write_file` left. delta-rs and DuckDB never list such names."""
     return _TEMPORARY.search(path) is not None
 
 
 def write_file(path: Path, data: bytes, *, replace: bool, durable: bool) -> bool:
-    """Write a file atomically, by a temporary file that gets the name of the file. Create missing folders.
+    """Write a file atomically: write a temporary file, and then give it the final name. Create missing folders.
 
     Args:
         path: The path of the file.
@@ -52,8 +52,8 @@ def write_file(path: Path, data: bytes, *, replace: bool, durable: bool) -> bool
         False if the file exists and `replace` is false.
 
     Raises:
-        NotDurable: The file has its name, but its folder cannot be synced.
-        OSError: The file does not have its name.
+        NotDurable: The file has its final name, but its folder cannot be synced.
+        OSError: The file could not be written under its final name.
     """
     temporary_path = Path(f"{path}#{secrets.randbits(64)}")
     try:
@@ -79,16 +79,16 @@ def _write_new_file(path: Path, data: bytes, *, durable: bool) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make the content of a file durable, whichever process wrote it. Raises OSError."""
+    """Make the content of a file durable, whichever process wrote it. Raises OSError if the file cannot be synced."""
     _sync(path, os.O_RDONLY)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the entries of a folder durable, and the names of the folder and of its parents up to the root. Raises OSError.
+    """Make the entries of a folder durable, and the names of the folder and of its parents up to the root.
 
-    A power cut can remove a file whose name is not durable. The name of a file or folder is an entry of its parent. It becomes durable
-    when the parent is synced. So this function syncs the parents from `folder` upwards. It stops at the first folder that an earlier call
-    of this process has made durable up to the root, because a sync takes milliseconds.
+    A power cut can remove a file whose name is not durable. The name of a file or folder is an entry of its parent. It becomes durable when
+    the parent is synced. So this function syncs the parents from `folder` upwards. It stops at the first folder that an earlier call of
+    this process has made durable up to the root, because a sync takes milliseconds. Raises OSError if a folder cannot be synced.
     """
     _sync_entries(folder)
     newly_durable = []
@@ -108,7 +108,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def list_folder_names(folder: Path) -> list[str]:
-    """Return the names of the folders directly below a folder, sorted. A missing folder has none. Raises OSError."""
+    """Return the names of the folders directly below a folder, sorted. A missing folder contains none.
+
+    Raises OSError if the folder is unreadable.
+    """
     return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
 
 
@@ -133,7 +136,7 @@ def _sync_entries(folder: Path, *, is_parent: bool = False) -> None:
     try:
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        # A parent that this user may not open belongs to another user, who has created the folder in it.
+        # A parent that this user may not open belongs to another user, who created the folder in it.
         is_of_other_user = is_parent and isinstance(error, PermissionError)
         if error.errno not in _CANNOT_SYNC_FOLDERS and not is_of_other_user:
             raise
@@ -158,7 +161,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def _create_file(path: Path) -> BinaryIO:
-    """Open a new file for writing. Create its folder, again if another process removes the folder at the same time."""
+    """Open a new file for writing. Create its folder, and retry if another process removes the folder at the same time."""
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
             return path.open("xb")

@@ -13,7 +13,7 @@ _AUTHORITY = "https://login.microsoftonline.com"
 
 
 def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
-    """Return Hadoop's settings (`fs.s3a.access.key`, …) for the providers that the configuration has settings of.
+    """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has settings in the configuration.
 
     Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
     """
@@ -25,7 +25,7 @@ def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
 
 
 def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
-    """Return the settings of hadoop-aws; None stands for its default."""
+    """Return the settings of hadoop-aws. A value of None stands for the default of the setting."""
     s3, endpoint = configuration.settings["s3"], configuration.s3_endpoint()
     return {
         # Tables are at s3://, and Hadoop has no file system for this scheme.
@@ -43,7 +43,7 @@ def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
 
 
 def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:
-    """Return the class that gives hadoop-aws its credentials, or None for its default chain."""
+    """Return the name of the class that provides the credentials for hadoop-aws, or None for the default chain."""
     s3 = configuration.settings["s3"]
     if configuration.is_set("s3", "skip_signature"):
         return f"{_S3_CREDENTIALS}AnonymousAWSCredentialsProvider"
@@ -53,10 +53,10 @@ def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:
 
 
 def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
-    """Return the settings of Google's Cloud Storage connector; None stands for its default.
+    """Return the settings of Google's Cloud Storage connector. A value of None stands for the default of the setting.
 
-    A service account has its key in a file, or as JSON text in the configuration itself. The connector reads a file only with the
-    authentication type SERVICE_ACCOUNT_JSON_KEYFILE. It has no type for a JSON text, but a setting for each field of the key.
+    The key of a service account is in a file, or is JSON text in the configuration itself. The connector reads a file only with the
+    authentication type SERVICE_ACCOUNT_JSON_KEYFILE. It has no authentication type for JSON text, but a setting for each field of the key.
     """
     gcs = configuration.settings["gs"]
     key_file = gcs.get("service_account") or gcs.get("application_credentials")

@@ -27,7 +27,7 @@ SETTINGS: Final = {
         ).split()
     ),
 }
-"""Settings by obstore's names, without the provider's prefix."""
+"""The names of obstore's settings without the provider's prefix, by provider."""
 
 ALIASES: Final = {
     "s3": {
@@ -47,7 +47,7 @@ ALIASES: Final = {
         "identity_endpoint": "msi_endpoint",
     },
 }
-"""Other names of settings."""
+"""The aliases of settings, by provider."""
 
 METADATA_ONLY: Final = frozenset(
     (
@@ -62,7 +62,7 @@ SECRETS: Final = frozenset(
     "access_key_id secret_access_key session_token sse_customer_key_base64 bearer_token service_account_key account_key client_secret "
     "encryption_key fabric_session_token sas_key token".split()
 )
-"""Settings whose values no message may contain."""
+"""Settings whose values must not appear in messages."""
 
 CLIENT_OPTIONS: Final = frozenset(
     "allow_http allow_invalid_certificates connect_timeout default_content_type default_headers http1_only http2_keep_alive_interval "

@@ -1,4 +1,4 @@
-"""Objects below one root folder or bucket prefix. `Storage.put_if_absent` is the whole concurrency control of commits."""
+"""Objects below one root folder or bucket prefix. `Storage.put_if_absent` is the only concurrency control of commits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.disk import list_folder_names, remove_empty_folders, sync_file, sync_folder, write_file
 
 DELETED_AT_ONCE = 1000
-"""The number of keys in one DeleteObjects request of S3. For stores with smaller limits, obstore sends several requests."""
+"""The largest number of keys in one DeleteObjects request of S3. For stores with smaller limits, obstore sends several requests."""
 
 
 class Put(Enum):
@@ -34,17 +34,17 @@ class Put(Enum):
 
 
 class Durability(Enum):
-    """The failures that an acknowledged write to a local disk survives. Object stores have a durability of their own."""
+    """The failures that an acknowledged write to a local disk survives. Object stores have their own durability."""
 
     FULL = "full"
-    """A power cut: files and folders are synced before the write is acknowledged."""
+    """The write survives a power cut, because files and folders are synced before it is acknowledged."""
     PROCESS = "process"
-    """The end of the process. The operating system chooses when it writes files to the disk."""
+    """The write survives the end of the process. The operating system decides when it writes files to the disk."""
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object in a storage. `path` is relative to the root, `size` is in bytes, `modified` is in milliseconds since the epoch."""
+    """An object in a store. `path` is relative to the root, `size` is in bytes, `modified` is in milliseconds since the epoch."""
 
     path: str
     size: int
@@ -77,14 +77,14 @@ def local_path(location: str) -> Path | None:
 class Storage:
     """Reads, writes, lists and deletes the objects below one root.
 
-    Paths are relative, with `/`. They are neither patterns nor percent-encoded.
-    Every method raises StorageError. Methods that read an object raise FileNotFoundError if it does not exist.
+    Paths are relative, with `/`. They are neither patterns nor percent-encoded. Every method raises StorageError if a request fails.
+    Methods that read an object raise FileNotFoundError if it does not exist.
     """
 
     def __init__(
         self, location: str, options: Mapping[str, Any] | StorageConfiguration | None = None, durability: Durability = Durability.PROCESS
     ) -> None:
-        """Parse `options`, unless they are parsed already. No request is sent. Raises ConfigurationError."""
+        """Parse `options`, unless they are already parsed. No request is sent. Raises ConfigurationError if an option is invalid."""
         self.location = absolute_location(location)
         self.configuration = options if isinstance(options, StorageConfiguration) else StorageConfiguration.parse(options or {})
         self._durability = durability
@@ -118,7 +118,7 @@ class Storage:
 
     @property
     def _store(self) -> Any:
-        """The client of obstore. The first use creates it."""
+        """The client of obstore, created on first use."""
         if self._client is None:
             try:
                 self._client = _create_client(self.location, self.configuration)
@@ -188,10 +188,10 @@ class Storage:
             raise self._error(path, error) from error
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
-        """Create an object unless it exists. This call is the whole concurrency control of commits.
+        """Create an object unless it exists. This call is the only concurrency control of commits.
 
         Call `put_until_certain` in `rowmerge/table/commits/commit.py` instead, because no outcome is final. An object store also answers
-        EXISTED to a put that the store or its client has repeated. S3 answers 409 while another put is in progress.
+        EXISTED if the store or its client has repeated a successful put. S3 answers 409 while another put is in progress.
 
         Args:
             path: The path of the object.
@@ -262,7 +262,7 @@ class Storage:
         return True
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete objects, in any order. Missing objects are ignored. An object store deletes up to 1,000 objects by one request."""
+        """Delete objects, in any order. Missing objects are ignored. An object store deletes up to 1,000 objects with one request."""
         for start in range(0, len(paths), DELETED_AT_ONCE):
             batch = paths[start : start + DELETED_AT_ONCE]
             # A bulk request does not name the object that it could not delete. Single requests do.
@@ -290,12 +290,12 @@ class Storage:
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
         """Return all objects below a folder, sorted by path.
 
-        A missing folder has no objects. On a disk, the temporary file of a killed put (`name#1`) is an object like others. Folders behind
-        symbolic links are not listed.
+        A missing folder has no objects. On a disk, the temporary file of a killed put (`name#1`) is listed like any other object. Folders
+        behind symbolic links are not listed.
 
         Args:
             prefix: The path of the folder, empty for the root.
-            after: The path after which the paths of the objects sort; None for all objects.
+            after: The path after which the listed paths must sort; None for all objects.
 
         Raises:
             StorageError: The folder cannot be listed.
@@ -324,7 +324,7 @@ def locate(storage: Storage, path: str) -> tuple[Storage, str]:
 
 
 def get_if_exists(storage: Storage, path: str) -> bytes | None:
-    """Return the content of an object, None if the object does not exist.
+    """Return the content of an object, or None if the object does not exist.
 
     Args:
         storage: The storage of the object.
@@ -347,14 +347,14 @@ def _create_client(location: str, configuration: StorageConfiguration) -> Any:
 
 
 def _quoted_url(location: str) -> str:
-    """Return the URL of a location, with a percent-encoded path. For a URL parser, `#` or `?` would end the path."""
+    """Return the URL of a location, with a percent-encoded path. Otherwise, a URL parser would end the path at `#` or `?`."""
     scheme, _, bucket_and_path = location.partition("://")
     bucket, slash, path = bucket_and_path.partition("/")
     return f"{scheme}://{bucket}{slash}{quote(path)}"
 
 
 def _delete_in_bulk(store: Any, paths: Sequence[str]) -> bool:
-    """Delete objects by one request. Return False if the store rejects the request, or if an object is missing."""
+    """Delete objects with one request. Return False if the store rejects the request, or if an object is missing."""
     try:
         obstore.delete(store, [*paths])
     except (BaseError, OSError):
