@@ -1,9 +1,10 @@
 """Calls that run in several threads at the same time.
 
-Requests to a remote store that do not depend on each other run together. `tests/engine/test_round_trips.py` limits the number of requests
-that follow each other. One thread reads a thousand small Parquet files in 0.17 s. Two threads that take one file after another need longer.
+Requests to a remote store that do not depend on each other run at the same time. `tests/engine/test_round_trips.py` limits the number of
+requests that follow each other. One thread reads a thousand small Parquet files in 0.17 s. Two threads that each take one file after
+another need longer.
 
-Executors run these functions too. The functions travel there by value (see executors.py), so nothing here may import rowmerge.
+Executors run these functions too. The functions are sent to executors by value (see executors.py), so nothing here may import rowmerge.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _background_threads: set[threading.Thread] = set()
 def run_concurrently(calls: Sequence[Callable[[], T]], *, is_remote: bool = True) -> list[T]:
     """Run calls in up to STORE_THREADS threads and return their results, in the order of the calls.
 
-    Raises the error of the first call that fails, in the order of the calls. Calls that have started end before that.
+    Raises the error of the first call that fails, in the order of the calls. Calls that have started finish before the error is raised.
 
     Args:
         calls: The calls. A single call runs in this thread.
@@ -62,8 +63,8 @@ def run_both(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
 def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
     """Apply a function to items in STORE_THREADS threads and return the results, in the order of the items.
 
-    A single item needs no thread. Raises the error of the first item that fails. Started items end before that, and later items do not
-    start.
+    A single item needs no thread. Raises the error of the first item that fails. Started items finish before the error is raised, and later
+    items do not start.
 
     Args:
         function: The function, which other threads call.
@@ -75,9 +76,8 @@ def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
 def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int) -> Generator[T, None, None]:
     """Apply a function to items in several threads and yield the results, in the order of the items.
 
-    Many items are divided into batches, because one task per item would take longer than the work on small items.
-    Raises the error of the first item that fails. After an error, and when the caller closes the generator, started batches end and
-    later batches do not start.
+    Many items are divided into batches, because one task per item would take longer than the work on small items. Raises the error of the
+    first item that fails. After an error, and when the caller closes the generator, started batches finish and later batches do not start.
 
     Args:
         function: The function, which other threads call.
@@ -97,8 +97,8 @@ def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int)
 def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """Apply a function to items and yield the results, in the order of the items, while threads work on the next STORE_THREADS items.
 
-    At most these results are in memory, unlike those of `map_in_batches`. Raises the error of the first item that fails. After an error,
-    and when the caller drops the iterator, started items continue in their threads and the others do not start.
+    At most this many results are in memory, unlike those of `map_in_batches`. Raises the error of the first item that fails. After an
+    error, and when the caller drops the iterator, started items continue in their threads and the others do not start.
 
     Args:
         function: The function, which other threads call.
@@ -121,7 +121,7 @@ def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
 def run_in_background(call: Callable[[], object], *, ignored: type[Exception], is_remote: bool) -> None:
     """Run an optional call in a daemon thread if it waits for another machine, else in this thread.
 
-    Skip the call while the largest number of such threads run. At its exit, the process waits up to a second for them.
+    Skip the call if the largest number of such threads are already running. At exit, the process waits up to one second for them.
 
     Args:
         call: The call, such as the put of a file that only makes later reads faster.
