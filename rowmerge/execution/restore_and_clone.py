@@ -25,7 +25,7 @@ from rowmerge.table.table import Table
 class Clone:
     """A shallow clone of `source`, a version of the table `source_name`.
 
-    `table`: the table to create or replace. `name`: its name for messages. `properties`: those that override properties of the source.
+    `table`: the table to create or replace. `name`: its name for messages. `properties`: properties that override those of the source.
     """
 
     table: Table

@@ -4,7 +4,7 @@ Spark evaluates the source once and keeps none of its rows. If the run shows tha
 next way keeps the source.
 
 Each source row of an upsert or of dbt's delete+insert becomes a new row, with or without a match. This way applies if the table is neither
-partitioned nor ordered, Spark runs in local mode, and the source reads more than `FEW_BYTES`.
+partitioned nor ordered, Spark runs in local mode, and the source may read more than `FEW_BYTES`.
 
 A task with few rows sends them to the driver, which writes the rows of all such tasks together. If many tasks wrote small files, the files
 are merged. If keys repeat, or a commit conflicts, the files are deleted, and the source is evaluated again and kept.
