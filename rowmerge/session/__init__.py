@@ -1,1 +1,1 @@
-"""Statements in, results out: the public face of the engine."""
+"""The public interface of the engine: sessions that run statements and return their results."""

@@ -72,16 +72,16 @@ def connect(
     Args:
         location: The path or URL of the warehouse folder, which is created if it is missing. With a catalog: the folder of new tables, or
             None for the folder that the catalog chooses.
-        catalog: The configuration of a catalog of Iceberg tables for pyiceberg: `{"type": "rest", "uri": …}`, also sql, hive and glue. Its
-            `name` may qualify a schema (`lake.db.orders`).
-        spark: A running Spark session, classic or Connect. None: Spark starts inside this process.
-        spark_config: Spark settings of the session that starts.
+        catalog: The configuration of an Iceberg catalog for pyiceberg, such as `{"type": "rest", "uri": …}`. The type may also be sql, hive
+            or glue. Its `name` may qualify a schema (`lake.db.orders`).
+        spark: A running Spark session, classic or Connect. None starts Spark inside this process.
+        spark_config: The Spark settings of the session that starts.
         schema: The current schema, in which unqualified names are looked up.
-        default_format: The format of tables whose statement names none, `delta` or `iceberg`. None: Delta, or Iceberg in a catalog.
+        default_format: The format of new tables if the statement names none, `delta` or `iceberg`. None: Delta, or Iceberg in a catalog.
         storage_options: Credentials, endpoints and regions of object stores, for metadata, data files and Spark (docs/profiles.md).
-        commit_retries: The number of new attempts after a conflict with a concurrent commit, 0 for none. None: the properties of each
-            table decide.
-        durability: The failure that a commit on a local disk survives: `full` for a power cut, `process` for the end of the process
+        commit_retries: The number of retries after a conflict with a concurrent commit. None means that the properties of each table
+            decide.
+        durability: The failure that a commit on a local disk survives: `full` for a power cut, `process` for a crash of the process
             (without syncs).
 
     Raises:
@@ -127,7 +127,7 @@ def _check_settings(default_format: str, commit_retries: int | None, durability:
 def _open_catalog(
     location: str | None, configuration: Mapping[str, Any] | None, default_format: str, open_storage: Callable[[str], Storage]
 ) -> Catalog:
-    """Open the configured Iceberg catalog, or else the warehouse folder. Raise ConfigurationError."""
+    """Open the configured Iceberg catalog, or the warehouse folder if there is none. Raise ConfigurationError for wrong arguments."""
     if configuration is not None:
         if default_format != "iceberg":
             raise ConfigurationError(f"default_format {default_format!r} is not what the catalog holds. Leave it out, or give 'iceberg'.")
@@ -152,7 +152,7 @@ class Session:
         tables_by_path: TablesByPath | None = None,
         catalog_name: str | None = None,
     ) -> None:
-        """Make a session. `connect` makes its arguments.
+        """Create a session. Applications call `connect`, which creates the arguments.
 
         Args:
             catalog: The catalog of the warehouse.
@@ -160,9 +160,9 @@ class Session:
             schema: The current schema, in which unqualified names are looked up.
             default_format: The format of new tables, `delta` or `iceberg`.
             owns_spark: Whether `close` stops Spark.
-            commit_retries: The number of new attempts after a conflict, or None for the property of each table.
-            tables_by_path: The tables that `read_files(…)` opens by their paths. None opens them with default storage options.
-            catalog_name: A name of the catalog that may qualify a schema, or None for no such name.
+            commit_retries: The number of retries after a conflict, or None for the property of each table.
+            tables_by_path: The tables that `read_files(…)` opens by their paths. None means that default storage options apply.
+            catalog_name: A name of the catalog that may qualify a schema, or None if there is no such name.
         """
         self._catalog, self._spark, self._owns_spark = catalog, spark, owns_spark
         self._options = CommitOptions(retries=commit_retries)
@@ -194,8 +194,8 @@ class Session:
 
         Args:
             text: One statement in Spark's SQL.
-            idempotency_key: With a key, a table commits a statement that writes rows only once. With a name and a version, a table commits
-                each version once, and versions must increase. `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …` has the same effect.
+            idempotency_key: A key with which a table commits a statement that writes rows only once. If it is a name and a version, each
+                version is committed once, and versions must increase. `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …` has the same effect.
 
         Raises:
             RowmergeError: The base class of all errors of the engine and of Spark.
@@ -216,7 +216,7 @@ class Session:
             return run_definition(context, command, options)
 
     def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
-        """Return the commit options with the key. Raise ConfigurationError for two keys, UnsupportedStatement if none is allowed."""
+        """Return the commit options with the key. Raise ConfigurationError for two keys, UnsupportedStatement if no key is allowed."""
         key_in_hint = hinted_key(text)
         if key is not None and key_in_hint is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
@@ -230,7 +230,7 @@ class Session:
         raise UnsupportedStatement(f"An idempotency key is for statements that write rows: {statements}. Leave it out", text=text)
 
     def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
-        """Return the commit options with the transaction of a key, or of Delta's settings without a key."""
+        """Return the commit options with the transaction of the key. If the key is None, Delta's settings give the transaction."""
         return replace(self._options, transaction=transaction_of(self._spark, key))
 
     def table(self, name: str) -> DataFrame:
@@ -239,7 +239,7 @@ class Session:
             return StatementScope.begin(self._context).query(f"select * from {name}")
 
     def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
-        """Return the change rows of a table between two versions or times, both included, as `table_changes(…)` in SQL.
+        """Return the change rows of a table between two versions or times, both inclusive, as `table_changes(…)` does in SQL.
 
         Args:
             name: The name of the table as in SQL.
@@ -250,7 +250,7 @@ class Session:
             TableNotFound: The table does not exist.
             VersionNotFound: The table has no such version.
             ChangesNotRecorded: The table has no change feed for these versions.
-            IncompatibleSchemaChange: The schema changed between the versions, and one schema cannot hold all change rows.
+            IncompatibleSchemaChange: The schema changed between the versions, and no schema fits all change rows.
         """
         arguments = ", ".join(sql_constant(value) for value in (name, start, end) if value is not None)
         return self.sql(f"select * from table_changes({arguments})")
@@ -275,7 +275,7 @@ class Session:
             data: An Arrow table or a Spark DataFrame.
             name: The name of the table as in SQL.
             mode: `append`, `overwrite` (replace all rows and keep the definition), or `replace` (create the table or replace it).
-            format: The format of a new table in mode `replace`. None: the format of the replaced table, or the session's.
+            format: The format of a new table in mode `replace`. None means the format of the replaced table, or the session's default.
             partitioned_by: Columns or transforms in SQL, in mode `replace`.
             comment: The comment on the table in mode `replace`.
             properties: The table properties in mode `replace`.
@@ -325,7 +325,7 @@ class Session:
         return self._catalog.relations(schema)
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of this unquoted name, or None without one."""
+        """Return the table or view of this unquoted name, or None if there is none."""
         return self._catalog.relation(schema, name)
 
     def functions(self, schema: str) -> list[str]:
@@ -333,7 +333,7 @@ class Session:
         return self._catalog.functions.names(schema)
 
     def describe(self, schema: str, name: str) -> RelationDescription:
-        """Return columns, partitioning, properties, size and version of a table or view.
+        """Return the columns, partitioning, properties, size and version of a table or view.
 
         Args:
             schema: The unquoted name of the schema.
@@ -347,14 +347,14 @@ class Session:
         return describe_relation(self._context, TableName((schema, name)))
 
     def describe_files(self, text: str) -> RelationDescription:
-        """Return columns, size and age of the files of `read_files(…)`, or the description of a table at its path.
+        """Return the columns, size and age of the files that `read_files(…)` reads, or the description of the table at its path.
 
         Args:
             text: The call of `read_files` as in SQL.
 
         Raises:
-            PlanError: The text is no call of `read_files`.
-            FilesNotFound: The path has no files or no table.
+            PlanError: The text is not a call of `read_files`.
+            FilesNotFound: There are no files or no table at the path.
         """
         sources = [reference.files for reference in references(f"select * from {text}")]
         if len(sources) != 1 or sources[0] is None:
@@ -369,7 +369,7 @@ class Session:
 
 
 def _apply_checksum_setting(spark: SparkSession, catalog: Catalog, tables_by_path: TablesByPath) -> None:
-    """Make Delta tables read the setting that decides whether a version that differs from its checksum file is an error."""
+    """Apply the Spark setting that decides whether a version of a Delta table that differs from its checksum file is an error."""
     tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
     if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables
         catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
@@ -392,5 +392,5 @@ def _first_word(text: str) -> str:
 
 
 def _with_comments(columns: Struct, comments: Mapping[str, str]) -> Struct:
-    """Return the columns with the comments, which are by exact column name."""
+    """Return the columns with comments. `comments`: the comments by exact column name."""
     return Struct(tuple(set_metadata(column, "comment", comments.get(column.name) or None) for column in columns))

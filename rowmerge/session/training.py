@@ -9,8 +9,8 @@ def train(folder: str, java_options: str) -> None:
     """Run typical statements on small tables of both formats, so that Java loads the classes to archive.
 
     Args:
-        folder: The folder of the tables.
-        java_options: The options of the embedded Spark's Java, which let Java write the archive when it ends.
+        folder: The folder in which the tables are created.
+        java_options: The Java options of the embedded Spark, with which Java writes the archive when it ends.
     """
     session = connect(f"{folder}/warehouse", spark_config={"spark.driver.extraJavaOptions": java_options})
     for statement in ("create schema training", *_training_statements("delta"), *_training_statements("iceberg")):

@@ -1,1 +1,1 @@
-"""Results of statements: descriptions of relations, the rows of DESCRIBE and SHOW, counts of changed rows."""
+"""Results of statements: descriptions of relations, the rows of DESCRIBE and SHOW, and counts of changed rows."""

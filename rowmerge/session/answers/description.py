@@ -1,4 +1,4 @@
-"""Descriptions of tables and views, made from metadata alone."""
+"""Descriptions of tables and views, derived only from metadata."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class RelationDescription:
     """The columns, statistics and settings of a relation.
 
     `modified`: the time of the last change in milliseconds since the epoch. `records`: the number of rows, or None if it is unknown.
-    `size`: the size of all data files in bytes. `files`: the number of data files. `deleted`: the number of deleted rows in data files.
-    `text`: the query of a view. A view has no `records`, `files` and `deleted`.
+    `size`: the total size of all data files in bytes. `files`: the number of data files. `deleted`: the number of deleted rows that data
+    files still contain. `text`: the query of a view, or None for a table. For a view, `records`, `files` and `deleted` are None.
     """
 
     relation: Relation
@@ -66,7 +66,7 @@ def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescrip
     """Return the description of one version of a table.
 
     Args:
-        relation: The table, with the name and the format of the description.
+        relation: The table, whose name and format the description contains.
         snapshot: The version of the table.
     """
     files = snapshot.files()
@@ -91,5 +91,5 @@ def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescrip
 
 
 def row_count(files: FileListing) -> int | None:
-    """Return the number of rows in data files, without deleted rows. Return None if the metadata of a file has no count."""
+    """Return the number of live rows in data files, or None if the metadata of a file lacks the count."""
     return None if files.records.null_count else files.live_rows

@@ -56,7 +56,7 @@ def rows_frame(spark: SparkSession, columns: Mapping[str, DataType], rows: Itera
 
 
 def single_row(spark: SparkSession, values: RowValues) -> DataFrame:
-    """Return a DataFrame of one row.
+    """Return a DataFrame with one row.
 
     Args:
         spark: The Spark session of the DataFrame.
@@ -67,18 +67,18 @@ def single_row(spark: SparkSession, values: RowValues) -> DataFrame:
 
 
 def text_column(spark: SparkSession, column: str, values: Iterable[str]) -> DataFrame:
-    """Return a DataFrame of one string column.
+    """Return a DataFrame with one string column.
 
     Args:
         spark: The Spark session of the DataFrame.
         column: The name of the column.
-        values: The text of each row.
+        values: The string in each row.
     """
     return rows_frame(spark, {column: _STRING}, [(value,) for value in values])
 
 
 def count_row(spark: SparkSession, counts: Mapping[str, int]) -> DataFrame:
-    """Return a DataFrame of one row of bigint columns.
+    """Return a DataFrame with one row of bigint columns.
 
     Args:
         spark: The Spark session of the DataFrame.
@@ -88,7 +88,7 @@ def count_row(spark: SparkSession, counts: Mapping[str, int]) -> DataFrame:
 
 
 def empty_frame(spark: SparkSession) -> DataFrame:
-    """Return a DataFrame without columns and rows, for statements that return none."""
+    """Return a DataFrame without columns or rows, for statements that return no rows."""
     return spark.range(0).select()
 
 
@@ -125,7 +125,7 @@ def describe_columns(spark: SparkSession, description: RelationDescription, exte
     Args:
         spark: The Spark session of the DataFrame.
         description: The description of the table or view.
-        extended: Whether the rows include rules, location, statistics and properties after columns and partitioning.
+        extended: Whether to add rows for the rules, the location, the statistics and the properties.
     """
     rows: list[TextRow] = [(field.name, field.sql_type, field.comment) for field in description.columns]
     rows += _partitioning_rows(description)
@@ -137,12 +137,12 @@ def describe_columns(spark: SparkSession, description: RelationDescription, exte
 
 
 def _section(title: str, rows: Sequence[TextRow]) -> list[TextRow]:
-    """Return rows below an empty row and a heading, or an empty list without rows."""
+    """Return the rows, preceded by an empty row and a heading. Return an empty list if there are no rows."""
     return [("", "", ""), (f"# {title}", "", ""), *rows] if rows else []
 
 
 def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
-    """Return (heading, value) pairs of Spark's DESCRIBE EXTENDED, except the name and the columns. Leave out empty values."""
+    """Return the (heading, value) pairs of Spark's DESCRIBE EXTENDED, except the name and the columns. Empty values are omitted."""
     relation = description.relation
     properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
     row_count = "" if description.records is None else f", {description.records} rows"
@@ -161,7 +161,7 @@ def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
 
 
 def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
-    """Return the partitioning as Spark's DESCRIBE does: the columns with their types, or numbered fields if one has a transform."""
+    """Return the partitioning as in Spark's DESCRIBE: the columns with their types, or numbered fields if one has a transform."""
     fields = description.partitioning
     if not fields:
         return []
@@ -173,7 +173,7 @@ def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
 
 
 def _partition_column_row(columns: Struct, path: tuple[str, ...]) -> TextRow:
-    """Return the path, the type and the comment of a column, or of a field of a struct, by which a table is partitioned."""
+    """Return the path, the type and the comment of a partition column, which may be a field of a struct."""
     column = columns.at(path, case_sensitive=True)
     assert column is not None, path
     return ".".join(path), column.sql_type, column.comment
@@ -191,7 +191,7 @@ def _rule_rows(description: RelationDescription) -> list[TextRow]:
 
 
 def describe_detail(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
-    """Return the row of DESCRIBE DETAIL, with Delta's columns as far as both formats have them.
+    """Return the row of DESCRIBE DETAIL, with those of Delta's columns that apply to both formats.
 
     Args:
         spark: The Spark session of the DataFrame.
@@ -261,7 +261,7 @@ def _struct_value(values: RowValues) -> tuple[DataType, object]:
 
 
 def _size_metrics(sizes: Sequence[int]) -> tuple[DataType, object]:
-    """Return the type and the value of the metrics of files with these sizes in bytes."""
+    """Return the type and the value of a struct with metrics of file sizes. `sizes`: the size of each file in bytes."""
     metrics: RowValues = {
         "min": (_LONG, min(sizes, default=None)),
         "max": (_LONG, max(sizes, default=None)),
@@ -285,7 +285,7 @@ def show_relations(spark: SparkSession, relations: Iterable[Relation], name_colu
 
 
 def show_relations_extended(spark: SparkSession, descriptions: Iterable[RelationDescription]) -> DataFrame:
-    """Return the rows of SHOW TABLE EXTENDED: the rows of SHOW TABLES with the description as one text, in the format of Spark.
+    """Return the rows of SHOW TABLE EXTENDED: the rows of SHOW TABLES, each with a description as one string in Spark's format.
 
     Args:
         spark: The Spark session of the DataFrame.
@@ -309,7 +309,7 @@ def show_properties(spark: SparkSession, properties: Mapping[str, str], key: str
     Args:
         spark: The Spark session of the DataFrame.
         properties: The properties of the table or view.
-        key: The key of the one property to return, or None for all properties.
+        key: The key of the only property to return, or None for all properties.
     """
     pairs = sorted(properties.items()) if key is None else [(key, properties.get(key, f"Table does not have property: {key}"))]
     return rows_frame(spark, {"key": _STRING, "value": _STRING}, pairs)

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 class StatementResult:
     """The outcome of one statement.
 
-    `frame`: the rows, lazy for a query, otherwise small and local. `changes`: the counts of changed rows and files, or None for a statement
-    that changes none. `version`: the table's version after a statement that writes one table. `seconds`: the time of each stage (`plan`,
-    `spark`, `commit`, `wait`) of a statement that writes. `attempts`: the number of times that the statement was planned and run, more than
-    one after conflicts. `rebases`: the number of concurrent commits that changed other rows of the same files. `replayed`: an earlier
-    statement with the same idempotency key committed `version`, and this statement changed nothing.
+    `frame`: the rows, which are lazy for a query, and otherwise few and local. `operation`: the name of the statement. `changes`: the
+    counts of changed rows and files, or None if the statement changes none. `version`: the version of the table after a statement that
+    writes one table. `seconds`: the seconds in each stage (`plan`, `spark`, `commit`, `wait`) of a statement that writes. `attempts`: the
+    number of times that the statement was planned and run, more than one after conflicts. `rebases`: the number of concurrent commits that
+    changed other rows of the same files. `replayed`: whether an earlier statement with the same idempotency key committed `version`, so
+    that this statement changed nothing.
     """
 
     frame: DataFrame
@@ -47,7 +48,7 @@ class StatementResult:
 
     @property
     def message(self) -> str:
-        """Return the outcome in one line, such as `MERGE: 3 inserted; files: 1 added; version 7`."""
+        """The outcome in one line, such as `MERGE: 3 inserted; files: 1 added; version 7`."""
         if self.changes is None:
             return self.operation
         if self.replayed:

@@ -22,10 +22,10 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Alteration:
-    """A change of a table's definition, with `operation` and `parameters` as Delta's history names them.
+    """A change to the definition of a table, with `operation` and `parameters` as Delta's history names them.
 
-    `definition` returns the changed parts of the definition for a version, or None if nothing changes. `reads_rows`: whether it verifies
-    every row of the table.
+    `definition`: the function that returns the changed parts of the definition for a version, or None if nothing changes. `reads_rows`:
+    whether the function verifies every row of the table.
     """
 
     operation: str
@@ -35,9 +35,9 @@ class Alteration:
 
 
 def build_alteration(context: SessionContext, command: commands.AlterTable) -> Alteration:
-    """Return the change of an ALTER TABLE or COMMENT ON.
+    """Return the change that ALTER TABLE or COMMENT ON makes.
 
-    The new definition is only computed when the `definition` of the result is called with a version of the table. This call raises
+    The new definition is computed only when the `definition` of the result is called with a version of the table. That call may raise
     UnknownColumn, PlanError, TableError and ConstraintViolated.
 
     Args:
@@ -68,14 +68,14 @@ def build_alteration(context: SessionContext, command: commands.AlterTable) -> A
 
 
 def _add_columns(context: SessionContext, command: commands.AddColumns) -> Alteration:
-    """Return the change of ADD COLUMNS."""
+    """Return the change that ADD COLUMNS makes."""
     fields = parse_columns(context.spark, command.columns)
     parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in fields]}
     return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=columns.add_columns(snapshot, fields, command)), parameters)
 
 
 def _rename_column(command: commands.RenameColumn) -> Alteration:
-    """Return the change of RENAME COLUMN."""
+    """Return the change that RENAME COLUMN makes."""
     path, new_name = command.column, command.new_name
     parameters: dict[str, object] = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], new_name))}
     rename = partial(columns.rename_column, path=path, new_name=new_name)
@@ -83,14 +83,14 @@ def _rename_column(command: commands.RenameColumn) -> Alteration:
 
 
 def _drop_columns(command: commands.DropColumns) -> Alteration:
-    """Return the change of DROP COLUMNS."""
+    """Return the change that DROP COLUMNS makes."""
     drop = partial(columns.drop_columns, paths=command.columns, if_exists=command.if_exists)
     parameters: dict[str, object] = {"columns": [".".join(path) for path in command.columns]}
     return _schema_alteration("DROP COLUMNS", parameters, drop, changed_paths=command.columns)
 
 
 def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alteration:
-    """Return the change of ALTER COLUMN: a new type, a comment or a position of a column, or several of these."""
+    """Return the change that ALTER COLUMN makes: a new type, comment or position of a column, or several of these."""
     name = command.column[-1]
     declared_field = None
     if command.type is not None:
@@ -105,7 +105,7 @@ def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alt
 
 
 def _change_column(schema: Struct, command: commands.AlterColumn, declared_field: Field | None) -> Struct:
-    """Return the schema with the new type, comment and position of a column. `declared_field`: the type, or None without a new type."""
+    """Return the schema with the new type, comment and position of a column. `declared_field`: has the new type, or None."""
     if declared_field is not None:
         schema = columns.retype_column(schema, command.column, declared_field)
     if command.comment is not None:
@@ -116,7 +116,7 @@ def _change_column(schema: Struct, command: commands.AlterColumn, declared_field
 def _schema_alteration(
     operation: str, parameters: dict[str, object], change: Callable[[Struct], Struct], changed_paths: Sequence[columns.Path]
 ) -> Alteration:
-    """Return the alteration that applies `change` to the schema. No constraint or generated column may use a column of `changed_paths`."""
+    """Return the alteration that applies `change` to the schema. No constraint or generated column may use a column in `changed_paths`."""
 
     def definition(snapshot: Snapshot) -> TableDefinition | None:
         schema = change(snapshot.schema)
@@ -128,7 +128,7 @@ def _schema_alteration(
 
 
 def _change_properties(command: commands.PropertyCommand) -> Alteration:
-    """Return the change of SET or UNSET TBLPROPERTIES."""
+    """Return the change that SET or UNSET TBLPROPERTIES makes."""
 
     def definition(snapshot: Snapshot) -> TableDefinition:
         return TableDefinition(properties=columns.new_properties(command, snapshot.settings.properties))
@@ -139,7 +139,7 @@ def _change_properties(command: commands.PropertyCommand) -> Alteration:
 
 
 def _comment(command: commands.CommentOn) -> Alteration:
-    """Return the change of the comment on a table or on one column."""
+    """Return the change to the comment on a table or on one column."""
     parameters: dict[str, object] = {"comment": command.comment or ""}
     if command.column is None:
         return Alteration("COMMENT ON TABLE", lambda snapshot: TableDefinition(description=command.comment or ""), parameters)
@@ -154,7 +154,7 @@ def _set_comments(snapshot: Snapshot, comments: Iterable[tuple[columns.Path, str
 
 
 def _constraint_alteration(context: SessionContext, command: commands.ConstraintCommand) -> Alteration:
-    """Return the change of a CHECK constraint, of a default or of NOT NULL."""
+    """Return the change to a CHECK constraint, a default or NOT NULL."""
     match command:
         case commands.AddConstraint(_, check):
             parameters: dict[str, object] = {"name": constraint_name(check, str(command.name)), "expr": check.expression.text}
@@ -170,7 +170,10 @@ def _constraint_alteration(context: SessionContext, command: commands.Constraint
 
 
 def _add_check(context: SessionContext, command: commands.AddConstraint, snapshot: Snapshot) -> TableDefinition:
-    """Return the CHECK constraints with the new one. Raise AlreadyExists for its name, ConstraintViolated by existing rows."""
+    """Return the CHECK constraints with the new one.
+
+    Raise AlreadyExists if its name exists, and ConstraintViolated if an existing row violates it.
+    """
     constraints = _check_expressions(snapshot)
     name, expression = constraint_name(command.check, snapshot.name), command.check.expression.text
     _check_new_name(snapshot.name, constraints, name)
@@ -190,7 +193,10 @@ def _check_new_name(table: str, constraints: Mapping[str, str], new_name: str) -
 
 
 def _set_default(context: SessionContext, command: commands.SetDefault, snapshot: Snapshot) -> TableDefinition | None:
-    """Return the schema with the new default, or None if the column has no default to drop. Raise UnknownColumn, PlanError."""
+    """Return the schema with the new default, or None if the column has no default to drop.
+
+    Raise UnknownColumn if the column does not exist, and PlanError if the default is invalid.
+    """
     field = snapshot.schema.find(command.column)
     if field is None:
         raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
@@ -203,14 +209,14 @@ def _set_default(context: SessionContext, command: commands.SetDefault, snapshot
 
 
 def _check_new_default(context: SessionContext, snapshot: Snapshot, field: Field, default: str) -> None:
-    """Raise PlanError for a generated column, and for a default that Spark rejects."""
+    """Raise PlanError if the column is generated, or if Spark rejects the default."""
     if field.name in snapshot.shape.rules.generated:
         raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
     check_default(context.spark, snapshot.name, field, default)
 
 
 def _set_nullable(context: SessionContext, command: commands.SetNullable, snapshot: Snapshot) -> TableDefinition | None:
-    """Return the schema with the changed column, or None if nothing changes. Raise ConstraintViolated for existing NULLs."""
+    """Return the schema with the changed column, or None if nothing changes. Raise ConstraintViolated if NOT NULL finds a NULL."""
     schema = set_nullable(snapshot.schema, command.column, command.nullable)
     if schema == snapshot.schema:
         return None
@@ -222,7 +228,7 @@ def _set_nullable(context: SessionContext, command: commands.SetNullable, snapsh
 
 
 def _drop_check(command: commands.DropConstraint, snapshot: Snapshot) -> TableDefinition | None:
-    """Return the remaining CHECK constraints, or None if IF EXISTS allows that nothing changes. Raise ConstraintNotFound."""
+    """Return the remaining CHECK constraints. For a missing constraint, return None with IF EXISTS, else raise ConstraintNotFound."""
     constraints = _check_expressions(snapshot)
     remaining_constraints = {name: expression for name, expression in constraints.items() if name.lower() != command.constraint.lower()}
     if len(remaining_constraints) < len(constraints):
@@ -238,7 +244,7 @@ def _check_expressions(snapshot: Snapshot) -> dict[str, str]:
 
 
 def constraint_name(check: commands.CheckConstraint, table: str) -> str:
-    """Return the constraint's name, or a name made of the table's name and a digest of the expression.
+    """Return the constraint's name, or a name composed of the table's name and a digest of the expression.
 
     Args:
         check: The constraint in the statement, with or without a name.
@@ -268,7 +274,7 @@ def checks_by_name(checks: Iterable[commands.CheckConstraint], table: str) -> di
 
 
 def set_nullable(schema: Struct, path: tuple[str, ...], nullable: bool) -> Struct:
-    """Return the schema in which a column, or a field of a struct, is nullable or NOT NULL.
+    """Return the schema with a column, or a field of a struct, changed to nullable or NOT NULL.
 
     Args:
         schema: The schema to change.
@@ -277,7 +283,7 @@ def set_nullable(schema: Struct, path: tuple[str, ...], nullable: bool) -> Struc
 
     Raises:
         UnknownColumn: The schema has no such column or field.
-        PlanError: The path leads into a type that is no struct.
+        PlanError: The path leads into a type that is not a struct.
     """
     field = columns.find_field(schema, path[0])
     if len(path) == 1:

@@ -1,4 +1,4 @@
-"""The columns of queries and views, and the changes of columns and properties by ALTER TABLE and ALTER VIEW."""
+"""The columns of queries and views, and the changes that ALTER TABLE and ALTER VIEW make to columns and properties."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NESTED_NAMES: dict[type, str] = {Array: "Its elements are named `element`.", Ma
 def query_columns(frame: DataFrame) -> Struct:
     """Return the columns of a query as columns of a new table: nullable at every depth, and without comments.
 
-    Raises PlanError for a duplicate column name, TypeMismatch for a type that no table can store.
+    Raises PlanError if a column name occurs twice, and TypeMismatch if no table can store one of the types.
     """
     columns = view_columns(frame)
     check_storable(schema_of(frame))
@@ -37,7 +37,7 @@ def query_columns(frame: DataFrame) -> Struct:
 
 
 def view_columns(frame: DataFrame) -> Struct:
-    """Return the columns of a query as columns of a view. A view may also have the type void, which no table can store.
+    """Return the columns of a query as columns of a view. A view may also have columns of type void, which no table can store.
 
     Raises:
         PlanError: Two columns have the same name.
@@ -62,7 +62,7 @@ def add_columns(snapshot: Snapshot, columns: Struct, command: AddColumns) -> Str
     Raises:
         PlanError: A column exists already or is NOT NULL.
         UnsupportedStatement: Existing rows cannot get the default of a new column.
-        UnknownColumn: A struct or the column after AFTER does not exist.
+        UnknownColumn: A struct, or the column that AFTER names, does not exist.
     """
     schema = snapshot.schema
     for column, definition in zip(columns, command.columns, strict=True):
@@ -75,7 +75,7 @@ def add_columns(snapshot: Snapshot, columns: Struct, command: AddColumns) -> Str
 
 
 def _check_addable(field: Field, *, supports_initial_defaults: bool) -> None:
-    """Raise UnsupportedStatement or PlanError for a new column whose value existing rows cannot get."""
+    """Raise UnsupportedStatement or PlanError if existing rows cannot get a value for the new column."""
     if GENERATED in field.metadata:
         raise _unsupported_column(field, "is GENERATED", "Create the table anew with it")
     if DEFAULT in field.metadata and not supports_initial_defaults:
@@ -91,7 +91,7 @@ def _unsupported_column(field: Field, feature: str, advice: str) -> UnsupportedS
 
 
 def _add_field(struct: Struct, field: Field, path: str, command: AddColumns) -> Struct:
-    """Add a field in the position that the command gives for its path, or as the last field. Raise PlanError for a duplicate name."""
+    """Add a field at the position that the command gives for its path, or as the last field. Raise PlanError for a duplicate name."""
     if struct.find(field.name):
         raise PlanError(f"{command.name} has the column `{path}` already. Choose another name.")
     if path not in command.positions:
@@ -100,7 +100,7 @@ def _add_field(struct: Struct, field: Field, path: str, command: AddColumns) -> 
 
 
 def new_properties(command: PropertyCommand, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return all properties of a table or view after SET or UNSET TBLPROPERTIES. `properties`: those before the statement.
+    """Return all properties of a table or view after SET or UNSET TBLPROPERTIES. `properties`: the properties before it.
 
     Raises:
         TableError: UNSET without IF EXISTS names a property that does not exist.
@@ -120,7 +120,7 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
     `aliases`: the name and the comment of each column, in the order of the query. None as a comment means no comment.
 
     Raises:
-        PlanError: The numbers of columns differ.
+        PlanError: The column list and the query have different numbers of columns.
     """
     if len(columns) != len(aliases):
         raise PlanError(f"The view names {len(aliases)} column(s), but its query has {len(columns)}. Name each of them once.")
@@ -131,7 +131,7 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
 
 
 def check_unused(snapshot: Snapshot, path: Path) -> None:
-    """Check that no constraint and no generated column uses a column that changes. NOT NULL belongs to the column and changes with it.
+    """Check that no constraint or generated column uses a column that changes. NOT NULL belongs to the column and changes with it.
 
     Raises:
         PlanError: A constraint or a generated column uses the column.
@@ -149,7 +149,7 @@ def _used_column_error(snapshot: Snapshot, path: Path, user: str) -> PlanError:
 
 
 def rename_column(schema: Struct, path: Path, new_name: str) -> Struct:
-    """Return the schema with another name of a column or field.
+    """Return the schema with a column or field renamed.
 
     Args:
         schema: The schema to change.
@@ -179,7 +179,7 @@ def drop_columns(schema: Struct, paths: Sequence[Path], *, if_exists: bool) -> S
 
     Raises:
         UnknownColumn: The schema has no such column or field.
-        PlanError: A field is the last one of its struct.
+        PlanError: A field is the only remaining field of its struct.
     """
     for path in paths:
         try:
@@ -197,7 +197,7 @@ def _drop_field(struct: Struct, field: Field) -> Struct:
 
 
 def move_column(schema: Struct, path: Path, place: ColumnPlace) -> Struct:
-    """Return the schema with a column or field in another position.
+    """Return the schema with a column or field moved to another position.
 
     Args:
         schema: The schema to change.
@@ -205,7 +205,7 @@ def move_column(schema: Struct, path: Path, place: ColumnPlace) -> Struct:
         place: The new position, FIRST or AFTER another field of the same struct.
 
     Raises:
-        UnknownColumn: The schema lacks one of the two columns.
+        UnknownColumn: The schema lacks the column, or the column that AFTER names.
     """
     return _change_field(schema, path, lambda struct, field: insert_field(_without_field(struct, field), field, place))
 
@@ -219,7 +219,7 @@ def insert_field(struct: Struct, field: Field, place: ColumnPlace) -> Struct:
         place: The position of the field, FIRST or AFTER another field.
 
     Raises:
-        UnknownColumn: The struct lacks the field after AFTER.
+        UnknownColumn: The struct lacks the field that AFTER names.
     """
     if place.previous_column is None:
         return Struct((field, *struct))
@@ -231,7 +231,7 @@ def insert_field(struct: Struct, field: Field, place: ColumnPlace) -> Struct:
 
 
 def retype_column(schema: Struct, path: Path, declared_field: Field) -> Struct:
-    """Return the schema with another type of a column, a field, or an element, key or value of an array or map.
+    """Return the schema with a new type for a column, a field, or an element, key or value of an array or map.
 
     Args:
         schema: The schema to change.
@@ -240,7 +240,7 @@ def retype_column(schema: Struct, path: Path, declared_field: Field) -> Struct:
 
     Raises:
         UnknownColumn: The schema has no such column.
-        PlanError: The old or the new type is a struct, an array or a map. A statement changes their fields one by one.
+        PlanError: The old or the new type is a struct, an array or a map. Their fields must be changed one by one.
     """
     changed_schema = _change_type(schema, path[:-1], partial(_retype_child, path=path, declared_field=declared_field))
     assert isinstance(changed_schema, Struct)
@@ -248,7 +248,7 @@ def retype_column(schema: Struct, path: Path, declared_field: Field) -> Struct:
 
 
 def _retype_child(parent: DataType, path: Path, declared_field: Field) -> DataType:
-    """Return a struct, array or map with another type of its child, whose name is the last one of `path`."""
+    """Return a struct, array or map with a new type for its child, whose name is the last part of `path`."""
     column_name = ".".join(path)
     if isinstance(parent, Struct):
         return _retype_field(parent, find_field(parent, path[-1]), declared_field, column_name)
@@ -265,7 +265,7 @@ def _retype_field(struct: Struct, field: Field, declared_field: Field, column_na
 
 
 def set_comment(schema: Struct, path: Path, comment: str | None) -> Struct:
-    """Return the schema with another comment on a column or field.
+    """Return the schema with a new comment on a column or field.
 
     Args:
         schema: The schema to change.
@@ -284,11 +284,11 @@ def change_struct(schema: Struct, path: Path, change: Callable[[Struct], Struct]
     Args:
         schema: The schema to change.
         path: The path of the struct, empty for the schema itself.
-        change: Returns the changed struct.
+        change: The function that returns the changed struct.
 
     Raises:
         UnknownColumn: The schema has no such column.
-        PlanError: The column at the path is no struct.
+        PlanError: The column at the path is not a struct.
     """
     changed_schema = _change_type(schema, path, partial(_change_if_struct, path=path, change=change))
     assert isinstance(changed_schema, Struct)
@@ -303,12 +303,12 @@ def _change_if_struct(type_: DataType, path: Path, change: Callable[[Struct], St
 
 
 def _change_field(schema: Struct, path: Path, change: Callable[[Struct, Field], Struct]) -> Struct:
-    """Return the schema with a change of the struct that contains the field at a path. `change`: gets the struct and the field."""
+    """Return the schema with a changed struct, which contains the field at a path. `change`: receives the struct and the field."""
     return change_struct(schema, path[:-1], lambda struct: change(struct, find_field(struct, path[-1])))
 
 
 def _change_type(type_: DataType, path: Path, change: Callable[[DataType], DataType], parent_path: Path = ()) -> DataType:
-    """Return `type_` with a change of the type at a path inside it. Raise UnknownColumn, PlanError.
+    """Return `type_` with a change of the type at a path inside it. Raise UnknownColumn or PlanError if the path does not exist.
 
     `parent_path`: the path of `type_` itself in the schema, for error messages.
     """
@@ -341,7 +341,7 @@ def _checked_type(old: DataType, new: DataType, column_name: str) -> DataType:
 
 
 def _check_length(field: Field, new: Field, column_name: str) -> None:
-    """Raise PlanError for a new or shorter length of a char or varchar, because existing rows may be longer."""
+    """Raise PlanError for a new or shorter length of a char or varchar, because existing values may be longer."""
     if field.type != Primitive("string") or new.type != Primitive("string") or CHAR_VARCHAR not in new.metadata:
         return
     old_length, new_length = _declared_length(field), _declared_length(new)
@@ -352,13 +352,13 @@ def _check_length(field: Field, new: Field, column_name: str) -> None:
 
 
 def _declared_length(field: Field) -> int | None:
-    """Return the length of a char or varchar, or None for another type."""
+    """Return the length of a char or varchar, or None for any other type."""
     match = re.fullmatch(r"(?:var)?char\((\d+)\)", field.sql_type)
     return int(match[1]) if match else None
 
 
 def find_field(struct: Struct, name: str) -> Field:
-    """Return the field of a name, in any case.
+    """Return the field with this name, ignoring case.
 
     Raises:
         UnknownColumn: The struct has no such field.
@@ -378,14 +378,14 @@ def replace_field(struct: Struct, old: Field, new: Field) -> Struct:
 
     Args:
         struct: The struct to change.
-        old: The field to replace, an object of the struct.
+        old: The field to replace, the same object as in the struct.
         new: The new field.
     """
     return Struct(tuple(new if field is old else field for field in struct))
 
 
 def set_metadata(field: Field, key: str, value: object | None) -> Field:
-    """Return the field with one entry of its metadata set or removed.
+    """Return the field with one metadata entry set or removed.
 
     Args:
         field: The field to change.

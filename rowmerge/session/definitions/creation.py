@@ -28,11 +28,11 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table to create, or to replace if `or_replace`.
+    """A table to create or, if `or_replace` is true, to replace.
 
-    `rows`: the first rows, or None without a query. `base`: the version of the replaced table that the query may read, or None without such
-    a table. `format`: None for the format of the replaced table, or else the session's default format. `location`: None for the catalog's
-    folder of the table.
+    `rows`: the first rows, or None if there is no query. `base`: the version of the replaced table, which the query may read, or None if no
+    table is replaced. `format`: the table format, or None for the format of the replaced table or the session's default format.
+    `location`: the folder of the table, or None for the folder that the catalog chooses.
     """
 
     name: QualifiedName
@@ -69,7 +69,7 @@ def run_create_table(context: SessionContext, command: CreateTable, options: Com
 
 
 def _new_table(context: SessionContext, command: CreateTable, name: QualifiedName) -> NewTable:
-    """Return the table that a statement defines, with the rows of its query. Raise PlanError, TypeMismatch, and errors of Spark."""
+    """Return the table that a statement defines, with the rows of its query. Raise PlanError, TypeMismatch or errors of Spark."""
     columns = parse_columns(context.spark, command.columns)
     rows, base = None, None
     if command.query is not None:
@@ -84,19 +84,19 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
 
 
 def _replaced_snapshot(context: SessionContext, name: QualifiedName) -> Snapshot | None:
-    """Return the newest version of the table that has this name, or None without such a table."""
+    """Return the newest version of the table that has this name, or None if there is no such table."""
     is_table = name.relation is not None and name.relation.kind == "table"
     return context.catalog.open(name.schema, name.name).snapshot() if is_table else None
 
 
 def _query_rows(context: SessionContext, query: str, base: Snapshot | None) -> NewRows:
-    """Return the rows of AS SELECT. A query that reads the replaced table reads its version `base`."""
+    """Return the rows of AS SELECT. If the query reads the replaced table, it reads the version `base`."""
     scope = StatementScope.begin(context, base)
     return NewRows(scope.query(query), reads_table=base is not None and scope.reads(base))
 
 
 def create_or_replace_table(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:
-    """Create a table, or replace the existing table of this name, with its first rows if there are any.
+    """Create a table, or replace the existing table of this name. Write the first rows if there are any.
 
     Args:
         context: The session.
@@ -104,7 +104,7 @@ def create_or_replace_table(context: SessionContext, new_table: NewTable, option
         options: The number of retries, and the transaction of the commit.
 
     Raises:
-        AlreadyExists: A view, or without OR REPLACE a table, has the name.
+        AlreadyExists: A view has the name, or a table has it and the statement lacks OR REPLACE.
         PlanError: The existing table has another format, or the definition has no columns.
     """
     name, existing = new_table.name, new_table.name.relation
@@ -133,7 +133,7 @@ def _create_and_register(context: SessionContext, new_table: NewTable, options: 
     table = context.catalog.new_table(name.schema, name.name, format_, location)
     has_only_location = location is not None and new_table.rows is None and not new_table.definition.schema
     if has_only_location and table.exists():
-        # CREATE TABLE with a LOCATION alone adds the table that exists there to the catalog, and leaves it as it is. A change without a
+        # CREATE TABLE with only a LOCATION adds the table that exists there to the catalog, and leaves it as it is. A change without a
         # new definition (None) commits nothing, but returns the result of a statement with the table's newest version.
         result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
     else:
@@ -144,7 +144,10 @@ def _create_and_register(context: SessionContext, new_table: NewTable, options: 
 
 
 def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable, options: CommitOptions) -> ChangeResult:
-    """Check the definition, and commit it with the first rows. Raise PlanError for a definition without columns, AlreadyExists."""
+    """Check the definition, and commit it with the first rows.
+
+    Raise PlanError if the definition has no columns, and AlreadyExists if the table exists and must not be replaced.
+    """
     name, definition = str(new_table.name), new_table.definition
     if not definition.schema:
         raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
@@ -161,12 +164,12 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
         options: The number of retries of the commit.
 
     Returns:
-        The columns of CLONE as delta-spark returns them.
+        The row of CLONE, with the columns of delta-spark.
 
     Raises:
         TableNotFound: The source does not exist.
         VersionNotFound: The source has no such version, branch or tag.
-        AlreadyExists: A view, or without OR REPLACE a table, has the name.
+        AlreadyExists: A view has the name, or a table has it and the statement lacks OR REPLACE.
         PlanError: The existing table has another format, or is the source itself.
     """
     name = context.names.qualify(command.name)
@@ -187,7 +190,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
 
 
 def _open_clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, source_format: str) -> Table:
-    """Return the table that becomes the clone. Raise PlanError if it exists and has another format than the source."""
+    """Return the table that becomes the clone. Raise PlanError if it exists in a different format from the source."""
     if name.relation is None:
         return context.catalog.new_table(name.schema, name.name, source_format, command.location)
     if name.relation.format != source_format:
@@ -197,7 +200,7 @@ def _open_clone_target(context: SessionContext, command: CloneTable, name: Quali
 
 
 def _source_snapshot(context: SessionContext, command: CloneTable) -> Snapshot:
-    """Return the version to clone. Raise TableNotFound, TableError for a view, VersionNotFound."""
+    """Return the version to clone. Raise TableError for a view, and TableNotFound or VersionNotFound if the version does not exist."""
     table = context.names.table(command.source)
     timestamp = None if command.timestamp is None else evaluate_timestamp_millis(context.spark, command.timestamp.text)
     version = command.version if command.reference is None else branches_of(table, command.source).snapshot_id(command.reference)

@@ -1,4 +1,4 @@
-"""The dispatch of statements that define and describe to the modules that execute them."""
+"""Dispatch of statements that define or describe schemas, tables and views to the modules that execute them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _alter(context: SessionContext, command: commands.AlterTable) -> StatementRe
 
 
 def _alter_table(context: SessionContext, command: commands.AlterTable) -> StatementResult:
-    """Commit a change of a table's definition. The result has no rows, and names the operation as Delta's history does."""
+    """Commit a change to the definition of a table. The result has no rows, and names the operation as Delta's history does."""
     change = build_alteration(context, command)
     table = context.names.table(command.name)
     result = change_definition(table, change.operation, change.parameters, change.definition, reads_rows=change.reads_rows)
@@ -74,7 +74,7 @@ def _drop(context: SessionContext, command: commands.Drop) -> None:
 
 
 def _run_schema_command(context: SessionContext, command: commands.SchemaCommand) -> StatementResult:
-    """Run CREATE SCHEMA, DROP SCHEMA or USE. Raise SchemaNotFound, and the errors of the catalog."""
+    """Run CREATE SCHEMA, DROP SCHEMA or USE. Raise SchemaNotFound for a missing schema, and the errors of the catalog."""
     catalog, name = context.catalog, command.name
     match command:
         case commands.CreateSchema(_, if_not_exists, comment, properties):

@@ -1,4 +1,4 @@
-"""DESCRIBE and SHOW of schemas, tables, views and columns, and descriptions for `Session`."""
+"""DESCRIBE and SHOW for schemas, tables, views and columns, and descriptions for `Session`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def describe_relation(context: SessionContext, name: TableName) -> RelationDescr
 
 
 def describe_files(context: SessionContext, source: FileSource) -> RelationDescription:
-    """Return the description of files, or of the newest version of a table at a path. No row is read.
+    """Return the description of files, or of the newest version of a table at a path. No rows are read.
 
     Args:
         context: The session.
         source: The path and the format of the files or of the table.
 
     Raises:
-        FilesNotFound: The path has no files or no table.
+        FilesNotFound: There are no files or no table at the path.
     """
     # Messages name the files by the path, or by the name that the caller gave them. Only a name with two or more parts has a schema.
     *schema_parts, name = (source.path,) if source.name is None else source.name.parts
@@ -85,7 +85,7 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
 
 
 def _show_relations(context: SessionContext, command: ShowTables) -> DataFrame:
-    """Return the rows of SHOW TABLES (with views), SHOW VIEWS or SHOW TABLE EXTENDED. Raise SchemaNotFound."""
+    """Return the rows of SHOW TABLES (with views), SHOW VIEWS or SHOW TABLE EXTENDED. Raise SchemaNotFound for a missing schema."""
     catalog, schema = context.catalog, command.schema or context.names.schema
     context.names.check_schema(schema)
     relations = [relation for relation in catalog.relations(schema) if frames.matches_pattern(relation.name, command.like)]

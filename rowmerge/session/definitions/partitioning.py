@@ -16,11 +16,11 @@ _NAME_SUFFIXES = {IDENTITY: "", "truncate": "_trunc", "void": "_null"}
 
 
 def resolve_partitioning(columns: Struct, fields: tuple[PartitionField, ...]) -> tuple[PartitionField, ...]:
-    """Return the fields of PARTITIONED BY with exact column names and Iceberg's default names.
+    """Return the fields of PARTITIONED BY with exact column names and Iceberg's default field names.
 
     Args:
         columns: The columns of the table.
-        fields: The fields as in the statement.
+        fields: The fields as written in the statement.
 
     Raises:
         UnknownColumn: The table has no such column.
@@ -43,21 +43,21 @@ def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField
 
 
 def partition_field(columns: Struct, text: str) -> PartitionField:
-    """Return the column of this exact name as a partition field, or else parse the text.
+    """Return a partition field for the column with this exact name. If there is no such column, parse the text.
 
     Args:
         columns: The columns of the table.
         text: The name of a column, or a column or transform in SQL, such as `day(ordered_at)`.
 
     Raises:
-        Unparsable: The text is no partition field.
+        Unparsable: The text is not a partition field.
         UnsupportedStatement: The transform is unknown.
     """
     return PartitionField((text,)) if columns.find(text, case_sensitive=True) else parse_partition_field(text)
 
 
 def partitioning_operation(command: ChangePartitioning) -> str:
-    """Return the command's name in the table's history."""
+    """Return the name of the command for the table's history."""
     if command.dropped is None:
         return "ADD PARTITION FIELD"
     return "DROP PARTITION FIELD" if command.added is None else "REPLACE PARTITION FIELD"
@@ -88,13 +88,13 @@ def change_partitioning(command: ChangePartitioning, snapshot: Snapshot) -> Tabl
 
 
 def _resolve_new_field(columns: Struct, field: PartitionField) -> PartitionField:
-    """Return the field with its column's exact name, and with a default name if the statement gives none. Raise UnknownColumn."""
+    """Return the field with its column's exact name, and a default name if it has none. Raise UnknownColumn for a missing column."""
     exact_field = replace(field, column=_exact_path(columns, field.column, "PARTITIONED BY"))
     return replace(exact_field, name=field.name or default_name(exact_field, with_parameter=True))
 
 
 def write_order_operation(command: SetWriteOrder) -> str:
-    """Return the command's name in the table's history."""
+    """Return the name of the command for the table's history."""
     if command.ordering:
         return "WRITE ORDERED BY"
     return "WRITE UNORDERED" if command.distribution is Distribution.NONE else "WRITE DISTRIBUTED BY PARTITION"
@@ -116,7 +116,7 @@ def change_write_order(command: SetWriteOrder, snapshot: Snapshot) -> TableDefin
 
 
 def default_name(field: PartitionField, *, with_parameter: bool = False) -> str:
-    """Return the name that Iceberg's Java implementation gives a partition field.
+    """Return the name that Iceberg's Java implementation gives to a partition field.
 
     Args:
         field: The field, with the exact names of its column.
@@ -128,13 +128,13 @@ def default_name(field: PartitionField, *, with_parameter: bool = False) -> str:
 
 
 def _transform_kind(field: PartitionField) -> str:
-    """Return the kind of a transform, which two fields of one column must not share. All transforms of time have the same kind."""
+    """Return the kind of a transform. All time transforms have the same kind. Two fields of one column must differ in kind."""
     transform = field.transform
     return "time" if transform.name in ("year", "month", "day", "hour") else transform.name
 
 
 def _exact_path(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Return the path of a column or field with the exact names of the schema. Raise UnknownColumn."""
+    """Return the path of a column or field with the exact names of the schema. Raise UnknownColumn if the path does not exist."""
     exact_names: tuple[str, ...] = ()
     struct = columns
     for name in path:
@@ -147,7 +147,10 @@ def _exact_path(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str
 
 
 def _find_partition_field(snapshot: Snapshot, requested: PartitionField) -> PartitionField:
-    """Return the partition field with the requested column and transform, or else with the requested name. Raise PlanError."""
+    """Return the partition field with the requested column and transform or, without one, with the requested name.
+
+    Raise PlanError if neither exists.
+    """
     path = _lower_path(requested)
     for field in snapshot.shape.partitioning:
         if _lower_path(field) == path and field.transform == requested.transform:

@@ -1,4 +1,4 @@
-"""CREATE VIEW, and changes of the comments and properties of a view."""
+"""CREATE VIEW, and changes to the comments and properties of a view."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def create_view(context: SessionContext, command: CreateView) -> None:
         command: The parsed statement.
 
     Raises:
-        AlreadyExists: A table or view has the name, without IF NOT EXISTS and OR REPLACE.
+        AlreadyExists: A table or view has the name, and the statement has neither IF NOT EXISTS nor OR REPLACE.
         SchemaNotFound: The catalog has no such schema.
         PlanError: The name or the columns of the view are invalid.
     """
@@ -46,7 +46,8 @@ def _create_stored_view(context: SessionContext, command: CreateView) -> None:
 def _create_temporary_view(context: SessionContext, command: CreateView) -> None:
     """Create or replace a temporary view.
 
-    Raise PlanError if its name has a schema, and AlreadyExists if a view has the name, without IF NOT EXISTS and OR REPLACE.
+    Raise PlanError if its name has a schema. Raise AlreadyExists if a view has the name, and the statement has neither IF NOT EXISTS nor
+    OR REPLACE.
     """
     name, views = command.name.parts[-1], context.names.temporary_views
     if len(command.name.parts) > 1:

@@ -32,7 +32,7 @@ TABLES: dict[str, dict[str, DataType]] = {
 
 
 def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:
-    """Return the current rows of a table of `information_schema`. The rows of `columns` need the metadata of every table.
+    """Return the current rows of a table of `information_schema`. For `columns`, this reads the metadata of every table.
 
     Args:
         spark: The Spark session of the DataFrame.
@@ -58,7 +58,7 @@ def _information_schema_rows(catalog: Catalog, catalog_name: str, table: str) ->
 
 
 def _relation_rows(catalog: Catalog, relation: Relation, table: str) -> Iterator[Sequence[object]]:
-    """Yield the rows of one relation in `tables`, `views` or `columns`, without the columns of its name."""
+    """Yield the rows of one relation in `tables`, `views` or `columns`, without the columns that name it."""
     match table:
         case "tables":
             kind = "VIEW" if relation.kind == "view" else "BASE TABLE"

@@ -18,9 +18,10 @@ from rowmerge.table.table import Branches, Table
 
 @dataclass(frozen=True)
 class Target:
-    """The table that a statement writes, resolved once per statement.
+    """The table to which a statement writes, resolved once per statement.
 
-    `table` commits to `branch` (None: the main branch). `name`: schema and table, without the branch.
+    `table`: the table, which commits to `branch`. `name`: the schema and the name of the table, without the branch. `branch`: the name of
+    the branch, or None for the main branch.
     """
 
     table: Table
@@ -30,7 +31,7 @@ class Target:
 
 @dataclass(frozen=True)
 class QualifiedName:
-    """The name of a table or view that a statement creates, replaces or drops. `relation`: the current relation of this name, or None."""
+    """The name of a table or view that a statement creates, replaces or drops. `relation`: the existing table or view, or None."""
 
     schema: str
     name: str
@@ -42,21 +43,21 @@ class QualifiedName:
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """A table or view that a statement reads. `branch_or_tag`: the one in the name, such as `audit` in `orders.branch_audit`, or None."""
+    """A table or view that a statement reads. `branch_or_tag`: in its name, such as `audit` in `orders.branch_audit`, or None."""
 
     relation: Relation
     branch_or_tag: str | None = None
 
 
 class NameResolver:
-    """Resolves names in one catalog. It opens tables and reads no snapshot of them.
+    """The resolver of names in one catalog. It opens tables, but does not read their snapshots.
 
-    `schema` is the session's current schema, in which unqualified names are looked up. USE assigns it. `catalog_name` may qualify a
-    schema, like `rowmerge` and `spark_catalog`. None adds no name.
+    `schema`: the session's current schema, in which unqualified names are looked up. USE assigns it. `catalog_name`: a name that may
+    qualify a schema, in addition to `rowmerge` and `spark_catalog`. None adds no name.
     """
 
     def __init__(self, catalog: Catalog, temporary_views: TemporaryViews, schema: str, catalog_name: str | None = None) -> None:
-        """Make a resolver of names in a catalog, with `schema` as the current schema."""
+        """Create a resolver of names in a catalog, with `schema` as the current schema."""
         self.temporary_views, self.schema = temporary_views, schema
         self._catalog = catalog
         self._catalog_names = CATALOGS if catalog_name is None else (catalog_name.lower(), *CATALOGS)
@@ -64,7 +65,7 @@ class NameResolver:
         """The catalog's name as `information_schema` shows it."""
 
     def without_catalog(self, name: TableName) -> TableName:
-        """Return the name without the catalog's name, if it begins with that and two or more parts follow."""
+        """Return the name without the name of the catalog, if the name begins with it and two or more parts follow."""
         has_catalog = len(name.parts) > 2 and name.parts[0].lower() in self._catalog_names
         return TableName(name.parts[1:]) if has_catalog else name
 
@@ -73,7 +74,7 @@ class NameResolver:
 
         Args:
             name: The name in the statement.
-            default_schema: The schema of a name without a schema. None means the current schema of the session.
+            default_schema: The schema of an unqualified name. None means the current schema of the session.
 
         Raises:
             TableNotFound: The name has more than two parts after the catalog's name.
@@ -86,7 +87,7 @@ class NameResolver:
         raise TableNotFound(str(name))
 
     def qualify(self, name: TableName) -> QualifiedName:
-        """Return the name with its schema, and the current relation of this name. Raises TableNotFound as `locate` does."""
+        """Return the qualified name, and the table or view that has it. Raises TableNotFound if the name has too many parts."""
         schema, relation = self.locate(name)
         return QualifiedName(schema, relation, self._catalog.relation(schema, relation))
 
@@ -100,8 +101,8 @@ class NameResolver:
         relation = self.qualify(name).relation
         if relation is not None:
             return relation
-        # To open the missing table is an error, which lists similar names. It is no error if another session has created the table since
-        # the lookup above. Then this statement still fails, as it would have done without the other session.
+        # Opening a missing table raises an error that lists similar names. If another session has created the table since the lookup above,
+        # there is no such error. Then this statement still fails, as it would have done without the other session.
         self.table(name)
         raise TableNotFound(str(name))
 
@@ -110,10 +111,10 @@ class NameResolver:
 
         Args:
             name: The name in the query, which may end with a branch or tag.
-            default_schema: The schema of a name without a schema.
+            default_schema: The schema of an unqualified name.
 
         Raises:
-            TableNotFound: The name of a branch or tag has too many parts.
+            TableNotFound: The name has a branch or tag, and too many other parts.
         """
         table_name, branch_or_tag = self._split_branch_or_tag(name)
         if branch_or_tag is None and len(table_name.parts) > 2:
@@ -124,7 +125,7 @@ class NameResolver:
         return ResolvedName(relation, branch_or_tag)
 
     def table(self, name: TableName) -> Table:
-        """Open an existing table. Raises TableNotFound with similar names, SchemaNotFound, TableError for a view."""
+        """Open an existing table. Raises TableNotFound or SchemaNotFound if it does not exist, and TableError if it is a view."""
         schema, table = self.locate(name)
         self.check_schema(schema)
         return self._catalog.open(schema, table)
@@ -139,14 +140,14 @@ class NameResolver:
             raise SchemaNotFound(quote(schema), self._catalog.schemas())
 
     def is_temporary_view(self, name: TableName) -> bool:
-        """Return whether a name without a schema is the name of a temporary view of SQL or of the DataFrame API."""
+        """Return whether a name has no schema and refers to a temporary view, which SQL or the DataFrame API created."""
         return len(name.parts) == 1 and self.temporary_views.exists(name.parts[0])
 
     def target(self, name: TableName) -> Target:
-        """Return the table that a statement writes, on the branch in its name if there is one.
+        """Return the table to which a statement writes, on the branch in its name if there is one.
 
         Raises:
-            TableError: The name is the name of a view.
+            TableError: The name refers to a view.
             TableNotFound: No table has this name.
             SchemaNotFound: The catalog has no such schema.
             VersionNotFound: The table has no such branch.
@@ -161,7 +162,7 @@ class NameResolver:
     def _split_branch_or_tag(self, name: TableName) -> tuple[TableName, str | None]:
         """Return the name without the catalog's name and without its branch or tag, and the branch or tag: (`db.orders`, `audit`).
 
-        A table or view takes precedence if its name looks like that of a branch.
+        A table or view whose name looks like a branch takes precedence.
         """
         name = self.without_catalog(name)
         if name.reference is None or (len(name.parts) == 2 and self._catalog.relation(*name.parts) is not None):
@@ -191,10 +192,10 @@ def branches_of(table: Table, name: str | TableName) -> Branches:
 
     Args:
         table: The table.
-        name: Its name in the statement, for the error message.
+        name: The name of the table in the statement, for the error message.
 
     Raises:
-        PlanError: The format of the table has no branches and tags.
+        PlanError: The format of the table has no branches or tags.
     """
     if table.branches is None:
         raise PlanError(f"{name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")

@@ -1,4 +1,4 @@
-"""The context of a session, and the scope of one statement, which binds each name in its text to a view or function of Spark."""
+"""The context of a session, and the scope of one statement, which binds each name in the statement to a Spark view or function."""
 
 from __future__ import annotations
 
@@ -41,22 +41,23 @@ class SessionContext:
     functions: WarehouseFunctions
 
     def table_at_path(self, source: FileSource) -> Table:
-        """Open the table at the path of `read_files(…)`. Raises FilesNotFound."""
+        """Open the table at the path of `read_files(…)`. Raises FilesNotFound if there is no table."""
         return self.tables_by_path.open(absolute(source.path), source.format, source.display_name)
 
 
 @dataclass
 class PinnedSnapshots:
-    """Snapshots by their history key: the table's location, with its branch or tag.
+    """The snapshots that a statement uses, by history key: the table's location, with its branch or tag.
 
-    `keys_read`: the history keys that the statement reads at their newest version. A concurrent commit to one of them changes these rows.
+    `keys_read`: the history keys that the statement reads at their newest version. A concurrent commit to one of them changes the rows that
+    the statement would read.
     """
 
     by_history_key: dict[str, Snapshot] = field(default_factory=dict)
     keys_read: set[str] = field(default_factory=set)
 
     def newest(self, table: Table) -> Snapshot:
-        """Return the newest version of a table's main branch, the same one for the whole statement."""
+        """Return the newest version of a table's main branch. It stays the same for the whole statement."""
         if table.location not in self.by_history_key:
             self.by_history_key[table.location] = table.snapshot()
         return self.by_history_key[table.location]
@@ -69,7 +70,10 @@ class PinnedSnapshots:
 
 @dataclass(frozen=True)
 class WithClause:
-    """The WITH list before a statement: the statement's expressions may read its queries. `names` are in lower case."""
+    """The WITH list before a statement, whose expressions may read the queries in the list.
+
+    `names`: the names of these queries in lower case.
+    """
 
     text: str = ""
     names: frozenset[str] = frozenset()
@@ -77,10 +81,10 @@ class WithClause:
 
 @dataclass(frozen=True)
 class StatementScope:
-    """Resolves the names in one statement, and in the views and functions that it reads. Each table is read at one version.
+    """The resolver of the names in one statement, and in the views and functions that it reads. Each table is read at one version.
 
-    A scope inside the text of a view or function shares snapshots, views and functions with the statement. It has a `schema` of its own
-    for unqualified names, and `enclosing`: the names of the views and functions around it, from the outside.
+    A scope for the text of a view or function shares snapshots, views and functions with the statement. It has its own `schema` for
+    unqualified names. `enclosing`: the names of the views and functions that contain the text, outermost first.
     """
 
     context: SessionContext
@@ -99,18 +103,18 @@ class StatementScope:
             context: The session.
             target: The version of the written table on which the statement is planned, or None for a query. A statement that also reads
                 this table reads the same version.
-            with_clause: The WITH list before MERGE, UPDATE or DELETE, or None without one.
+            with_clause: The WITH list before MERGE, UPDATE or DELETE, or None if there is none.
         """
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
         return cls(context, context.names.schema, PinnedSnapshots(snapshots), clause)
 
     def query(self, text: str) -> DataFrame:
-        """Return the rows of a query over tables of the catalog, files, and tables and views of Spark."""
+        """Return the rows of a query, which may read tables of the catalog, files, and tables and views of Spark."""
         return self.context.spark.sql(bind(text, self.view_for, self.function_for))
 
     def bind(self, expression: SqlText) -> SqlText:
-        """Return an expression with the names in its subqueries and calls replaced by those of views and functions of Spark."""
+        """Return an expression in which the names in subqueries and calls are replaced with the names of Spark views and functions."""
         return replace(expression, text=bind_expression(expression.text, self.view_for, self.function_for))
 
     def reads(self, snapshot: Snapshot) -> bool:
@@ -118,7 +122,7 @@ class StatementScope:
         return snapshot.history_key in self.snapshots.keys_read
 
     def view_for(self, reference: TableReference) -> str | None:
-        """Return the quoted name of the Spark view that replaces a table name, or None for a name that Spark resolves."""
+        """Return the quoted name of the Spark view that replaces a table name, or None if Spark resolves the name."""
         first_part = reference.name.parts[0]
         is_plain_name = not reference.has_time_travel and reference.changes is None and len(reference.name.parts) == 1
         if is_plain_name and first_part.lower() in self.with_clause.names:
@@ -130,7 +134,7 @@ class StatementScope:
         return self._views[key]
 
     def _register_view(self, reference: TableReference) -> str | None:
-        """Resolve a reference and register it as a view of Spark. Return None for a name that Spark resolves."""
+        """Resolve a reference and register it as a Spark view. Return the quoted name of the view, or None if Spark resolves the name."""
         if reference.changes is not None:
             return self._register_changes(reference.changes)
         if reference.files is not None:
@@ -147,7 +151,7 @@ class StatementScope:
         return self.context.views.register_snapshot(self._resolve_snapshot(resolved_name, reference))
 
     def _register_temporary_view(self, name: str, reference: TableReference) -> str | None:
-        """Register the query of a temporary view, or return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
+        """Register the query of a temporary view. Return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
         if reference.has_time_travel:
             raise PlanError(f"{name} is a temporary view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
         query = self.context.names.temporary_views.query(name)
@@ -178,18 +182,18 @@ class StatementScope:
         return self.context.views.register_query(bind(query, inner.view_for, inner.function_for), columns)
 
     def _check_not_enclosing(self, name: str, problem: str) -> None:
-        """Raise PlanError if this scope belongs to the view or function `name`, which would then contain itself."""
+        """Raise PlanError if this scope is inside the view or function `name`, which would then contain itself."""
         if name in self.enclosing:
             raise PlanError(f"{problem} ({' → '.join((*self.enclosing, name))}). Replace one of these.")
 
     def _inside(self, name: str, schema: str) -> StatementScope:
-        """Return the scope of the text of a view or function, where the WITH list of the statement has no meaning."""
+        """Return the scope for the text of a view or function, in which the WITH list of the statement does not apply."""
         return replace(self, schema=schema, with_clause=WithClause(), enclosing=(*self.enclosing, name))
 
     def _resolve_snapshot(self, resolved_name: ResolvedName, reference: TableReference) -> Snapshot:
-        """Return the snapshot of a table at the branch, tag, version or time in the statement, or else the newest one.
+        """Return the snapshot of a table at the branch, tag, version or time in the statement, or the newest one if none is given.
 
-        The branch or tag can be in the name (`orders.branch_audit`) or after VERSION AS OF. Raise PlanError for both.
+        The branch or tag can be in the name (`orders.branch_audit`) or after VERSION AS OF. Raise PlanError if both are given.
         """
         relation, branch_in_name = resolved_name.relation, resolved_name.branch_or_tag
         if branch_in_name is not None and reference.has_time_travel:
@@ -203,7 +207,7 @@ class StatementScope:
         return self._snapshot_at(table, reference.version, timestamp)
 
     def _snapshot_at(self, table: Table, version: int | None, timestamp: str | None) -> Snapshot:
-        """Return the snapshot at a version, or at the time of an SQL expression. Without both, pin and return the newest one."""
+        """Return the snapshot at a version, or at the time that a SQL expression gives. If both are None, pin and return the newest one."""
         if version is not None:
             return table.snapshot_at(version=version)
         if timestamp is not None:
@@ -238,7 +242,10 @@ class StatementScope:
         return views.register_frame(read_file_source(self.context.spark, source))
 
     def _source_snapshot(self, source: FileSource) -> Snapshot:
-        """Return the snapshot of a table at a path, at `versionAsOf` or `timestampAsOf`, or else the newest one. Raise PlanError."""
+        """Return the snapshot of a table at a path: at `versionAsOf` or `timestampAsOf`, or the newest one if neither is given.
+
+        Raise PlanError if `versionAsOf` is not a whole number.
+        """
         table = self.context.table_at_path(source)
         version, timestamp = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
         if version is not None and not version.lstrip("-").isdecimal():
@@ -247,7 +254,7 @@ class StatementScope:
         return self._snapshot_at(table, version_number, None if timestamp is None else string_literal(timestamp))
 
     def function_for(self, name: TableName) -> CalledFunction | None:
-        """Return the function of the warehouse that a call names, or None for a function of Spark. Raises PlanError if it calls itself."""
+        """Return the function of the warehouse that a call names, or None for a Spark function. Raises PlanError if it calls itself."""
         # In a call without a schema, Spark's functions take precedence.
         match self.context.names.without_catalog(name).parts:
             case (function_name,) if function_name.lower() not in BUILT_IN:
@@ -267,7 +274,7 @@ class StatementScope:
         return self._functions[key]
 
     def called_function(self, function: Function) -> CalledFunction:
-        """Bind the body of a function, so that it can replace calls. Raises the errors of `bind_expression` for a body in SQL."""
+        """Bind the body of a function, so that it can replace calls. For a body in SQL, raises the errors of `bind_expression`."""
         definition, body = function.definition, ""
         if definition.language == "sql":
             inner = self._inside(_call_name(function.schema, function.name), function.default_schema)

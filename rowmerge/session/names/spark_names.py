@@ -1,4 +1,4 @@
-"""Names that statements use in Spark: views of tables, files and queries, temporary views of users, and functions."""
+"""Names that statements use in Spark: views of tables, files and queries, users' temporary views, and functions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 MOST_VIEWS = 512
 MOST_FUNCTIONS = 256
-"""The maximum numbers of registered names. The least recently used name is dropped: Spark has analysed its statement long ago."""
+"""The maximum numbers of registered views and functions. If there are more, the least recently used name is dropped."""
 
 
 class SparkViews:
-    """Registers views in one Spark session. The methods `register_…` return quoted names. Thread-safe.
+    """The registry of views in one Spark session. It is thread-safe. The methods `register_…` return quoted names.
 
-    The name of a snapshot's view is a digest of the table's location and version. So statements that read one version share one view.
+    The name of a snapshot's view is a digest of the table's location and version. So statements that read the same version share a view.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -38,7 +38,7 @@ class SparkViews:
         self._lock = threading.Lock()
 
     def rows(self, snapshot: Snapshot) -> DataFrame:
-        """Return the rows of a snapshot."""
+        """Return the rows of a snapshot, and register them as a view on the first call."""
         return self._register_once(view_name(snapshot.shape.location, snapshot.identity), lambda: read_snapshot(self._spark, snapshot))
 
     def register_snapshot(self, snapshot: Snapshot) -> str:
@@ -58,7 +58,7 @@ class SparkViews:
 
         Args:
             text: The text of the query, with the names that Spark resolves.
-            columns: The names of the view's columns. Empty for those of the query.
+            columns: The names of the view's columns. Empty to use the column names of the query.
         """
 
         def read() -> DataFrame:
@@ -70,14 +70,14 @@ class SparkViews:
         return backquote(name)
 
     def register_frame(self, frame: DataFrame) -> str:
-        """Register rows under a new name, for rows that another statement must not reuse, such as a listing of files."""
+        """Register rows under a new name. Other statements must not reuse such rows, for example those of a listing of files."""
         name = f"__rowmerge_{uuid4().hex}"
         with self._lock:
             self._register(name, frame)
         return backquote(name)
 
     def _register_once(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
-        """Return the rows of a view, which the first call reads and registers."""
+        """Return the rows of a view. The first call reads and registers them."""
         with self._lock:
             if name not in self._frames:
                 self._register(name, read())
@@ -85,7 +85,7 @@ class SparkViews:
             return self._frames[name]
 
     def _register(self, name: str, frame: DataFrame) -> None:
-        """Register a view under a new name. If there are too many, drop the least recently used one."""
+        """Register a view under a new name. If there are too many views, drop the least recently used one."""
         register_view(frame, name)
         self._frames[name] = frame
         while len(self._frames) > MOST_VIEWS:
@@ -94,9 +94,10 @@ class SparkViews:
 
 
 class TemporaryViews:
-    """Keeps the query text of each CREATE TEMPORARY VIEW, because Spark would bind the view to the table versions of its creation.
+    """The temporary views of a session, each with the text of its query. Names are not case-sensitive.
 
-    A statement that reads such a view binds the text again, and so reads the newest versions. Names are not case-sensitive.
+    Spark itself would bind a view to the table versions at its creation. Here, a statement that reads a view binds the text again, and so
+    reads the newest versions.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -124,12 +125,12 @@ class TemporaryViews:
         return name.lower() in self._queries or is_temporary_view(self._spark, name)
 
     def query(self, name: str) -> str | None:
-        """Return the text of a view, or None if the view was created through the DataFrame API."""
+        """Return the query text of a view, or None if the view was created through the DataFrame API."""
         return self._queries.get(name.lower())
 
 
 class WarehouseFunctions:
-    """Finds functions in the catalog, and registers them in one Spark session. Thread-safe."""
+    """The functions of the catalog, which are registered in one Spark session when they are called. Thread-safe."""
 
     def __init__(self, spark: SparkSession, catalog: Catalog) -> None:
         self._spark, self._catalog = spark, catalog
@@ -138,10 +139,10 @@ class WarehouseFunctions:
         self._lock = threading.Lock()
 
     def find(self, schema: str, name: str, *, is_qualified: bool) -> Function | None:
-        """Return the function that a call names, or None if it names a function of Spark or no function.
+        """Return the function that a call names, or None for a Spark function or a function that does not exist.
 
         Args:
-            schema: The schema of the function, the current schema if the call has none.
+            schema: The schema of the function: the schema in the call, or the current schema if the call has none.
             name: The name of the function.
             is_qualified: Whether the call has a schema. Otherwise a function of the Spark session takes precedence.
         """
@@ -153,7 +154,7 @@ class WarehouseFunctions:
 
         Args:
             function: The function of the catalog.
-            body: The body of a function in SQL, with bound names. Empty for a function in Python.
+            body: The body of a SQL function, with bound names. Empty for a Python function.
         """
         name = view_name("function", self._session_id, str(function), repr(function.definition), body)
         with self._lock:
@@ -163,7 +164,7 @@ class WarehouseFunctions:
         return backquote(name)
 
     def _register(self, name: str, function: Function, body: str) -> None:
-        """Register a function under a new name. If there are too many, drop the least recently used one."""
+        """Register a function under a new name. If there are too many functions, drop the least recently used one."""
         if function.definition.language == "sql":
             register_sql(self._spark, name, function.definition, body)
         else:
@@ -175,5 +176,5 @@ class WarehouseFunctions:
 
 
 def view_name(*identity: str) -> str:
-    """Return the unquoted name of a view, a digest of the texts that identify its rows."""
+    """Return the unquoted name of a view or function, with a digest of the strings that identify it."""
     return f"__rowmerge_{hashlib.sha256(chr(0).join(identity).encode()).hexdigest()[:24]}"

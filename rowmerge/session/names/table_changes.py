@@ -30,7 +30,7 @@ def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> t
         arguments: The SQL expressions of the table's name, the start and, if it is given, the end.
 
     Returns:
-        The table, and the first and the last version or time, both included. None as the last one means the newest version.
+        The name of the table, and the first and the last version or time, both inclusive. The last is None for the newest version.
 
     Raises:
         PlanError: The number of arguments is wrong, or a version is NULL or negative.
@@ -45,14 +45,14 @@ def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> t
 
 
 def sql_constant(value: int | str | datetime) -> str:
-    """Return a Python value as a constant in SQL."""
+    """Return a Python value as a SQL constant."""
     if isinstance(value, int):
         return str(value)
     return string_literal(value.isoformat() if isinstance(value, datetime) else value)
 
 
 def _evaluate_table_name(spark: SparkSession, text: str) -> TableName:
-    """Return the table name of a constant string expression. Raise PlanError for a name without quotes, TypeMismatch."""
+    """Return the table name in a constant string expression. Raise PlanError for a name without quotes, TypeMismatch for other types."""
     if re.fullmatch(r"[\w.`]+", text):
         raise PlanError(f"table_changes takes the table's name as a string: table_changes('{text}', …). {_USAGE}")
     value = spark.sql(f"select {text} as name").collect()[0]["name"]
@@ -62,7 +62,10 @@ def _evaluate_table_name(spark: SparkSession, text: str) -> TableName:
 
 
 def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Bound:
-    """Return the version or the time of a constant expression. `argument`: `start` or `end`. Raise PlanError, TypeMismatch."""
+    """Return the version or the time in a constant expression. `argument`: `start` or `end`, for messages.
+
+    Raise PlanError if the version is NULL or negative, and TypeMismatch if the expression is neither a version nor a time.
+    """
     if expression.isdecimal():
         return Bound(version=int(expression))
     frame = spark.sql(f"select {expression} as at")

@@ -1,12 +1,12 @@
 """Java's archive of the classes that Spark loads (application class-data sharing), so that the embedded Spark starts faster.
 
 Spark and its libraries have some twenty thousand classes. Java finds, parses and verifies them at each start, but maps them directly from
-an archive (JEP 350; `man java`, -XX:ArchiveClassesAtExit). An archive fits one Java and one class path; its name has a digest of both, and
-its size. Java verifies that the archive belongs to its build and to the jars, but crashes (SIGBUS) on a truncated archive.
+an archive (JEP 350; `man java`, -XX:ArchiveClassesAtExit). An archive fits one Java and one class path. Its name contains a digest of both,
+and its own size. Java verifies that the archive belongs to its build and to the jars, but crashes (SIGBUS) on a truncated archive.
 
-With an archive, Spark starts in 3.5 instead of 6.7 s. Start, CREATE, MERGE and SELECT together take 10.7 instead of 16.9 s (medians of 5 on
-2 cores, `benchmarks/start.py`). Java takes 20 s and more to write the archive when it ends: only `python -m rowmerge archive-classes` does
-this.
+With an archive, Spark starts in 3.5 s instead of 6.7 s. Start, CREATE, MERGE and SELECT together take 10.7 s instead of 16.9 s (medians of
+5 runs on 2 cores, `benchmarks/start.py`). Java takes 20 s or more to write the archive when it ends. So only
+`python -m rowmerge archive-classes` writes one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyspark
 from rowmerge.errors import ConfigurationError
 
 CACHE = "ROWMERGE_CACHE"
-"""The environment variable with the folder of archives. The default is `rowmerge` in the user's cache folder."""
+"""The environment variable that sets the folder of archives. The default is `rowmerge` in the user's cache folder."""
 
 _CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 """The environment variables whose paths Spark's launcher adds to the class path."""
@@ -37,7 +37,7 @@ _QUIET = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds=off -Xlog:cds+dynamic
 
 
 def find_archive(config: Mapping[str, str]) -> Path | None:
-    """Return the archive of this Java and this Spark with a configuration, or None without a complete archive.
+    """Return the archive for this Java, this Spark and a configuration, or None if there is no complete archive.
 
     The size in the name shows whether an archive is complete. A truncated archive would crash Java.
     """
@@ -50,7 +50,7 @@ def find_archive(config: Mapping[str, str]) -> Path | None:
 
 
 def java_options(config: Mapping[str, str]) -> str:
-    """Return the Java options that use the archive, or an empty text without an archive or if `config` has options for archives."""
+    """Return the Java options that use the archive. Return an empty string if there is no archive, or if `config` sets such options."""
     path = find_archive(config)
     if path is None or any(option in config.get("spark.driver.extraJavaOptions", "") for option in _ARCHIVE_OPTIONS):
         return ""
@@ -84,7 +84,7 @@ def make_archive() -> Path:
 
 
 def _create_temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
-    """Create a temporary folder, and `parent` if it is missing. Raise ConfigurationError if it cannot be written."""
+    """Create a temporary folder in `parent`, and `parent` if it is missing. Raise ConfigurationError if `parent` is not writable."""
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(prefix=".making-", dir=parent)
@@ -95,7 +95,7 @@ def _create_temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
 def _create_archive(folder: str) -> Path:
     """Run the training statements in a child process, and return the class-data-sharing archive that Java writes when it ends.
 
-    Raise ConfigurationError if Java writes none.
+    Raise ConfigurationError if Java writes no archive.
     """
     archive = Path(folder) / "classes.jsa"
     options = f"{_quote_option(f'-XX:ArchiveClassesAtExit={archive}')} {_QUIET}"
@@ -111,10 +111,10 @@ def _create_archive(folder: str) -> Path:
 
 
 def archive_stem(config: Mapping[str, str]) -> Path | None:
-    """Return the path prefix of the class-data archives for this Java and Spark, or None without Java, Spark or a cache folder.
+    """Return the path prefix of the class-data archives for this Java and Spark, or None if Java, Spark or a cache folder is missing.
 
-    Java rejects an archive of another Java build or class path. So the name has a digest of the Java runtime (the file lib/modules), the
-    jars of Spark and the class path.
+    Java rejects an archive of another Java build or class path. So the name contains a digest of the Java runtime (the file lib/modules),
+    the jars of Spark and the class path.
     """
     java = _java_executable()
     if java is None:
@@ -133,7 +133,7 @@ def archive_stem(config: Mapping[str, str]) -> Path | None:
 
 
 def _archives(stem: Path) -> list[Path]:
-    """Return all archives with a path prefix. The rest of their name is their size in bytes."""
+    """Return all archives with a path prefix. The rest of each file name is the size of the archive in bytes."""
     return sorted(path for path in stem.parent.glob("*.jsa") if path.name.startswith(f"{stem.name}-"))
 
 
@@ -143,14 +143,14 @@ def _quote_option(option: str) -> str:
 
 
 def _cache_folder() -> Path:
-    """Return the folder of archives: of ROWMERGE_CACHE, or else in the user's cache folder (XDG Base Directory Specification)."""
+    """Return the folder of archives: ROWMERGE_CACHE or, if it is not set, a folder in the user's cache folder (XDG Base Directory)."""
     if folder := os.environ.get(CACHE):
         return Path(folder).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowmerge"
 
 
 def _java_executable() -> Path | None:
-    """Return the executable of Java in JAVA_HOME or PATH, without links, or None."""
+    """Return the path of the Java executable in JAVA_HOME or PATH, with links resolved, or None if there is none."""
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     return Path(path).resolve() if path else None

@@ -1,4 +1,4 @@
-"""Spark sessions for users without one: a Spark inside this process, or a session of a Spark Connect server."""
+"""Spark sessions for callers that have none: Spark inside this process, or a session on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from rowmerge.session.startup.class_archive import java_options
 from rowmerge.spark.spark_session import check_pyspark, check_session
 
 ANSWER_SECONDS = 15
-"""The time that a Spark Connect server may take to answer. PySpark alone would try for many minutes."""
+"""The time that a Spark Connect server may take to answer, in seconds. PySpark itself would retry for many minutes."""
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
-    """Return a Spark session of this process, or with `spark.remote` one of a Spark Connect server.
+    """Return a Spark session in this process or, if `spark.remote` is set, on a Spark Connect server.
 
-    Spark starts as `local[*]`, without user interface, Hive and log output. If Spark already runs in this process, the result is its
-    session, or a new session with the settings that differ. `config`: Spark settings, which override the defaults.
+    Spark starts as `local[*]`, without a user interface, Hive or log output. If Spark already runs in this process, the result is its
+    session if it has the same settings, otherwise a new session. `config`: Spark settings, which override the defaults.
 
     Raises:
         SparkTooOld: The version of Spark is not supported.
-        ConfigurationError: Java is missing, the server does not answer, or a setting cannot change after Spark's start.
+        ConfigurationError: Java is missing, the server does not answer, or a setting cannot change after Spark has started.
     """
     check_pyspark()
     settings = _settings_text(config or {})
@@ -48,7 +48,7 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
 
 
 def active_session() -> SparkSession | None:
-    """Return the current Spark session of this process, classic or Connect, or None."""
+    """Return the current Spark session of this process, classic or Connect, or None if there is none."""
     try:
         return SparkSession.active()
     except (PySparkException, RuntimeError):
@@ -56,7 +56,7 @@ def active_session() -> SparkSession | None:
 
 
 def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
-    """Return the settings as text. Raise ConfigurationError for a key that does not begin with `spark.`."""
+    """Return the settings as strings. Raise ConfigurationError if a key does not begin with `spark.`."""
     for key in config:
         if not key.startswith("spark."):
             problem = f"spark_config has the key {key!r}, but Spark's keys begin with 'spark.'."
@@ -81,7 +81,7 @@ def _launch(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _reuse_spark(running_session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Return the running session if it has these settings, or else a new session of the same Spark with these settings."""
+    """Return the running session if it has these settings. Otherwise return a new session of the same Spark with these settings."""
     changed_settings = {key: value for key, value in settings.items() if not _has_setting(running_session, key, value)}
     if not changed_settings:
         return running_session
@@ -94,7 +94,10 @@ def _reuse_spark(running_session: SparkSession, settings: Mapping[str, str]) -> 
 
 
 def _remote_session(address: str, settings: Mapping[str, str]) -> SparkSession:
-    """Return a new session of a Spark Connect server with these settings. Raise ConfigurationError."""
+    """Return a new session on a Spark Connect server with these settings.
+
+    Raise ConfigurationError if classic Spark runs in this process, the server does not answer, or a setting cannot change.
+    """
     running_session = active_session()
     if running_session is not None and not type(running_session).__module__.startswith("pyspark.sql.connect"):
         problem = "Spark runs in this process already, and PySpark takes no Spark Connect session beside it."
@@ -108,7 +111,7 @@ def _remote_session(address: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _connect(address: str) -> SparkSession:
-    """Open a session of a Spark Connect server. Raise ConfigurationError, without the address: it may contain a token."""
+    """Open a session on a Spark Connect server. Raise ConfigurationError if this fails, without the address, which may contain a token."""
     try:
         if address.startswith("local"):
             session = SparkSession.builder.remote(address).getOrCreate()
@@ -142,27 +145,27 @@ def _check_server_answers(address: str) -> None:
 
 
 def _check_changeable(session: SparkSession, settings: Mapping[str, str], reason: str) -> None:
-    """Raise ConfigurationError if one of the settings cannot change after Spark's start."""
+    """Raise ConfigurationError if one of the settings cannot change after Spark has started."""
     fixed_keys = [key for key in settings if not session.conf.isModifiable(key)]
     if fixed_keys:
         raise ConfigurationError(f"{reason}: spark_config cannot set {', '.join(fixed_keys)} any more. Set it where Spark is started.")
 
 
 def _has_setting(session: SparkSession, key: str, value: str) -> bool:
-    """Return whether a session has a setting. The session's Java options end with the options of the user."""
+    """Return whether a session has a setting. For Java options, it is enough that the session's options end with the value."""
     session_value: str | None = session.conf.get(key, None)
     return session_value == value or (key == _JAVA_OPTIONS and f" {session_value}".endswith(f" {value}"))
 
 
 def _java_options(settings: Mapping[str, str]) -> str:
-    """Return the options of rowmerge for Java, followed by those in the user's settings."""
+    """Return rowmerge's Java options, followed by those in the user's settings."""
     log4j = Path(__file__).with_name("log4j2.properties")
     options = [f"-Dlog4j2.configurationFile={log4j.as_uri()}", java_options(settings), settings.get(_JAVA_OPTIONS, "")]
     return " ".join(filter(None, options))
 
 
 def _default_settings() -> dict[str, str]:
-    """Return the Spark settings that the user's settings override."""
+    """Return the default Spark settings, which the user's settings override."""
     cores, memory = os.cpu_count() or 2, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "spark.master": "local[*]",
@@ -186,7 +189,7 @@ def _default_settings() -> dict[str, str]:
 
 
 def _check_java() -> None:
-    """Raise ConfigurationError if there is no Java in JAVA_HOME or PATH."""
+    """Raise ConfigurationError if neither JAVA_HOME nor PATH contains Java."""
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").is_file():
         raise ConfigurationError(f"JAVA_HOME is {home}, but there is no bin/java in it. Point it to a Java 17 (or newer), or unset it.")

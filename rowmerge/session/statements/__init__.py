@@ -1,1 +1,1 @@
-"""Statements that change rows, maintain tables, define functions, call procedures, and EXPLAIN."""
+"""EXPLAIN, and statements that change rows, maintain tables, define functions or call procedures."""

@@ -1,4 +1,4 @@
-"""EXPLAIN: plan a command on the newest version of its target. Spark analyses the queries and runs none of them."""
+"""EXPLAIN: plan a command on the newest version of its target. Spark analyses the queries, but does not run them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 def run_explain(context: SessionContext, explain: Explain) -> StatementResult:
-    """Return the plan of a command as one text in the column `plan`. Planning the command may raise the errors of the command.
+    """Return the plan of a command as one string in the column `plan`. Planning may raise the same errors as the command itself.
 
     Args:
         context: The session.
@@ -45,7 +45,7 @@ def _spark_plan_lines(context: SessionContext, mode: str, query: str) -> list[st
 
 
 def _query_of(command: RowCommand | CreateTable) -> str | None:
-    """Return the query of a command, whose plan Spark can show, or None."""
+    """Return the query of a command, for which Spark can show a plan, or None if the command has no query."""
     if isinstance(command, Merge):
         return source_query(command)
     return str(command.query) if isinstance(command, Insert | CreateTable) else None
@@ -80,7 +80,7 @@ def _explain_insert(context: SessionContext, command: Insert, target: Target, sn
 
 
 def _with_column_names(lines: list[str], rows: NewRows) -> list[str]:
-    """Replace the position names of the query's columns in a plan by their names. Rows with an alias already have their own names."""
+    """Replace the positional names of the query's columns in a plan with their real names. Rows with an alias have real names already."""
     if rows.alias is not None:
         return lines
     for position_name, name in zip(rows.plan_source.columns, rows.frame.columns, strict=True):
@@ -98,7 +98,7 @@ def _explain_create(context: SessionContext, command: CreateTable) -> list[str]:
 
 
 def _describe_source(context: SessionContext, source: str) -> str:
-    """Return the text of a source, with its number of rows if it is a table whose metadata has the number."""
+    """Return the text of a source, with its number of rows if it is a table whose metadata contains the number."""
     source = source.strip()
     if source.lower().startswith("table "):
         source = source[len("table ") :].strip()
@@ -112,7 +112,7 @@ def _describe_source(context: SessionContext, source: str) -> str:
 
 
 def _table_name_of(source: str) -> TableName | None:
-    """Return the name of the table if a source is only this name, or None for a query."""
+    """Return the name of the table if a source consists only of this name, or None for a query."""
     match references(f"select * from {source}"):
         case [table] if source.replace("`", "").lower() == ".".join(table.name.parts).lower():
             return table.name
@@ -120,7 +120,7 @@ def _table_name_of(source: str) -> TableName | None:
 
 
 def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | None:
-    """Return the number of rows of a table, or None for a view and for a table whose metadata lacks the number."""
+    """Return the number of rows in a table, or None for a view, or for a table whose metadata lacks the number."""
     if context.names.is_temporary_view(name):
         return None
     relation = context.names.qualify(name).relation

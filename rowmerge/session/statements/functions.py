@@ -1,4 +1,4 @@
-"""CREATE, DROP, DESCRIBE and SHOW of functions."""
+"""CREATE, DROP, DESCRIBE and SHOW statements for functions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rowmerge.table.metadata.schema import backquote
 
 
 def run_function_command(context: SessionContext, command: FunctionCommand) -> StatementResult:
-    """Run CREATE, DROP, DESCRIBE or SHOW of functions.
+    """Run a CREATE, DROP, DESCRIBE or SHOW statement for functions.
 
     Args:
         context: The session.
         command: The parsed statement.
 
     Raises:
-        PlanError: The body of the function is wrong.
+        PlanError: The body of the function is invalid.
         FunctionNotFound: The function does not exist.
-        AlreadyExists: The function exists, without IF NOT EXISTS and OR REPLACE.
+        AlreadyExists: The function exists, and the statement has neither IF NOT EXISTS nor OR REPLACE.
         SchemaNotFound: The catalog has no such schema.
         TableError: The catalog cannot store functions, or the stored function cannot be read.
     """
@@ -61,7 +61,7 @@ def _check_signature_and_body(context: SessionContext, function: Function) -> No
 
 
 def _drop_function(context: SessionContext, command: DropFunction) -> StatementResult:
-    """Drop a function of the catalog, or else a function of Spark."""
+    """Drop a function of the catalog or, if the catalog lacks it, a function of Spark."""
     schema, name = context.names.locate(command.name)
     exists = context.catalog.functions.get(schema, name) is not None
     if not exists and is_known(context.spark, str(command.name)):  # Spark itself has the functions of Java classes
@@ -72,7 +72,7 @@ def _drop_function(context: SessionContext, command: DropFunction) -> StatementR
 
 
 def _describe_function(context: SessionContext, command: DescribeFunction) -> StatementResult:
-    """Return the properties of a function of the catalog, or else Spark's description."""
+    """Return the properties of a function of the catalog or, if the catalog lacks it, Spark's description."""
     schema, name = context.names.locate(command.name)
     function = context.catalog.functions.get(schema, name)
     if function is None:

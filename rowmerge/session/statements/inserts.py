@@ -1,4 +1,4 @@
-"""INSERT in all its forms, and the rows that it inserts. In its query, the default of the column replaces DEFAULT."""
+"""INSERT in all its forms, and the rows that it inserts. The default of the column replaces the keyword DEFAULT in the query."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class InsertStatement:
 
     @property
     def replace_form(self) -> str:
-        """Return the word after REPLACE in INSERT INTO … REPLACE USING, ON or WHERE, or an empty text without REPLACE."""
+        """The word after REPLACE in INSERT INTO … REPLACE USING, ON or WHERE, or an empty string without REPLACE."""
         forms = {"USING": self.command.replace_using, "ON": self.command.replace_on, "WHERE": self.command.replace_where}
         return next((form for form, value in forms.items() if value), "")
 
     @property
     def overwrite(self) -> Overwrite | None:
-        """Return the files that INSERT OVERWRITE removes, or None for INSERT INTO."""
+        """The files that INSERT OVERWRITE removes, or None for INSERT INTO."""
         command = self.command
         if not command.overwrite:
             return None
@@ -74,7 +74,7 @@ class InsertStatement:
         """Return the rows of the query, and how they map to the columns of the target.
 
         Args:
-            snapshot: The version of the target. It has the defaults of columns. A query that reads the target reads this version.
+            snapshot: The version of the target, which has the column defaults. A query that reads the target reads this version.
         """
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot)
@@ -95,10 +95,10 @@ class InsertStatement:
 
 
 def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
-    """Return the rows of a query, without the columns for generated columns of the table."""
+    """Return the rows of a query, without the values for generated columns of the table."""
     frame = scope.query(query.text)
     if query.generated_positions:
-        # Positions become the names, because the query may have two columns of one name.
+        # Positions become the names, because the query may have two columns with the same name.
         position_names = map(str, range(len(frame.columns)))
         frame = frame.toDF(*position_names).drop(*map(str, query.generated_positions))
     # Rows in the text of a statement are few: Spark writes one file, not one per core.
@@ -106,7 +106,7 @@ def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
 
 
 def _without_duplicate_names(frame: DataFrame) -> DataFrame:
-    """Rename the columns whose name occurs twice, because a condition cannot name one of them."""
+    """Rename the columns that share a name with another column, because a condition cannot refer to one of them."""
     names = frame.columns
     name_counts = Counter(name.lower() for name in names)
     return frame.toDF(*(VALUE_COLUMN % index if name_counts[name.lower()] > 1 else name for index, name in enumerate(names)))
@@ -114,7 +114,7 @@ def _without_duplicate_names(frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class InsertQuery:
-    """The query of an INSERT without DEFAULT. `columns`: the column list of its rows, or None for the columns of the table in order.
+    """The query of an INSERT after DEFAULT is replaced. `columns`: the column list of its rows, or None for the order of the table.
 
     `generated_positions`: the positions of generated columns in the query's rows. They are not in `columns`, and must be dropped.
     """
@@ -125,11 +125,12 @@ class InsertQuery:
 
 
 def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
-    """Replace each DEFAULT in the query of an INSERT by the default of its column.
+    """Replace each DEFAULT in the query of an INSERT with the default of its column.
 
-    A generated column has no default: the write computes its value from other columns. So the column list of the result lacks a generated
-    column with DEFAULT. The text of the query still has the column, with NULL, because a column cannot be cut out of the text. The caller
-    drops it from the rows by its position. Raise PlanError for DEFAULT in INSERT … BY NAME, and in only some rows of a generated column.
+    A generated column has no default, because the write computes its value from other columns. So the column list of the result omits a
+    generated column with DEFAULT. The query text still has the column, with NULL, because a column cannot be removed from the text. The
+    caller drops it from the rows by its position. Raise PlanError for DEFAULT in INSERT … BY NAME, or in only some rows of a generated
+    column.
     """
     text = command.query.text
     defaults = find_defaults(text)
@@ -148,7 +149,7 @@ def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
 
 
 def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the target's columns of a query without a column list: all columns without a value in PARTITION (p = value)."""
+    """Return the target columns of a query without a column list: all columns that have no value in PARTITION (p = value)."""
     static_columns = {name.lower() for name, value in command.partition if value is not None}
     return tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
 
@@ -156,8 +157,8 @@ def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
     """Return the positions of the generated columns with DEFAULT, which the caller drops from the rows.
 
-    A column can only be dropped as a whole. So raise PlanError for a generated column that has DEFAULT in some rows, and values in others.
-    `fields` has the column of the table for each position in the query.
+    A column can only be dropped as a whole. So raise PlanError if a generated column has DEFAULT in some rows, and values in others.
+    `fields`: the column of the table for each position in the query, or None if there is no such column.
     """
     positions = set()
     for position in dict.fromkeys(keyword.position for keyword in defaults.keywords):

@@ -1,4 +1,4 @@
-"""VACUUM, OPTIMIZE, REORG, RESTORE, CALL, and branches and tags."""
+"""VACUUM, OPTIMIZE, REORG, RESTORE, CALL, and statements for branches and tags."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rowmerge.table.table import Branches, SnapshotReference
 
 
 def run_maintenance(context: SessionContext, command: MaintenanceCommand, options: CommitOptions) -> StatementResult:
-    """Run VACUUM, OPTIMIZE, REORG, RESTORE, CALL, or a statement about a branch or tag.
+    """Run VACUUM, OPTIMIZE, REORG, RESTORE, CALL, or a statement for a branch or tag.
 
     Args:
         context: The session.
@@ -53,7 +53,7 @@ def _vacuum(context: SessionContext, command: Vacuum) -> StatementResult:
 
 
 def _compact(context: SessionContext, command: Optimize | Reorg, options: CommitOptions) -> StatementResult:
-    """Run OPTIMIZE or REORG. Return the table's location, and counts and sizes of the removed and added files."""
+    """Run OPTIMIZE or REORG. Return the table's location, and the counts and sizes of the removed and added files."""
     table = context.names.table(command.target)
     condition = None if command.condition is None else command.condition.text
     compact = optimize if isinstance(command, Optimize) else purge
@@ -63,7 +63,7 @@ def _compact(context: SessionContext, command: Optimize | Reorg, options: Commit
 
 
 def _restore(context: SessionContext, command: Restore, options: CommitOptions) -> StatementResult:
-    """Run RESTORE. Return Delta's counts of files and bytes."""
+    """Run RESTORE. Return the row with Delta's counts and sizes of files."""
     timestamp = None if command.timestamp is None else evaluate_timestamp_millis(context.spark, command.timestamp.text)
     timestamp_text = None if command.timestamp is None else command.timestamp.text.strip("'\"")
     table = context.names.table(command.target)
@@ -74,7 +74,7 @@ def _restore(context: SessionContext, command: Restore, options: CommitOptions) 
 
 
 def _change_reference(context: SessionContext, command: SetReference | DropReference) -> StatementResult:
-    """Create, replace or drop a branch or a tag. Raise PlanError for a table without branches."""
+    """Create, replace or drop a branch or a tag. Raise PlanError if the table format has no branches."""
     table = context.names.table(command.target)
     if table.branches is None:
         raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")

@@ -1,4 +1,4 @@
-"""CALL of a procedure, with the arguments and result columns of Iceberg (https://iceberg.apache.org/docs/latest/spark-procedures/)."""
+"""CALL of Iceberg's procedures, with its arguments and result columns (https://iceberg.apache.org/docs/latest/spark-procedures/)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _IGNORED = (
     *("partial-progress.enabled", "partial-progress.max-commits", "partial-progress.max-failed-commits"),
     *("use-starting-sequence-number", "remove-dangling-deletes"),
 )
-"""Options without effect: they divide a rewrite into parts or set the order of the parts. Here a rewrite is one commit. Its files have the
-sequence number of the files that they replace, and the commit removes delete files that apply to no file."""
+"""Options without effect, which divide a rewrite into parts or set the order of the parts. Here a rewrite is one commit. Its files have the
+sequence number of the files that they replace, and the commit removes delete files that no longer apply to any file."""
 
 
 def call_procedure(context: SessionContext, command: Call, options: CommitOptions) -> StatementResult:
@@ -48,7 +48,7 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
         options: The number of retries of the commit.
 
     Raises:
-        PlanError: The table is no Iceberg table, or the arguments contradict each other.
+        PlanError: The table is not an Iceberg table, or the arguments contradict each other.
         TypeMismatch: An argument has the wrong type.
         TableNotFound: The table does not exist.
         CommitConflict: All attempts conflict with concurrent commits.
@@ -65,7 +65,7 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
 
 @dataclass(frozen=True)
 class IcebergCall:
-    """One CALL of a procedure on a table. `arguments`: the values by name. Times are in milliseconds since the epoch."""
+    """One CALL of a procedure on a table. `arguments`: the argument values by name. Times are in milliseconds since the epoch."""
 
     spark: SparkSession
     options: CommitOptions
@@ -90,7 +90,7 @@ class IcebergCall:
         return self._result("EXPIRE SNAPSHOTS", values)
 
     def remove_orphan_files(self) -> StatementResult:
-        """Delete files that no snapshot references, and return their paths. Raises PlanError for a time within the last day, as Iceberg."""
+        """Delete files that no snapshot references, and return their paths. Raises PlanError for a time within the last day."""
         older_than = self.arguments.get("older_than")
         if older_than is not None and is_retention_checked(self.spark):
             self._check_a_day_old(older_than)
@@ -99,7 +99,7 @@ class IcebergCall:
         return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
 
     def _check_a_day_old(self, older_than: int) -> None:
-        """Raise PlanError if a time is within the last 24 hours: files of running statements may be as old."""
+        """Raise PlanError if a time is within the last 24 hours, because files of running statements may be that recent."""
         if older_than > evaluate_timestamp_millis(self.spark, "current_timestamp()") - _DAY:
             problem = "remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs."
             advice = f"Give an older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
@@ -165,7 +165,7 @@ class IcebergCall:
         """Make the snapshot of `snapshot_id`, or of the branch or tag `ref`, the current one.
 
         Raises:
-            PlanError: The call has both arguments, or none of them.
+            PlanError: The call has both arguments, or neither.
         """
         arguments = self.arguments
         if ("snapshot_id" in arguments) == ("ref" in arguments):
@@ -187,11 +187,11 @@ _METHODS: dict[str, Callable[[IcebergCall], StatementResult]] = {
     "fast_forward": IcebergCall.fast_forward,
     "set_current_snapshot": IcebergCall.set_current_snapshot,
 }
-"""The method that executes each of PROCEDURES."""
+"""The method that executes each procedure, by the name of the procedure."""
 
 
 def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expression: str) -> Any:
-    """Evaluate a constant argument in Spark. Return times in milliseconds since the epoch. Raise TypeMismatch."""
+    """Evaluate a constant argument in Spark. Return times in milliseconds since the epoch. Raise TypeMismatch for a wrong type."""
     kind = PROCEDURES[procedure].parameters[name]
     if kind is Kind.TIME:
         return evaluate_timestamp_millis(spark, expression)
@@ -202,7 +202,7 @@ def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expressio
 
 
 def _is_of_kind(value: object, kind: Kind) -> bool:
-    """Return whether a value has the type of a parameter. The kind is not TIME: `evaluate_timestamp_millis` checks times."""
+    """Return whether a value has the type of a parameter. The kind is not TIME, because `evaluate_timestamp_millis` checks times."""
     match kind:
         case Kind.NUMBER:
             return isinstance(value, int) and not isinstance(value, bool)
@@ -216,7 +216,7 @@ def _is_of_kind(value: object, kind: Kind) -> bool:
 
 
 def _parse_rewrite_options(options: Mapping[str, str]) -> CompactionOptions:
-    """Parse the options of Iceberg's RewriteDataFiles. Raise PlanError for an unknown option and for a wrong value."""
+    """Parse the options of Iceberg's RewriteDataFiles. Raise PlanError for an unknown option or an invalid value."""
     values: dict[str, Any] = {}
     for name, text in options.items():
         if name in _IGNORED:
@@ -274,4 +274,4 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     _RATIO: ("max_deleted_ratio", _parse_ratio),
     "delete-file-threshold": ("max_deleted_ratio", _parse_delete_threshold),
 }
-"""The field of `CompactionOptions` that an option sets, and the parser of its value."""
+"""The field of `CompactionOptions` that each option sets, and the parser of its value."""

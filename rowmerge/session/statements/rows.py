@@ -1,8 +1,8 @@
 """Run MERGE, UPDATE, DELETE, INSERT and TRUNCATE: plan on a version of the target, execute and commit.
 
-A statement may read its own target: a model that selects from `{{ this }}`, or a MERGE with the target as its source. It reads the version
-on which it is planned, and counts as having read every row of that version. Any other change of the table is a conflict, and the source is
-evaluated again for the next attempt. Any other source is evaluated once, or twice if the first attempt did not keep it.
+A statement may read its own target: for example, a model that selects from `{{ this }}`, or a MERGE whose source is the target. It reads
+the version on which it is planned, and every row of that version counts as read. So any concurrent change of the table is a conflict, and
+the source is evaluated again for the next attempt. Any other source is evaluated once, or twice if the first attempt did not keep its rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SELECT = "select * from "
 
 
 def run_row_command(context: SessionContext, command: RowCommand, options: CommitOptions) -> StatementResult:
-    """Execute a statement that changes rows, commit, and return the counts of changed rows. After an error, nothing is written.
+    """Execute a statement that changes rows, commit, and return the counts of changed rows. After an error, the table is unchanged.
 
     Args:
         context: The session.
@@ -75,14 +75,14 @@ def planner_of(context: SessionContext, command: Merge | Update | Delete, target
     Args:
         context: The session.
         command: The parsed statement.
-        target: The table that the statement changes. Its name with the schema replaces the name in the command.
+        target: The table that the statement changes. Its qualified name replaces the name in the command.
     """
     command = replace(command, target=target.name)
     return MergePlanner(context, command).plan if isinstance(command, Merge) else partial(_plan_target_rows, context, command)
 
 
 def _plan_target_rows(context: SessionContext, command: Update | Delete, snapshot: Snapshot) -> PlannedStatement:
-    """Plan an UPDATE or DELETE on this version."""
+    """Plan an UPDATE or DELETE on this version of the target."""
     scope = StatementScope.begin(context, snapshot, command.with_clause)
     condition = None if command.condition is None else scope.bind(command.condition)
     case_sensitive = is_case_sensitive(context.spark)
@@ -96,14 +96,14 @@ def _plan_target_rows(context: SessionContext, command: Update | Delete, snapsho
 
 @dataclass
 class MergePlanner:
-    """Plans one MERGE, once per attempt. Only a source that reads the target is evaluated again for the next version."""
+    """The planner of one MERGE. It plans once per attempt, but evaluates the source again only if the source reads the target."""
 
     context: SessionContext
     command: Merge
     _source: SourceRowsOnce | None = None
 
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
-        """Return the plan on this version, with the source."""
+        """Return the plan on this version of the target, with the source."""
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
         clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
         command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
@@ -114,7 +114,7 @@ class MergePlanner:
         return PlannedStatement(self._plan(command, snapshot, self._source.frame), self._source, reads_target)
 
     def _plan(self, command: Merge, snapshot: Snapshot, frame: DataFrame) -> RowPlan:
-        """Return the plan with the columns of `frame`, the source that the first attempt made."""
+        """Return the plan on this version. `frame`: the source, which an earlier attempt may have created."""
         source = _resolve_source(command, frame, self.context.names)
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
         source_schema = schema_of(frame) if evolves else None
@@ -136,7 +136,7 @@ def _bind_clause(clause: When, scope: StatementScope) -> When:
 
 
 def source_query(command: Merge) -> str:
-    """Return the source of a MERGE as a query, with the column names of its alias."""
+    """Return the source of a MERGE as a query, with the column names that its alias lists."""
     text = f"{_SELECT}{command.source}"
     if command.source_columns:
         alias = backquote(command.source_alias or SOURCE)
@@ -147,8 +147,8 @@ def source_query(command: Merge) -> str:
 def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
     """Return the alias and the columns of a MERGE's source, whose rows are `frame`.
 
-    The alias qualifies the source's columns in the plan, so it must differ from the target's alias. Without an alias in the statement, a
-    table has its name as alias, and a query has the alias SOURCE. `apart_from` chooses another alias if the target has the same one.
+    The alias qualifies the source's columns in the plan, so it must differ from the target's alias. If the statement has no alias, a
+    table has its name as its alias, and a query has the alias SOURCE. `apart_from` chooses another alias if the target has the same one.
     """
     columns = tuple(frame.columns)
     if command.source_alias is not None:
@@ -163,12 +163,12 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     is_target = source_path == command.target.parts  # the command has the target's name with its schema
     if is_target or command.target_alias is not None:
         return source  # a source with the alias of the target is an error, which the plan reports
-    # Two tables of one name in different schemas get different aliases.
+    # Two tables with the same name in different schemas get different aliases.
     return apart_from(source, target, SOURCE)
 
 
 def _source_path(name: TableName, names: NameResolver) -> tuple[str, ...]:
-    """Return the parts of the name of a source table: with its schema, or unchanged for a name that Spark resolves."""
+    """Return the parts of the name of a source table: with its schema, or unchanged if Spark resolves the name."""
     is_resolved_by_spark = names.is_temporary_view(name) or len(name.parts) > 2
     return name.parts if is_resolved_by_spark else names.locate(name)
 

@@ -40,17 +40,17 @@ def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
 
 
 def is_checksum_mismatch_fatal(spark: SparkSession) -> bool:
-    """Return whether, by Delta's setting, a table version that differs from its checksum file is an error, not a warning."""
+    """Return whether, according to Delta's setting, a table version that differs from its checksum file is an error, not a warning."""
     return _setting(spark, "spark.databricks.delta.checksum.mismatch.fatal", "true") != "false"
 
 
 def is_retention_checked(spark: SparkSession) -> bool:
-    """Return whether, by Delta's setting, a retention too short for concurrent statements is an error."""
+    """Return whether, according to Delta's setting, a retention period that is too short for concurrent statements is an error."""
     return _setting(spark, RETENTION_CHECK, "true") == "true"
 
 
 def is_vacuum_logged(spark: SparkSession) -> bool:
-    """Return whether, by Delta's setting, VACUUM adds its start and end to the table's history."""
+    """Return whether, according to Delta's setting, VACUUM adds its start and end to the table's history."""
     return _setting(spark, "spark.databricks.delta.vacuum.logging.enabled", "true") == "true"
 
 
@@ -65,13 +65,13 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
 
     Args:
         spark: The Spark session, whose settings `txnAppId` and `txnVersion` of Delta apply without a key.
-        key: The key of the statement, or None without one. A key without a version is an application id with the version 0.
+        key: The key of the statement, or None if it has none. A key without a version is an application id with the version 0.
 
     Returns:
-        The application id and the version, or None without a key and without these settings.
+        The application id and the version, or None if there is no key and neither setting is set.
 
     Raises:
-        ConfigurationError: The key is empty, its version is no whole number from 0 to 2^63 - 1, or one of the settings is missing.
+        ConfigurationError: The key is empty, its version is not a whole number from 0 to 2^63 - 1, or only one setting is set.
     """
     key = _take_key_from_settings(spark) if key is None else key
     if key is None:
@@ -86,10 +86,10 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
 
 
 def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
-    """Return the application id and version in Delta's settings `txnAppId` and `txnVersion` of the Spark session, or None without both.
+    """Return the application id and version in Delta's settings `txnAppId` and `txnVersion` of the session, or None if both are unset.
 
-    If Delta's setting `autoReset` is on, one version holds for one statement only. So unset it. Raise ConfigurationError if only one of
-    the two settings is set, or if the version is no number.
+    If Delta's setting `autoReset` is on, a version applies to only one statement, so it is unset. Raise ConfigurationError if only one of
+    the two settings is set, or if the version is not a number.
     """
     application, version = spark.conf.get(APPLICATION_SETTING, None), spark.conf.get(VERSION_SETTING, None)
     if application is None and version is None:
