@@ -53,7 +53,7 @@ class IcebergTable:
         return self._operations.current() is not None
 
     def creation_version(self) -> CreationVersion | None:
-        """Return the version with which the table can be created: the number of its first metadata file, or 0 for a table in a catalog.
+        """Return the version that `create` requires: the number of the first metadata file, or 0 for a table in a catalog.
 
         Return None if the table already exists.
         """
@@ -171,7 +171,10 @@ class IcebergTable:
         return next((snapshot_id for committed_version, snapshot_id in commits if committed_version <= version), None)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """Return an entry for each snapshot, newest first: at most `limit` entries. Raises TableNotFound, CorruptLog, StorageError."""
+        """Return entries for the newest snapshot and its ancestors, newest first and at most `limit` of them.
+
+        Raises TableNotFound, CorruptLog, StorageError.
+        """
         snapshot = self.snapshot()
         return [_history_entry(ancestor) for ancestor in islice(ancestors(snapshot.metadata, snapshot.version), limit)]
 

@@ -202,7 +202,7 @@ def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: Partiti
 
 
 def _void_field(dropped: IcebergPartitionField, taken_names: set[str]) -> IcebergPartitionField:
-    """Return a dropped field with the transform void. If another field now has its name, append the field id to the name."""
+    """Return a dropped field with the transform void. If another field now has the same name, the name gets the field id."""
     name = f"{dropped.name}_{dropped.field_id}" if dropped.name in taken_names else dropped.name
     return IcebergPartitionField(source_id=dropped.source_id, field_id=dropped.field_id, transform=VoidTransform(), name=name)
 

@@ -13,7 +13,7 @@ from dbt.adapters.base import AdapterConfig
 # dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
 @dataclass
 class RowmergeConfig(AdapterConfig):
-    """The configs of a model that this adapter adds to those of dbt."""
+    """The configs of a model that this adapter adds to the configs of dbt."""
 
     catalog_name: Optional[str] = None
     file_format: Optional[str] = None

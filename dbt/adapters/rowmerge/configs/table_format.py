@@ -110,7 +110,7 @@ def _config_problems(config: Any, file_format: str) -> List[str]:
 
 
 def _delta_property_problems(properties: Iterable[Any]) -> List[str]:
-    """Return an error message in a list if an Iceberg table has Delta properties, else an empty list."""
+    """Return a list with an error message if an Iceberg table has Delta properties, or an empty list otherwise."""
     names = sorted(str(name) for name in properties if str(name).startswith("delta."))
     problem = f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."
     return [problem] if names else []

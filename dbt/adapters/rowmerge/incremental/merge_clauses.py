@@ -141,7 +141,7 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
 
 
 def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses with `do_nothing` replaced by conditions, because MERGE lacks this action, and errors for unreachable clauses."""
+    """Replace `do_nothing`, which MERGE lacks, by conditions. Return the new clauses, and an error for each unreachable clause."""
     reachable_clauses, problems = _remove_unreachable(clauses)
     # Instead of a `do_nothing` with a condition, the later clauses of its kind exclude its rows.
     executed_clauses = []
