@@ -294,7 +294,7 @@ class Storage:
         behind symbolic links are not listed.
 
         Args:
-            prefix: The path of the folder, empty for the root.
+            prefix: The path of the folder, or an empty string for the root.
             after: The path after which the listed paths must sort; None for all objects.
 
         Raises:

@@ -157,7 +157,7 @@ def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], 
     Args:
         schema: The Avro schema of the records.
         records: The records. Dates, times, timestamps and uuids have their physical values.
-        metadata: Key-value metadata for the header, besides the schema and the codec.
+        metadata: Key-value metadata for the header, in addition to the schema and the codec.
     """
     header_metadata = {"avro.codec": "deflate", "avro.schema": json.dumps(schema), **metadata}
     sync_marker = os.urandom(16)

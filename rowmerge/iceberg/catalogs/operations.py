@@ -304,11 +304,11 @@ class DirectoryOperations:
         if newest is None or newest.version is None:
             return Unknown(f"{metadata_path(version)} was put, and the table is gone")
         has_later_versions = newest.version > version and newest.metadata.table_uuid == metadata.table_uuid
-        # A later version that was made from this one lists its file in the metadata log, or still has its new snapshots.
+        # A later version that is based on this one lists its file in the metadata log, or still has its new snapshots.
         if has_later_versions and (_logs_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base)):
             return Put.CREATED
-        # Log entries and snapshots expire, so their absence proves nothing. But if the file of a later version is older than this file,
-        # the later version was made from another one.
+        # Log entries and snapshots expire, so their absence proves nothing. But if the file of a later version is older than this file, the
+        # later version is based on another one.
         if has_later_versions and not self.folder.has_older_successor(version, newest.version):
             return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
         # The version is stale. Delete its file, unless another writer has replaced it with other metadata since.

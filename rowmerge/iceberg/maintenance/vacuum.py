@@ -114,7 +114,7 @@ class Vacuum:
         An orphan is a file in the table's folder to which neither the metadata nor a snapshot refers.
 
         Args:
-            older_than: The time in milliseconds since the epoch, None for three days ago.
+            older_than: The time in milliseconds since the epoch, or None for three days ago.
             dry_run: Whether only the paths are returned, and no file is deleted.
 
         Raises:
@@ -168,7 +168,7 @@ class Vacuum:
         # Without updates no snapshot has expired.
         if commit_updates(self.operations, self.table, "the expiry of snapshots", plan_updates) is None:
             return _Expiry(newest(self.operations, self.table))
-        # A snapshot that others have committed during the expiry may still need a file of an expired snapshot.
+        # A snapshot that another writer has committed during the expiry may still need a file of an expired snapshot.
         needed_paths = self._files_of_new_snapshots(plans_of_attempts)
         files = {path: kind for path, kind in plans_of_attempts[-1].files.items() if path not in needed_paths}
         return _Expiry(newest(self.operations, self.table), plans_of_attempts[-1].updates, files)
@@ -235,7 +235,7 @@ class IcebergMaintenance:
         """Delete the orphan files that were written before a time, as `Vacuum.remove_orphans` does.
 
         Args:
-            older_than: The time in milliseconds since the epoch, None for three days ago.
+            older_than: The time in milliseconds since the epoch, or None for three days ago.
             dry_run: Whether only the paths are returned, and no file is deleted.
         """
         return Vacuum(self.operations, self.table).remove_orphans(older_than, dry_run=dry_run)

@@ -268,6 +268,6 @@ def _type_name(type_: Any) -> Any:
 
 
 def _not_null(type_: AvroType) -> Any:
-    """Return the type of an optional field: the only type besides null in a union."""
+    """Return the type of an optional field, which is the only type except null in a union."""
     branches = [branch for branch in _branches(type_) if branch != "null"]
     return branches[0] if len(branches) == 1 else type_
