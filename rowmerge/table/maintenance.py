@@ -1,4 +1,4 @@
-"""Maintenance of a table's files: VACUUM of every format, and procedures of formats whose metadata lists the snapshots."""
+"""Maintenance of a table's files: VACUUM for every format, and procedures for formats whose metadata lists snapshots."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LOG_FILE = re.compile(r"(.+?/)(?:_delta_log/.|metadata/[^/]*\.metadata\.json(?:
 
 @dataclass(frozen=True)
 class ExpiryOptions:
-    """Which snapshots expire. None: the value in the table's properties.
+    """The options that determine which snapshots expire. None means the value in the table's properties.
 
-    `older_than`: a time in milliseconds since the epoch. `retain_last`: the number of newest snapshots of each branch that stay, whatever
-    their age. `snapshot_ids`: snapshots that expire as well, whatever their age.
+    `older_than`: the time before which snapshots expire, in milliseconds since the epoch. `retain_last`: the number of newest snapshots of
+    each branch that are kept regardless of age. `snapshot_ids`: additional snapshots that expire regardless of age.
     """
 
     older_than: int | None = None
@@ -27,7 +27,7 @@ class ExpiryOptions:
 
 @dataclass(frozen=True)
 class Expired:
-    """The number of deleted files of each kind, after snapshots expired."""
+    """The result of expiring snapshots: the number of deleted files of each kind."""
 
     data_files: int = 0
     position_delete_files: int = 0
@@ -39,7 +39,7 @@ class Expired:
 
 @dataclass(frozen=True)
 class RewrittenManifests:
-    """The number of manifests that were replaced, and the number of manifests that replace them."""
+    """The result of rewriting manifests: the number of replaced manifests, and the number of new manifests."""
 
     rewritten: int = 0
     added: int = 0
@@ -47,7 +47,7 @@ class RewrittenManifests:
 
 @dataclass(frozen=True)
 class RewrittenDeletes:
-    """The number of delete files that were replaced and of those that replace them, with the sizes of both in bytes."""
+    """The result of rewriting delete files: the number of replaced and of new delete files, and their total sizes in bytes."""
 
     rewritten: int = 0
     added: int = 0
@@ -57,10 +57,10 @@ class RewrittenDeletes:
 
 @dataclass(frozen=True)
 class VacuumOptions:
-    """How VACUUM deletes files.
+    """The options of VACUUM.
 
-    `retain_hours`: the retention in hours, None for that of the table. `check_retention`: reject a retention that is shorter than the
-    table's. `record`: add the VACUUM to the history.
+    `retain_hours`: the retention period in hours, or None for the table's own. `dry_run`: return the files without deleting them.
+    `check_retention`: reject a retention period that is shorter than the table's own. `record`: add the VACUUM to the table's history.
     """
 
     retain_hours: float | None = None
@@ -71,48 +71,54 @@ class VacuumOptions:
 
 @dataclass(frozen=True)
 class Vacuumed:
-    """The absolute paths of the files that VACUUM deleted, or would delete in a dry run, and the table's version after it."""
+    """The result of VACUUM.
+
+    `paths`: the absolute paths of the deleted files, or in a dry run of the files to delete. `version`: the table version afterwards.
+    """
 
     paths: tuple[str, ...]
     version: int
 
 
 class TableMaintenance(Protocol):
-    """Procedures that maintain snapshots, manifests and delete files. Each commits at most once, after concurrent commits.
+    """Procedures that maintain snapshots, manifests and delete files. Each makes at most one commit, based on concurrent commits.
 
-    All of them raise UnsupportedTableFeature, CommitConflict, CommitStateUnknown, StorageError.
+    Every procedure raises UnsupportedTableFeature, CommitConflict, CommitStateUnknown and StorageError.
     """
 
     def expire(self, options: ExpiryOptions) -> Expired:
-        """Expire snapshots, and delete the files that no other snapshot needs. Raises PlanError if a branch or tag needs one."""
+        """Expire snapshots and delete the files that only they need. Raises PlanError if a branch or tag needs one of the snapshots."""
 
     def remove_orphan_files(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
-        """Delete files of the table's folder that no metadata refers to. Return their absolute paths.
+        """Delete the files in the table's folder to which no metadata refers. Return their absolute paths.
 
         Args:
-            older_than: The time before which the files were written, in milliseconds since the epoch. None for three days ago.
+            older_than: Only files written before this time are deleted. It is in milliseconds since the epoch, None means three days ago.
             dry_run: Whether to return the paths without deleting the files.
         """
 
     def rewrite_manifests(self) -> RewrittenManifests:
-        """Rewrite the manifests of data files to manifests of full size, with the files of a partition together."""
+        """Combine the manifests of data files into manifests of the target size, and group the files by partition."""
 
     def rewrite_position_deletes(self) -> RewrittenDeletes:
-        """Write one delete file for each data file that has several, or that shares one with other data files. Data files stay."""
+        """Rewrite position delete files so that each data file has at most one, which it does not share. Data files stay unchanged."""
 
     def check_ancestor(self, snapshot_id: int) -> int:
-        """Return `snapshot_id` if it is the newest snapshot or one of its ancestors. Raises VersionNotFound otherwise."""
+        """Return `snapshot_id` if it is the newest snapshot or one of its ancestors. Otherwise, raises VersionNotFound."""
 
     def newest_ancestor_before(self, timestamp: int) -> int:
-        """Return the id of the newest snapshot older than a time (ms since the epoch). Raises VersionNotFound if there is none."""
+        """Return the id of the newest snapshot older than a time (milliseconds since the epoch): the current one or an ancestor.
+
+        Raises VersionNotFound if no such snapshot exists.
+        """
 
     def removed_delete_files(self, snapshot_id: int) -> int:
-        """Return the number of delete files that a snapshot removed, from its summary."""
+        """Return the number of delete files that a snapshot removed, according to its summary."""
 
 
 def inner_table_prefixes(objects: Iterable[StoredObject]) -> tuple[str, ...]:
-    """Return the folders of tables and views below a table's folder, each with a slash at its end.
+    """Return the folders of tables and views inside a table's folder, each with a trailing slash.
 
-    `objects` is a listing of the table's folder. A statement on the outer table deletes none of the inner tables' files.
+    `objects` is a listing of the table's folder. A statement on the outer table must not delete any files in the returned folders.
     """
     return tuple({match[1] for match in (_LOG_FILE.match(listed.path) for listed in objects) if match is not None})

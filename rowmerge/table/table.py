@@ -1,4 +1,4 @@
-"""The interface of a table format: open a table, read its versions, commit to it, and use the features that only some formats have."""
+"""The interface that each table format implements: read the versions of a table, commit to it, and use format-specific features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One commit as DESCRIBE HISTORY shows it."""
+    """One commit in the form that DESCRIBE HISTORY shows. Fields that the commit does not record are None.
+
+    `timestamp`: the time of the commit, in milliseconds since the epoch. `read_version`: the version on which the change was based.
+    """
 
     version: int
     timestamp: int
@@ -31,7 +34,12 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class SnapshotReference:
-    """A branch or a tag. `snapshot_id`: None for the newest snapshot. Ages: in milliseconds, None for those of the properties."""
+    """A branch or a tag, with its snapshot and its retention settings.
+
+    `tag`: whether the reference is a tag. `snapshot_id`: the snapshot of the reference, or None for the newest snapshot of the table.
+    `max_age`: how long the reference is kept, in milliseconds. `min_snapshots`: how many snapshots of a branch are always kept.
+    `max_snapshot_age`: how long other snapshots of a branch are kept, in milliseconds. None: the setting in the table's properties.
+    """
 
     name: str
     tag: bool
@@ -42,40 +50,40 @@ class SnapshotReference:
 
 
 class Branches(Protocol):
-    """The branches and tags of a table. Each change is one commit of the metadata alone.
+    """The branches and tags of a table. Each change is one commit that changes only the metadata.
 
-    Changes raise UnsupportedTableFeature, CommitConflict, CommitStateUnknown, StorageError.
+    Every method that changes them raises UnsupportedTableFeature, CommitConflict, CommitStateUnknown and StorageError.
     """
 
     def table(self, branch: str) -> Table:
-        """Return the table whose newest snapshot is that of the branch, and whose commits move the branch alone.
+        """Return the table as seen on a branch. Its newest snapshot is that of the branch, and its commits move only the branch.
 
-        Raises VersionNotFound with similar names, PlanError for a tag.
+        Raises VersionNotFound, which suggests similar names, if the branch does not exist. Raises PlanError if `branch` is a tag.
         """
 
     def snapshot(self, reference: str) -> Snapshot:
-        """Return the newest version of a branch, with the columns that the table has now, or a tag's version, with its own.
+        """Return the newest version of a branch with the current columns of the table, or the version of a tag with its own columns.
 
-        Raises VersionNotFound with similar names.
+        Raises VersionNotFound, which suggests similar names, if no branch or tag has the name `reference`.
         """
 
     def snapshot_id(self, reference: str) -> int:
-        """Return the id of the snapshot that a branch or tag names. Raises VersionNotFound."""
+        """Return the id of the snapshot to which a branch or tag refers. Raises VersionNotFound if neither has this name."""
 
     def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
-        """Create a branch or a tag, or replace an existing one: give it another snapshot and other retention settings.
+        """Create a branch or a tag, or replace the snapshot and the retention settings of an existing one.
 
-        The flags are the words of the SQL statement `ALTER TABLE … CREATE OR REPLACE BRANCH` of Iceberg's extensions. CREATE alone raises
-        an error for an existing reference, and REPLACE alone raises an error for a missing one. At least one of both is given.
+        The flags correspond to the keywords of `ALTER TABLE … CREATE OR REPLACE BRANCH` in Iceberg's SQL extensions. Only `create` raises
+        an error for an existing reference, and only `replace` raises an error for a missing one. At least one of the two is true.
 
         Args:
             reference: The branch or tag with its new values.
-            create: The statement has CREATE, so the reference may be missing.
-            replace: The statement has REPLACE, so the reference may exist.
-            if_not_exists: The statement has IF NOT EXISTS, so an existing reference stays as it is, without an error.
+            create: Whether the statement contains CREATE, so that the reference need not exist.
+            replace: Whether the statement contains REPLACE, so that the reference may already exist.
+            if_not_exists: Whether the statement contains IF NOT EXISTS, so that an existing reference stays unchanged without an error.
 
         Raises:
-            AlreadyExists: The reference exists, and the statement may not replace it.
+            AlreadyExists: The reference exists, and the statement does not replace it.
             VersionNotFound: The reference does not exist and may not be created, or its snapshot does not exist.
             PlanError: The reference is the main branch, or the table has a reference of the other kind (branch or tag) with this name.
         """
@@ -85,10 +93,10 @@ class Branches(Protocol):
 
         Args:
             branch: The name of the branch.
-            to: The name of another branch or a tag. Its snapshot must descend from that of the branch.
+            to: The name of another branch or of a tag. Its snapshot must be a descendant of the branch's snapshot.
 
         Returns:
-            The snapshot id of the branch before and after the move. The first one is None for a new branch.
+            The snapshot ids of the branch before and after the move. The first id is None for a new branch.
 
         Raises:
             VersionNotFound: No branch or tag has the name `to`.
@@ -101,20 +109,20 @@ class Branches(Protocol):
         Args:
             name: The name of the branch or tag.
             tag: Whether `name` must be a tag. Otherwise it must be a branch.
-            if_exists: Whether an unknown name is ignored.
+            if_exists: Whether an unknown name is ignored instead of raising an error.
 
         Raises:
             VersionNotFound: No branch or tag has this name.
-            PlanError: The reference is the main branch, or it is of the other kind.
+            PlanError: The reference is the main branch, or it is a branch instead of a tag or a tag instead of a branch.
         """
 
 
 class Table(Protocol):
-    """A table at a location, opened by its format."""
+    """A table at a location. Each table format implements this interface."""
 
     @property
     def name(self) -> str:
-        """The name of the table in messages: the catalog's name, or the location."""
+        """The name of the table in messages: its name in the catalog, or its location."""
 
     @property
     def location(self) -> str:
@@ -122,15 +130,15 @@ class Table(Protocol):
 
     @property
     def branches(self) -> Branches | None:
-        """The branches and tags, None for a format without them."""
+        """The branches and tags, or None for a format that has no branches or tags."""
 
     @property
     def change_feed(self) -> ChangeFeed | None:
-        """The change rows of versions, None for a format that records none."""
+        """The change data feed, or None for a format that records no changes."""
 
     @property
     def maintenance(self) -> TableMaintenance | None:
-        """The procedures that maintain snapshots and manifests, None for a format without them."""
+        """The procedures that maintain snapshots and manifests, or None for a format without such procedures."""
 
     def exists(self) -> bool:
         """Return whether the table exists. Raises StorageError."""
@@ -139,44 +147,44 @@ class Table(Protocol):
         """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature."""
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
-        """Return a version by its number or by a time, the newest version for neither.
+        """Return a version by its number or by a time. Without both, return the newest version.
 
         Args:
-            version: The number or the snapshot id of the version.
-            timestamp: Milliseconds since the epoch. It selects the newest version that was committed at or before this time.
+            version: The version number (Delta) or the snapshot id (Iceberg).
+            timestamp: A time in milliseconds since the epoch, which selects the newest version that was committed at or before it.
 
         Raises:
-            VersionNotFound: No such version exists.
+            VersionNotFound: The version does not exist, or no version is old enough.
         """
 
     def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the shape that a definition gives to a new table, or to an existing table after a change of its definition.
+        """Return the shape of a new table, or of an existing table after a change of its definition.
 
-        Write data files for this shape, and commit its schema, which has the ids and names of columns in files. For an invalid definition,
-        it raises the errors of `create` and `commit`.
+        Write data files in this shape, and commit its schema, which contains the ids and names of columns in files. An invalid definition
+        raises the same errors as in `create` and `commit`.
 
         Args:
-            definition: The definition of a new table, or the changed values of an existing one.
-            base: The version to change or to replace, None for a new table.
-            replace: Whether the definition replaces the table. Otherwise it changes the table.
+            definition: The definition of a new table, or the changed parts of an existing definition.
+            base: The version to change or to replace, or None for a new table.
+            replace: Whether the definition replaces the existing table instead of changing it.
         """
 
     def creation_version(self) -> CreationVersion | None:
-        """Return the version that `create` puts, and the state of the folder that it requires. Return None if the table exists.
+        """Return the version that `create` will put, and the state of the folder that it requires. Return None if the table exists.
 
-        Call this before you write data files.
+        Call this method before writing data files.
 
-        Raises AlreadyExists if the folder has a table of another format or a view, CorruptLog, StorageError.
+        Raises AlreadyExists if the folder contains a table of another format or a view. Also raises CorruptLog and StorageError.
         """
 
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
-        """Commit the first version of a table that does not exist. Return Conflicted if others have created the table first.
+        """Commit the first version of a table that does not exist yet. Return Conflicted if another writer created the table first.
 
         Args:
             definition: The columns, partitioning, properties and rules of the table.
             request: The data files and the operation of the commit.
-            expected_version: The result of `creation_version` before the data files were written, None if there are none. If others have
-                created and dropped a table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too.
+            expected_version: The result of `creation_version` before the data files were written, or None without data files. If another
+                writer has created and dropped a table since, its DROP may delete these files by age, so the outcome is also Conflicted.
         """
 
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
@@ -187,11 +195,11 @@ class Table(Protocol):
             request: The changed files and the new definition of the table.
 
         Raises:
-            RowmergeError: Nothing was committed, as after an error of `create`. The caller deletes the files of the change.
+            RowmergeError: Nothing was committed, so the caller deletes the files of the change. The same applies to errors of `create`.
         """
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the table version that a transaction has committed, None if the history no longer contains it.
+        """Return the table version that a transaction committed, or None if the history does not contain the transaction.
 
         Args:
             application: The id of the application (`CommitRequest.transaction`).
@@ -199,7 +207,10 @@ class Table(Protocol):
         """
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """Return the commits, newest first, at most `limit`. Raises TableNotFound, CorruptLog, StorageError."""
+        """Return at most `limit` commits, newest first. Return all commits for None. Raises TableNotFound, CorruptLog, StorageError."""
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
-        """Delete the files that no version within the retention needs. Raises PlanError for a retention that is not safe, StorageError."""
+        """Delete the files that no version within the retention period needs.
+
+        Raises PlanError if the retention period is too short to be safe. Raises StorageError if the store failed.
+        """

@@ -208,7 +208,7 @@ class Commit:
             yield from self._clustering_actions()
 
     def _clustering_actions(self) -> Iterator[Action]:
-        """Yield the change of the clustering domain. RESTORE and CLONE copy the clustering of their source. A replacement has none."""
+        """Yield the change of the clustering domain. RESTORE and CLONE copy that of their source. A replacement removes clustering."""
         source = self.change.restored or self.change.cloned
         old_clustering = self._state.domains.get(CLUSTERING)
         clustering = None if source is None else as_delta_snapshot(source).state.domains.get(CLUSTERING)

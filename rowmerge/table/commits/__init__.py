@@ -1,1 +1,1 @@
-"""The commit protocol that the table formats share."""
+"""The commit protocol that both table formats share."""

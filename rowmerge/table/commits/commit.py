@@ -1,12 +1,12 @@
-"""The commit protocol of both table formats: put a change as the next version, after all concurrent commits without a conflict.
+"""The commit protocol of both table formats: put a change as the next version, after all concurrent commits that do not conflict.
 
-A format implements `CommitSteps` by its specification: the path of the next version, the changes of concurrent commits, the written files.
+A format implements `CommitSteps` according to its specification.
 
-A successful put is not yet a commit. A slow statement may find the name of its version free, because another process cleaned the log or
-created another table in the folder. So every commit verifies after its put that the version continues the table of the plan. Delta lists
-the log from the base on (`Commit._confirm_or_delete`), one more request in sequence. An Iceberg table in a folder reads its base again.
-Where old metadata is deleted, it also lists the versions (`DirectoryOperations._verify_put`), in parallel with other requests. No reader
-uses a rejected version as the current one.
+A successful put is not yet a commit. The version of a slow statement may seem unused, because another process cleaned the log or created
+another table in the folder. So every commit verifies after its put that the version continues the table for which it was planned. Delta
+lists the log from the base version on (`Commit._confirm_or_delete`), which takes one more sequential request. Iceberg in a folder reads the
+base version again. If old metadata is deleted, Iceberg also lists the versions (`DirectoryOperations._verify_put`), in parallel with other
+requests. No reader uses a rejected version as the current one.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Unkno
 from rowmerge.table.snapshots.files import FileChanges
 
 RETRY_WAITS = (0.1, 0.2, 0.4, 0.8)
-"""Seconds between the attempts to read a store or a catalog that failed."""
+"""The times in seconds to wait between attempts after a store or a catalog failed."""
 
 
 @dataclass(frozen=True)
 class Rebased:
-    """The result of a rebase without a conflict. `merged_commits`: the concurrent commits that deleted other rows of the same files."""
+    """The result of a rebase without a conflict. `merged_commits`: how many concurrent commits deleted other rows of the same files."""
 
     merged_commits: int
 
 
 class CommitSteps(Protocol):
-    """The steps of a commit that depend on the table format. Every method raises RowmergeError only if nothing is committed."""
+    """The format-specific steps of a commit. The methods raise RowmergeError only if nothing was committed."""
 
     @property
     def version(self) -> int:
-        """The version that the change becomes if its put succeeds."""
+        """The version that the next put will create."""
 
     def put(self) -> Put | Unknown | CommitConflict:
-        """Put the change as the version after the newest version that was read.
+        """Put the change as the version after the newest version that has been read.
 
         Returns:
-            CREATED if the version continues the table on which the change was planned. EXISTED if another commit has taken the version.
-            A conflict if the version does not continue the table, so that no reader applies it.
+            CREATED if the version continues the table for which the change was planned. EXISTED if another commit has this version.
+            A conflict if the version does not continue the table, so that no reader applies it. Unknown if the result is uncertain.
         """
 
     def rebase(self) -> Rebased | Literal[Put.CREATED] | Unknown | CommitConflict:
-        """Read the concurrent commits since the newest version that was read, and base the change on the last of them.
+        """Read the concurrent commits after the newest version that has been read, and base the change on the last of these commits.
 
         Returns:
-            Rebased if the change can be put as the next version. CREATED if this change is one of the committed versions, after an earlier
-            put without an answer. Or the first conflict with a concurrent commit.
+            Rebased if the change can be put as the next version. CREATED if an earlier put without an answer has committed this change.
+            The first conflict if the change conflicts with a concurrent commit. Unknown if the result is uncertain.
         """
 
     def discard(self) -> None:
-        """Delete every file that was written for the change. It never raises."""
+        """Delete every file that was written for the change. This method never raises."""
 
     def discard_superseded(self) -> None:
-        """Delete the files of earlier attempts that the committed version does not refer to. It never raises."""
+        """Delete the files of earlier attempts to which the committed version does not refer. This method never raises."""
 
 
 def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
-    """Make the data files of a change durable, and commit the change. Delete its files if it is certainly not committed.
+    """Make the data files of a change durable, and commit the change. Delete the files if the change is certainly not committed.
 
-    If the outcome is unknown, every file stays, because a version may refer to it. The removal of orphan files deletes it later.
+    If the outcome is unknown, all files are kept, because a version may refer to them. A later removal of orphan files deletes the others.
 
     Args:
         steps: The steps of the table format.
@@ -89,11 +89,11 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
 
 
 def _put_next_version(steps: CommitSteps) -> Outcome:
-    """Put the change as the next version. While another commit has taken that version, rebase the change and put it again."""
+    """Put the change as the next version. As long as another commit has this version, rebase the change and put it again."""
     merged_commits = 0
     while True:
         put_result = steps.put()
-        # EXISTED: a concurrent commit has taken the version. The rebase compares both, and plans the change for a later version.
+        # EXISTED: a concurrent commit has this version. The rebase compares both commits and plans the change for a later version.
         step_result = steps.rebase() if put_result is Put.EXISTED else put_result
         match step_result:
             case Put.CREATED:
@@ -108,14 +108,14 @@ def _put_next_version(steps: CommitSteps) -> Outcome:
 
 @dataclass(frozen=True)
 class ExistingObject:
-    """The object of another writer at the path of a put."""
+    """An object that another writer created at the path of a put. `data` is its content."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class _UncertainPut:
-    """A put after which it is uncertain whether the object exists, so that the put must be repeated."""
+    """The result of a put after which it is uncertain whether the object exists, so that the put must be repeated."""
 
     reason: str
 
@@ -126,16 +126,17 @@ _PutResult = Literal[Put.CREATED] | ExistingObject | Unknown
 def put_until_certain(storage: Storage, path: str, data: bytes) -> _PutResult:
     """Put an object if it is absent. Repeat the put until it is certain which writer created the object.
 
-    Every conditional put goes through this function. A store or its client may repeat a put, so an object with the content `data` counts
-    as created by this put.
+    Every conditional put uses this function. A store or its client may repeat a put, so an object with the content `data` counts as created
+    by this put.
 
     Args:
         storage: The storage of the folder.
         path: The path of the object, relative to the folder.
-        data: The content. It must differ from that of every other writer, for example by a UUID.
+        data: The content. It must be unique to this writer, for example because it contains a UUID.
 
     Returns:
-        CREATED if this writer created the object, or the object of another writer. Unknown if neither is certain after the last attempt.
+        CREATED if this writer created the object. The existing object if another writer created it. Unknown if the last attempt was
+        inconclusive.
 
     Raises:
         ConditionalPutsUnsupported: The store cannot put an object only if it is absent.
@@ -153,7 +154,7 @@ def put_until_certain(storage: Storage, path: str, data: bytes) -> _PutResult:
 
 
 def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult | _UncertainPut:
-    """Put an object if it is absent. Unless the store confirms the creation, read the object to find out which writer created it."""
+    """Put an object if it is absent. If the store does not confirm the creation, read the object to identify the writer."""
     put_error: StorageError | None = None
     try:
         if storage.put_if_absent(path, data) is Put.CREATED:
@@ -166,15 +167,15 @@ def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult | _Unc
 
 
 def _identify_writer(storage: Storage, path: str, data: bytes, put_error: StorageError | None) -> _PutResult | _UncertainPut:
-    """Read the object after an unconfirmed put, and return which writer created it. Raises `put_error` if it is certainly absent.
+    """Read the object after an unconfirmed put, and return which writer created it. Raises `put_error` if the object is certainly absent.
 
-    The content of each writer is unique, so an object with the content `data` is that of this writer.
+    The content of each writer is unique, so this writer created any object with the content `data`.
 
     Args:
         storage: The storage of the folder.
         path: The path of the object, relative to the folder.
         data: The content of the put.
-        put_error: The error of the put. None if the store answered that an object exists at the path.
+        put_error: The error of the put, or None if the store reported that an object exists at the path.
     """
     try:
         content = get_if_exists(storage, path)
@@ -184,7 +185,7 @@ def _identify_writer(storage: Storage, path: str, data: bytes, put_error: Storag
         return _make_durable(storage, path) if content == data else ExistingObject(content)
     if put_error is None:
         return _UncertainPut(f"the store answers that {storage.location}/{path} exists, but nothing can be read there")
-    # A request to an object store may still arrive. A local disk has no pending requests, so there the absence of the file is final.
+    # A request to an object store may still arrive. A local disk has no pending requests, so the absence of the file is final.
     if local_path(storage.location) is not None:
         raise put_error
     return _UncertainPut(_reason(put_error))
@@ -195,7 +196,7 @@ def _reason(error: StorageError) -> str:
 
 
 def _make_durable(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
-    """Make this writer's own object durable after an unconfirmed put. A file server may report an error for a link that it created."""
+    """Make this writer's object durable after an unconfirmed put. A file server may report an error although it created the link."""
     try:
         storage.sync([f"{storage.location}/{path}"])
     except StorageError as failure:
@@ -204,7 +205,7 @@ def _make_durable(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown
 
 
 def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
-    """Put an object if it is absent, as `put_until_certain` does, and return whether it was absent.
+    """Put an object if it is absent, as `put_until_certain` does. Return whether it was absent.
 
     Args:
         storage: The storage of the folder.
@@ -213,7 +214,7 @@ def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
         subject: The description of the object in errors, such as "the schema `sales`".
 
     Raises:
-        CommitStateUnknown: It is not certain whether the object was written.
+        CommitStateUnknown: It is uncertain whether the object was written.
         ConditionalPutsUnsupported: The store cannot put an object only if it is absent.
         StorageError: The put failed, and the object is certainly absent.
     """

@@ -1,18 +1,18 @@
 """Detect concurrent creations of a Delta table, an Iceberg table or a view in the same folder.
 
-A Delta table has its versions in `_delta_log`, an Iceberg table or a view in `metadata`. So a conditional put does not stop two creations
-of different formats. Each creation therefore reads the versions of the other format three times:
+A Delta table stores its versions in `_delta_log`, and an Iceberg table or a view stores them in `metadata`. So a conditional put does not
+prevent two creations in different formats. For this reason, each creation reads the versions of the other format three times:
 
-- When its statement begins, the folder must have no table of the other format, or only the last version of a dropped one.
-- Before and after its put, that version must still be the newest one of the other format. Otherwise others have created a table. They may
-  also have dropped it, and their DROP may have deleted the new data files by their age. So the creation ends with a conflict. If it has put
-  its first version, it drops its own table.
+- When its statement begins, the folder must contain no table of the other format, or only the last version of a dropped one.
+- Before and after its put, that version must still be the newest version of the other format. Otherwise, another writer has created a
+  table. That table may also have been dropped, and its DROP may have deleted the new data files by age. So the creation ends with a
+  conflict. If it has already put its first version, it drops its own table.
 
-Both of two concurrent creations verify after their put, so at least one of them detects the other. Both may lose. A reader may find a
-withdrawn table for an instant. Rows that others append to it are dropped with it.
+Both of two concurrent creations verify after their put, so at least one of them detects the other. Both creations may fail. For a moment, a
+reader may find a table that is then withdrawn. Rows that other writers append to this table are dropped with it.
 
-If a process is killed between its put and its verification, two tables stay in the folder. Then the catalog opens the Delta table. A DROP
-of it deletes no file of the Iceberg table, which the catalog opens afterwards.
+If a process is killed between its put and its verification, two tables remain in the folder. In this case, the catalog opens the Delta
+table. If it is dropped, no file of the Iceberg table is deleted, and the catalog opens the Iceberg table afterwards.
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.json_objects import parse_object
 
 DROPPED_TABLE = "rowmerge.dropped"
-"""The property of the version that ends a dropped table, until a new table continues its version numbers."""
+"""The name of the property that marks the last version of a dropped table."""
 
 
 @dataclass(frozen=True)
 class _Format:
-    """The paths of a format's versions. A listing of `folder` after `list_after` has all of them. `path`: the template of a new one."""
+    """The layout of the version files of a table format.
+
+    `name`: the kind of table in errors. `folder`: the folder of the version files. `list_after`: listings begin after this path (None: at
+    the first file). `pattern`: matches the path of a version file. `path`: the template for the path of a version file.
+    """
 
     name: str
     folder: str
@@ -54,9 +58,10 @@ _OTHER_FORMAT = {"delta": _ICEBERG, "iceberg": _DELTA}
 
 @dataclass(frozen=True)
 class CreationVersion:
-    """The number of a new table's first version, and the state of the folder that the creation requires.
+    """The first version of a new table, and the state of the folder that the creation requires.
 
-    `other_format_version`: the newest version of the other format in the folder, which is the drop of a table. None if there is none.
+    `number`: the number of the first version. `other_format_version`: the newest version of the other format in the folder, which is the
+    drop of a table. None if the folder contains no such version.
     """
 
     number: int
@@ -64,22 +69,22 @@ class CreationVersion:
 
 
 FIRST_VERSION = CreationVersion(0)
-"""The version with which a table begins in an empty folder, and in a catalog of Iceberg tables."""
+"""The first version of a table in an empty folder, or in a catalog of Iceberg tables."""
 
 
 def creation_version(storage: Storage, format_: str, first_version: Callable[[], int | None]) -> CreationVersion | None:
-    """Return the first version of a new table, after checking that the folder has no table of the other format.
+    """Return the first version of a new table, after checking that the folder contains no table of the other format.
 
     Args:
         storage: The storage of the table's folder.
         format_: The format of the new table, `delta` or `iceberg`.
-        first_version: Returns the number of the first version, None if a table of this format exists.
+        first_version: A function that returns the number of the first version, or None if a table of this format exists.
 
     Returns:
-        The number, with the newest version of the other format. None if a table of this format exists.
+        The number of the first version, with the newest version of the other format. None if a table of this format exists.
 
     Raises:
-        AlreadyExists: The folder has a table of the other format or a view.
+        AlreadyExists: The folder contains a table of the other format or a view.
         CorruptLog: The newest version of the other format cannot be parsed.
         StorageError: The store failed.
     """
@@ -93,13 +98,13 @@ def creation_version(storage: Storage, format_: str, first_version: Callable[[],
 
 
 def format_conflict(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | None:
-    """Return the conflict of a creation with a concurrent creation or drop of the other format in the folder, None without one.
+    """Return the conflict of a creation with a concurrent creation or drop of the other format, or None without a conflict.
 
     Args:
         storage: The storage of the table's folder.
         table: The name of the table in errors.
         format_: The format of the new table, `delta` or `iceberg`.
-        expected: The result of `creation_version` when the statement began. None if the other format does not matter.
+        expected: The result of `creation_version` when the statement began. None to skip the check.
 
     Raises:
         StorageError: The store failed.
@@ -116,15 +121,15 @@ def format_conflict(storage: Storage, table: str, format_: str, expected: Creati
 def recheck_other_format(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
     """Return the conflict of a creation with a concurrent creation or drop of the other format, after the first version was put.
 
-    Each of two concurrent creations calls `format_conflict` once more after its put, when the version of the other one is visible. So at
-    least one of them detects the other. If the store fails, the first version may already be committed. An error would mean that it is
-    not, so the result is Unknown.
+    Each of two concurrent creations calls `format_conflict` again after its put. At least one of them then sees the version of the other
+    and detects the conflict. If the store fails, the first version may already be committed. An error would mean that it is not, so the
+    result is Unknown.
 
     Args:
         storage: The storage of the table's folder.
         table: The name of the table in errors.
         format_: The format of the new table, `delta` or `iceberg`.
-        expected: The result of `creation_version` when the statement began. None if the other format does not matter.
+        expected: The result of `creation_version` when the statement began. None to skip the check.
     """
     try:
         return format_conflict(storage, table, format_, expected)
@@ -133,7 +138,7 @@ def recheck_other_format(storage: Storage, table: str, format_: str, expected: C
 
 
 def has_other_table(storage: Storage, objects: Iterable[StoredObject], format_: str) -> bool:
-    """Return whether a folder has a table of the other format, or a view, that is not dropped.
+    """Return whether a folder contains a table of the other format or a view that has not been dropped.
 
     Args:
         storage: The storage of the folder.
@@ -149,15 +154,15 @@ def has_other_table(storage: Storage, objects: Iterable[StoredObject], format_: 
 
 
 def is_iceberg_drop(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the JSON of Iceberg metadata is that of a drop.
+    """Return whether Iceberg metadata marks a dropped table.
 
-    Another engine that commits to a dropped table continues it, and keeps its properties. It adds a metadata log or a snapshot.
+    If another engine commits to a dropped table, the properties are kept, but the metadata also contains a metadata log or a snapshot.
     """
     return _has_property(metadata.get("properties")) and not metadata.get("metadata-log") and not metadata.get("snapshots")
 
 
 def _newest_version(storage: Storage, format_: _Format) -> int | None:
-    """List the versions of a format in a folder, and return the newest one, None if it has none. Raises StorageError."""
+    """List the versions of a format in a folder. Return the newest version, or None without versions. Raises StorageError."""
     return _newest_listed(storage.list(format_.folder, after=format_.list_after), format_)
 
 
@@ -167,7 +172,7 @@ def _newest_listed(objects: Iterable[StoredObject], format_: _Format) -> int | N
 
 
 def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
-    """Return whether a version of a format is that of a dropped table. Raises CorruptLog, StorageError."""
+    """Return whether a version in this format marks a dropped table. Raises CorruptLog, StorageError."""
     path = format_.path.format(version)
     data = get_if_exists(storage, path)
     if data is None or f'"{DROPPED_TABLE}"'.encode() not in data:
@@ -176,7 +181,7 @@ def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
 
 
 def _is_delta_drop(commit: bytes, path: str) -> bool:
-    """Return whether a Delta commit is that of a drop. Another engine that continues a dropped table keeps only the property."""
+    """Return whether a Delta commit is a DROP. The property alone is not sufficient, because later commits of other engines keep it."""
     actions = [parse_object(line, path) for line in commit.splitlines() if b'"metaData"' in line or b'"commitInfo"' in line]
     is_marked = any(_has_property((action.get("metaData") or {}).get("configuration")) for action in actions)
     return is_marked and any((action.get("commitInfo") or {}).get("operation") == "DROP TABLE" for action in actions)

@@ -1,14 +1,14 @@
 """Markers of dropped tables in a table's folder.
 
-A dropped table keeps its log, which ends with a version without files. A new table in the folder continues the version numbers. So no late
-commit of the dropped table has the number of one of its versions. If a folder has a marker, the catalog reads the newest version,
-which may be a drop. The marker is put before that version, and deleted after the version that creates the new table. Its name contains the
-version, so that no process deletes the marker of another drop.
+A dropped table keeps its log, which ends with a version without files. A new table in the folder continues the version numbers. So a late
+commit to the dropped table cannot have the number of one of the new table's versions. If a folder contains a marker, the catalog reads the
+newest version, which may be a drop. The marker is put before that version, and deleted after the version that creates the new table. The
+name of the marker contains the version, so that no process deletes the marker of another drop.
 
-DROP commits a version with no files, another table id and the property `rowmerge.dropped`. Then it deletes the log before this version and
-the table's files: those that the commit removes, and those that are older. A late commit of the dropped table is below a checkpoint, or its
-put fails. A DROP that waits deletes no file of the new table, because all of these are younger. Readers of Delta find an empty table
-meanwhile. A process that creates a table in the folder completes the deletion first.
+DROP commits a version with no files, a new table id and the property `rowmerge.dropped`. Then it deletes the log before this version and
+the table's files: the files that the commit removes, and all older files. A late commit to the dropped table is below a checkpoint, or its
+put fails. A delayed DROP deletes no files of the new table, because these are all newer. Until then, Delta readers find an empty table. A
+process that creates a table in the folder first completes the deletion.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from rowmerge.storage.store import Storage, StoredObject
 logger = logging.getLogger(__name__)
 
 MARKERS = "_dropped"
-"""The folder of the markers, below the table's folder."""
+"""The name of the folder with the markers, inside the table's folder."""
 _PATH = re.compile(rf"{MARKERS}/(?P<format>[a-z]+)-(?P<version>\d{{20}})")
 
 
 def announce_drop(storage: Storage, format_: str, version: int) -> None:
-    """Put the marker of a drop, an empty file that announces the version of the drop.
+    """Put the marker of a drop: an empty file whose name contains the version of the drop.
 
-    The files of a dropped table's last version look like those of a live table. To save requests, the catalog may take a folder
-    with versions for a table without reading them. If the folder has a marker, the catalog reads the newest version, which may be a drop.
-    So the marker must exist before the drop is put. Otherwise the catalog would list the dropped table.
+    The files of a dropped table's last version look like those of a live table. To save requests, the catalog treats a folder with version
+    files as a table without reading them, unless it contains a marker. In that case, the catalog reads the newest version, which may be a
+    drop. So the marker must exist before the drop is put. Otherwise the catalog would list the dropped table.
 
     Args:
         storage: The storage of the table's folder.
@@ -49,10 +49,10 @@ def announce_drop(storage: Storage, format_: str, version: int) -> None:
 
 @contextmanager
 def after_drop(table: str) -> Iterator[None]:
-    """Return a context in which files of a dropped table or view are deleted.
+    """Return a context manager for the deletion of the files of a dropped table or view.
 
     Raises:
-        StorageError: The deletion failed. The advice of the error says that `table` was dropped, and that some of its files stay.
+        StorageError: The deletion failed. The advice in the error says that `table` was dropped and that some of its files remain.
     """
     try:
         yield
@@ -62,7 +62,7 @@ def after_drop(table: str) -> Iterator[None]:
 
 
 def marked_versions(storage: Storage, format_: str) -> list[int]:
-    """Return the versions of drops that have a marker, in ascending order.
+    """Return the versions of all drops with a marker, in ascending order.
 
     Args:
         storage: The storage of the table's folder.
@@ -76,7 +76,7 @@ def marked_versions(storage: Storage, format_: str) -> list[int]:
 
 
 def delete_marker(storage: Storage, format_: str, version: int) -> None:
-    """Delete the marker of a drop whose version was withdrawn. It never raises.
+    """Delete the marker of a drop whose version was withdrawn. This function never raises.
 
     Args:
         storage: The storage of the table's folder.
@@ -87,7 +87,7 @@ def delete_marker(storage: Storage, format_: str, version: int) -> None:
 
 
 def delete_markers(storage: Storage, format_: str, new_version: int) -> None:
-    """Delete the markers of older versions after the creation of a table. It never raises.
+    """Delete the markers of older versions after the creation of a table. This function never raises.
 
     Args:
         storage: The storage of the table's folder.
@@ -97,7 +97,7 @@ def delete_markers(storage: Storage, format_: str, new_version: int) -> None:
     try:
         versions = [version for version in marked_versions(storage, format_) if version < new_version]
     except StorageError as error:
-        # The table is created, so an error would look like a failed creation. A marker that stays costs the catalog only a request.
+        # The table already exists, so an error would look like a failed creation. A remaining marker only costs the catalog one request.
         logger.warning("Markers of dropped tables stay at %s: %s", storage.location, error.message)
         return
     try_delete_files(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], PathOrigin.LISTING)
@@ -105,7 +105,7 @@ def delete_markers(storage: Storage, format_: str, new_version: int) -> None:
 
 
 def has_markers(objects: list[StoredObject], format_: str) -> bool:
-    """Return whether a listing contains the marker of a drop.
+    """Return whether a listing of a table's folder contains the marker of a drop.
 
     Args:
         objects: The listed objects, with paths relative to the table's folder.

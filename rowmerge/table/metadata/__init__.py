@@ -1,1 +1,1 @@
-"""The columns, partitioning, rules and properties of a table, in the form that both formats share."""
+"""The columns, partitioning, rules and properties of a table, in a form that both table formats share."""

@@ -1,4 +1,4 @@
-"""Parse the JSON of metadata files. Every error in a text becomes an error with the path of the file."""
+"""Parse the JSON of metadata files. Every parse error becomes an error that names the file."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 from rowmerge.errors import CorruptLog
 
 DEEPEST = 128
-"""The deepest nesting of objects and arrays. serde_json, which delta-rs and DuckDB use, has the same limit."""
+"""The maximum nesting depth of objects and arrays. serde_json, which delta-rs and DuckDB use, has the same limit."""
 _TOO_DEEP = f"objects and arrays are nested more than {DEEPEST} levels deep"
 _CONTAINERS = frozenset({dict, list})
 
 
 def parse_object(text: str | bytes, path: str, *, line: int | None = None) -> dict[str, Any]:
-    """Parse a JSON object of a metadata file.
+    """Parse a JSON object from a metadata file.
 
     Args:
-        text: The text, or its UTF-8 bytes.
+        text: The JSON, as a string or as UTF-8 bytes.
         path: The path of the file, for the error.
-        line: The number of the line, for the error. None if the file is one object.
+        line: The number of the line, for the error. None if the whole file is one object.
 
     Raises:
-        CorruptLog: The text is not a JSON object, or it is nested more than DEEPEST levels deep.
+        CorruptLog: `text` is not a JSON object, or it is nested more than DEEPEST levels deep.
     """
     try:
         value = decode_json(text)
@@ -35,10 +35,10 @@ def parse_object(text: str | bytes, path: str, *, line: int | None = None) -> di
 
 
 def decode_json(text: str | bytes) -> Any:
-    """Parse a JSON text.
+    """Parse JSON from a string or from UTF-8 bytes.
 
     Raises:
-        ValueError: The text is not valid JSON, or objects and arrays are nested more than DEEPEST levels deep.
+        ValueError: `text` is not valid JSON, or objects and arrays are nested more than DEEPEST levels deep.
     """
     try:
         value = json.loads(text)
@@ -52,10 +52,10 @@ def decode_json(text: str | bytes) -> Any:
 
 
 def check_texts(value: Any) -> None:
-    """Check that every text in a JSON value can be encoded in UTF-8.
+    """Check that every string in a JSON value can be encoded in UTF-8.
 
     Raises:
-        ValueError: A text contains an unpaired surrogate.
+        ValueError: A string contains an unpaired surrogate.
     """
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -64,7 +64,7 @@ def check_texts(value: Any) -> None:
 
 
 def _is_nested_deeper(value: Any) -> bool:
-    """Return whether a JSON value is nested more than DEEPEST levels deep. Visit the objects and arrays level by level."""
+    """Return whether a JSON value is nested more than DEEPEST levels deep. Visit objects and arrays level by level."""
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(DEEPEST):
         members = chain.from_iterable(container.values() if type(container) is dict else container for container in level)

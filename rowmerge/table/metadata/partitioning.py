@@ -1,13 +1,13 @@
-"""Partition fields and sort fields of a table: transforms of column values, as in PARTITIONED BY and WRITE ORDERED BY.
+"""The partition fields and sort fields of a table: transforms of column values, as in PARTITIONED BY and WRITE ORDERED BY.
 
-`TableShape.partitioning` has the partition fields of a table. `partition_values_in_files` is true if data files store the partition
-columns, as in Iceberg, and false in Delta. Spark groups the rows of a partition by expressions that may group more rows together. The
-writer computes the committed values with `rowmerge.parquet.transforms`. File pruning uses the same functions: it hashes keys to exclude
-files of other buckets.
+`TableShape.partitioning` contains the partition fields of a table. `partition_values_in_files` is true if data files also store the
+partition columns, as in Iceberg, and false for Delta. Spark groups rows with expressions that may combine several partitions. The writer
+computes the committed values with `rowmerge.parquet.transforms`. File pruning uses the same functions to hash keys and to exclude the files
+of other buckets.
 
-A new transform needs its name in `Transform`, its values in `rowmerge.parquet.transforms` and its SQL in
-`rowmerge.sql.statements.partitioning`. It also needs an expression in `rowmerge.spark.writing.distribution`, and the type of its values
-in `rowmerge.iceberg.metadata.partition_values`.
+To add a transform, add its name to `Transform`, its values to `rowmerge.parquet.transforms` and its SQL to
+`rowmerge.sql.statements.partitioning`. Also add an expression to `rowmerge.spark.writing.distribution`, and the type of the values to
+`rowmerge.iceberg.metadata.partition_values`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _TIMES = ("year", "month", "day", "hour")
 class Transform:
     """A partition transform (Iceberg spec, Partition Transforms).
 
-    `name`: identity, bucket, truncate, year, month, day, hour or void. `parameter`: the number of buckets, or the width of truncate.
+    `name`: identity, bucket, truncate, year, month, day, hour or void. `parameter`: the number of buckets or the width of truncate. It is
+    None for other transforms.
     """
 
     name: str = IDENTITY
@@ -35,7 +36,7 @@ class Transform:
 
     @classmethod
     def parse(cls, text: str) -> Transform:
-        """Parse the text of a transform in Iceberg metadata, such as `identity` or `bucket[16]`.
+        """Parse a transform in the form of Iceberg metadata, such as `identity` or `bucket[16]`.
 
         Raises:
             ValueError: The transform is unknown.
@@ -49,7 +50,7 @@ class Transform:
         return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
 
     def sql(self, column: str) -> str:
-        """Return the transform of a SQL column as in PARTITIONED BY of Spark SQL, such as `bucket(16, id)` or `days(ts)`."""
+        """Return the transform of a SQL column in the syntax of PARTITIONED BY, such as `bucket(16, id)` or `days(ts)`."""
         if self.name in _TIMES:
             return f"{self.name}s({column})"
         if self.parameter is not None:
@@ -58,9 +59,9 @@ class Transform:
 
 
 class Distribution(Enum):
-    """How rows are distributed to tasks before they are written (Iceberg's `write.distribution-mode`).
+    """The ways to distribute rows to tasks before they are written (Iceberg's `write.distribution-mode`).
 
-    NONE: not at all. HASH: by partition. RANGE: by ranges of the table's sort order.
+    NONE: rows are not redistributed. HASH: by partition. RANGE: by ranges of the table's sort order.
     """
 
     NONE = "none"
@@ -70,9 +71,10 @@ class Distribution(Enum):
 
 @dataclass(frozen=True)
 class PartitionField:
-    """A partition field. `column`: the path of the source column. `name`: the name of its value in listings and folders.
+    """A partition field of a table: a source column with a transform.
 
-    `field_name`: the name of the field in Iceberg metadata, empty if it is `name`.
+    `column`: the path of the source column. `name`: the name of the partition value in listings and folders. `field_name`: the name of the
+    field in Iceberg metadata, empty if it equals `name`.
     """
 
     column: tuple[str, ...]
@@ -86,18 +88,18 @@ class PartitionField:
 
     @property
     def text(self) -> str:
-        """The field as in PARTITIONED BY."""
+        """The field in the syntax of PARTITIONED BY."""
         return self.transform.sql(".".join(quote(name) for name in self.column))
 
     @property
     def identity(self) -> bool:
-        """Whether the value is that of a top-level column without a transform."""
+        """Whether the partition value is the value of a top-level column, without a transform."""
         return self.transform.name == IDENTITY and len(self.column) == 1
 
 
 @dataclass(frozen=True)
 class SortField:
-    """A field of a table's sort order, as in WRITE ORDERED BY."""
+    """One field of a table's sort order, as in WRITE ORDERED BY."""
 
     column: tuple[str, ...]
     transform: Transform = Transform()
@@ -111,7 +113,7 @@ class SortField:
 
 
 def partition_by(fields: tuple[PartitionField, ...]) -> list[str]:
-    """Return the partitioning for the table's history: column names, and the SQL of fields with a transform."""
+    """Return the partitioning for the table's history: column names, and SQL for fields with a transform."""
     return [field.name if field.identity else field.text for field in fields]
 
 
@@ -121,5 +123,5 @@ def identity_columns(fields: tuple[PartitionField, ...]) -> tuple[str, ...]:
 
 
 def identities(columns: tuple[str, ...]) -> tuple[PartitionField, ...]:
-    """Return the partition fields for top-level columns without a transform."""
+    """Return one partition field without a transform for each of these top-level columns."""
     return tuple(PartitionField((column,), Transform(), column) for column in columns)

@@ -1,7 +1,7 @@
-"""The rules for every row that is written: conditions that it must satisfy, and the values of columns that a statement does not set.
+"""The rules for every written row: conditions that the row must satisfy, and values for columns that a statement does not set.
 
-The planner fills in defaults. `rowmerge.spark.values.rules` computes generated columns and checks every row in the job that writes it. An
-expression fails the job. Spark's message holds the violated rule as hexadecimal digits, from which `rowmerge.spark.failures` makes the
+The planner fills in defaults. `rowmerge.spark.values.rules` computes generated columns and checks every row in the job that writes it. A
+violated rule fails the job. Spark's error message contains the rule in hexadecimal digits, which `rowmerge.spark.failures` converts to the
 error.
 """
 
@@ -14,17 +14,17 @@ from rowmerge.table.metadata.schema import Struct, backquote
 
 GENERATED = "GENERATION_EXPRESSION"
 DEFAULT = "CURRENT_DEFAULT"
-"""Keys in Spark's metadata of a column, for the expressions of a generated column and of a default. A format may store them elsewhere."""
+"""The keys in a column's Spark metadata for the expressions of a generated column and of a default. Formats may store them elsewhere."""
 INITIAL = "EXISTS_DEFAULT"
-"""Key in Spark's metadata of a column, for the SQL literal that Spark's Parquet reader returns for rows of files without the column."""
+"""The key in a column's Spark metadata for the SQL literal that Spark's Parquet reader returns if a file lacks the column."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A condition over a row's columns. A row satisfies it if it is true, not if it is false or NULL.
+    """A condition on the columns of a row. A row satisfies the check only if the condition is true, not if it is false or NULL.
 
-    `text`: the rule in errors, such as `positive CHECK (id > 0)`. `expression`: SQL over the columns of the table. `name`: the name of a
-    CHECK constraint, empty for other rules.
+    `text`: the description of the rule in errors, such as `positive CHECK (id > 0)`. `expression`: the condition in SQL. `name`: the name
+    of a CHECK constraint, empty for other rules.
     """
 
     text: str
@@ -34,10 +34,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one version of a table.
+    """The rules for written rows in one version of a table.
 
-    `generated`, `defaults`: SQL text by exact column name. A generated column is a function of the row's other columns, a default is a
-    constant. `append_only`: no row may be deleted or updated. `empty_is_null`: string columns whose empty text the format stores as NULL.
+    `generated`: the SQL expressions of generated columns, by exact column name, over the other columns. `defaults`: the SQL constants of
+    default values, by exact column name. `append_only`: whether rows must not be deleted or updated. `empty_is_null`: the string columns in
+    which the format stores an empty string as NULL.
     """
 
     checks: tuple[Check, ...] = ()
@@ -48,16 +49,16 @@ class Rules:
 
 
 def not_null_checks(schema: Struct) -> tuple[Check, ...]:
-    """Return the checks of NOT NULL columns and fields. A NOT NULL field also requires the structs around it, as in Delta on Spark.
+    """Return the checks of NOT NULL columns and fields. As in Delta on Spark, the structs around a NOT NULL field must not be NULL, either.
 
-    Elements of arrays and values of maps have no checks, as in Delta.
+    As in Delta, elements of arrays and values of maps have no checks.
     """
     paths = _not_null_paths(schema, ())
     return tuple(Check(f"NOT NULL of column `{'.'.join(path)}`", f"{'.'.join(map(backquote, path))} is not null") for path in paths)
 
 
 def _not_null_paths(schema: Struct, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of the NOT NULL columns, and of the NOT NULL fields of structs. `parent`: the path of the struct `schema`."""
+    """Yield the paths of the NOT NULL columns, and of the NOT NULL fields of structs. `parent` is the path of the struct `schema`."""
     for column in schema:
         path = (*parent, column.name)
         if not column.nullable:

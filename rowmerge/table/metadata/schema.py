@@ -1,4 +1,4 @@
-"""The types of a table's columns, in the form that Delta's log and Spark's own JSON share."""
+"""The types of a table's columns, which correspond to the JSON of schemas in Spark and in Delta's log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pyarrow as pa
 
 _Member = TypeVar("_Member")
 DEEPEST_TYPE = 40
-"""The deepest nesting of a column's type. A level of structs is three levels of JSON, and delta-rs and DuckDB read 128 levels."""
+"""The maximum nesting depth of a column's type. Each struct takes three levels of JSON, and delta-rs and DuckDB read 128 levels."""
 WIDEST_DECIMAL = 38
-"""The most digits of a decimal, in Delta, Iceberg and Spark."""
+"""The maximum number of digits of a decimal in Delta, Iceberg and Spark."""
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "long": pa.int64(),
@@ -32,18 +32,18 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 }
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 FIELD_ID = "parquet.field.id"
-"""Key in the metadata of a field, for its field id in Parquet files. Spark uses the same key."""
+"""The key in a field's metadata for its field id in Parquet files. Spark uses the same key."""
 NESTED_IDS = "parquet.field.nested.ids"
-"""Key in the metadata of a field, for the field ids of nested elements, keys and values, by their path below the field, such as `element`
-or `value.element`. Fields of nested structs have their own metadata. Delta's protocol uses the same key."""
+"""The key in a field's metadata for the field ids of nested elements, keys and values, by path below the field, such as `element` or
+`value.element`. The fields of nested structs have their own metadata. Delta's protocol uses the same key."""
 FIXED = "rowmerge.fixed"
-"""Key in the metadata of a field that Parquet files store as bytes of a fixed length: the text of a `Fixed` by path, as in NESTED_IDS. The
-path of the field itself is empty."""
+"""The key in a field's metadata for the names of `Fixed` types, by path below the field as in NESTED_IDS. Parquet files store these values
+as bytes of a fixed length. The path of the field itself is empty."""
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """A type that is not nested. `name`: Spark's JSON name, such as `long` or `timestamp_ntz`."""
+    """A type that is not nested. `name`: the name in Spark's JSON, such as `long` or `timestamp_ntz`."""
 
     name: str
 
@@ -56,14 +56,14 @@ class Decimal:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Bytes of a fixed length in data files. The type of the column is `binary`, or `string` with the canonical text of a UUID."""
+    """A type for bytes of a fixed length in data files. Such a column has the type `binary`, or for a UUID the type `string`."""
 
     length: int
     uuid: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Fixed:
-        """Parse `uuid` or `fixed[n]`, Iceberg's names of the types."""
+        """Parse `uuid` or `fixed[n]`, which are Iceberg's names of these types."""
         return UUID if text == "uuid" else cls(int(text[len("fixed[") : -1]))
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Field:
-    """One column or struct field. `metadata`: as in the table's schema, with the keys of the format and of Spark."""
+    """A column or a struct field. `metadata`: its metadata in the table's schema, with the keys of the format and of Spark."""
 
     name: str
     type: DataType
@@ -120,18 +120,18 @@ class Struct:
         return tuple(field.name for field in self.fields)
 
     def find(self, name: str, *, case_sensitive: bool = False) -> Field | None:
-        """Return the first field of this name, None without one. `case_sensitive`: whether upper and lower case differ."""
+        """Return the first field with this name, or None. `case_sensitive`: whether names that differ only in case are different."""
         return self._exact.get(name) if case_sensitive else self._folded.get(name.lower())
 
     def at(self, path: Sequence[str], *, case_sensitive: bool = False) -> Field | None:
-        """Return the field at a path through structs, None without one. `case_sensitive`: whether upper and lower case differ."""
+        """Return the field at a path through structs, or None. `case_sensitive`: whether names that differ only in case are different."""
         field = self.find(path[0], case_sensitive=case_sensitive)
         if field is None or len(path) == 1:
             return field
         return field.type.at(path[1:], case_sensitive=case_sensitive) if isinstance(field.type, Struct) else None
 
     def select(self, names: Iterator[str] | tuple[str, ...]) -> Struct:
-        """Return the fields of these exact names, in this order. Raises KeyError for an unknown name."""
+        """Return the fields with exactly these names, in this order. Raises KeyError if a name is unknown."""
         return Struct(tuple(self._exact[name] for name in names))
 
     @cached_property
@@ -148,14 +148,14 @@ UUID = Fixed(16, uuid=True)
 
 
 class UnknownType(ValueError):
-    """Raised when a schema has a type that this release does not know.
+    """Raised when a schema contains a type that this release does not support.
 
     Remedy: Read the table with a newer release, or with the engine that wrote it.
     """
 
 
 def type_from_json(value: Any) -> DataType:
-    """Return the type of Spark's JSON form of a type (PROTOCOL.md, Schema Serialization Format).
+    """Convert Spark's JSON form of a type to the type (PROTOCOL.md, Schema Serialization Format).
 
     Raises:
         UnknownType: The name of the type is unknown.
@@ -176,7 +176,7 @@ def type_from_json(value: Any) -> DataType:
 
 
 def _parse_type(type_text: str) -> DataType:
-    """Parse the text of a type that is not nested, such as `long` or `decimal(10,2)`. `char(n)` and `varchar(n)` are strings."""
+    """Parse the JSON name of a type that is not nested, such as `long` or `decimal(10,2)`. `char(n)` and `varchar(n)` become strings."""
     if type_text == "decimal":
         return Decimal(10, 0)
     if type_text in _ARROW_TYPES or type_text in ("void", "variant"):
@@ -191,7 +191,7 @@ def _parse_type(type_text: str) -> DataType:
 
 
 def schema_from_json(value: Any) -> Struct:
-    """Return the struct of a JSON object (`{"type": "struct", "fields": […]}`). Raises the errors of `type_from_json`."""
+    """Convert a JSON object (`{"type": "struct", "fields": […]}`) to a struct. Raises the same errors as `type_from_json`."""
     return Struct(tuple(_field_from_json(field) for field in _member(value, "fields", list)))
 
 
@@ -202,7 +202,7 @@ def _field_from_json(value: Any) -> Field:
 
 
 def _member(value: Any, key: str, kind: type[_Member]) -> _Member:
-    """Return a member of a JSON object. Raises ValueError if it is missing or of another kind."""
+    """Return a member of a JSON object. Raises ValueError if the member is missing or is not an instance of `kind`."""
     member = value.get(key) if isinstance(value, Mapping) else None
     if not isinstance(member, kind):
         raise ValueError(f"it has {member!r:.80} as {key!r} of {value!r:.80}")
@@ -210,12 +210,12 @@ def _member(value: Any, key: str, kind: type[_Member]) -> _Member:
 
 
 def nesting(type_: DataType) -> int:
-    """Return the number of nested levels of structs, arrays and maps in a type, 0 for other types."""
+    """Return the number of nested levels of structs, arrays and maps in a type. Other types have 0 levels."""
     return 1 + max((nesting(field.type) for field in parts(type_)), default=0) if isinstance(type_, Struct | Array | Map) else 0
 
 
 def to_json(type_: DataType) -> Any:
-    """Return Spark's JSON form of a type. It is the inverse of `type_from_json`."""
+    """Return Spark's JSON form of a type. This function is the inverse of `type_from_json`."""
     match type_:
         case Primitive(name):
             return name
@@ -236,7 +236,7 @@ def _field_to_json(field: Field) -> dict[str, Any]:
 
 
 def bare(schema: Struct, metadata_keys: Collection[str] = ()) -> Struct:
-    """Return the schema with names and nullable types alone. `metadata_keys`: the keys of metadata that fields at any depth keep."""
+    """Return the schema with only names and nullable types. Fields at any depth keep only the metadata with these keys."""
     columns = []
     for column in schema:
         metadata = {key: column.metadata[key] for key in metadata_keys if key in column.metadata}
@@ -245,7 +245,7 @@ def bare(schema: Struct, metadata_keys: Collection[str] = ()) -> Struct:
 
 
 def _bare_type(type_: DataType, metadata_keys: Collection[str]) -> DataType:
-    """Return the type with nullable fields, elements and values at any depth, and with only the metadata `metadata_keys`."""
+    """Return the type with nullable fields, elements and values at any depth. Fields keep only the metadata with these keys."""
     match type_:
         case Struct():
             return bare(type_, metadata_keys)
@@ -257,12 +257,12 @@ def _bare_type(type_: DataType, metadata_keys: Collection[str]) -> DataType:
 
 
 def stored_types(schema: Struct) -> Struct:
-    """Return the columns with their types in data files (FIXED)."""
+    """Return the columns with their types in data files, which differ from the table's types for columns with FIXED."""
     return Struct(tuple(replace(field, type=_stored_type(field.type, field.metadata.get(FIXED) or {}, "")) for field in schema))
 
 
 def _stored_type(type_: DataType, fixed_types: Mapping[str, str], path: str) -> DataType:
-    """Return a type as data files store it. `fixed_types`: the value of FIXED of its column. `path`: the path of the type in the column."""
+    """Return a type as data files store it. `fixed_types`: the value of FIXED in its column. `path`: the path of the type in the column."""
     if path in fixed_types:
         return Fixed.parse(fixed_types[path])
     return convert_parts(type_, stored_types, lambda name, nested_type: _stored_type(nested_type, fixed_types, nested_path(path, name)))
@@ -283,12 +283,12 @@ def parts(type_: DataType) -> tuple[Field, ...]:
 def convert_parts(
     type_: DataType, convert_struct: Callable[[Struct], Struct], convert_part: Callable[[str, DataType], DataType]
 ) -> DataType:
-    """Convert a struct, or the element of an array, or the key and the value of a map. Return other types unchanged.
+    """Convert a struct, the element of an array, or the key and value of a map. Return other types unchanged.
 
     Args:
-        type_: The type.
-        convert_struct: Converts a struct.
-        convert_part: Converts the type of an element, key or value. Its first argument is `element`, `key` or `value`.
+        type_: The type to convert.
+        convert_struct: A function that converts a struct.
+        convert_part: A function that converts the type of an element, key or value. Its first argument is `element`, `key` or `value`.
     """
     match type_:
         case Struct():
@@ -301,7 +301,7 @@ def convert_parts(
 
 
 def outermost_structs(type_: DataType) -> Iterator[Struct]:
-    """Yield the structs in a type that are not nested in another struct of the type."""
+    """Yield the structs in a type that are not nested in another struct."""
     if isinstance(type_, Struct):
         yield type_
     else:
@@ -310,17 +310,17 @@ def outermost_structs(type_: DataType) -> Iterator[Struct]:
 
 
 def nested_path(path: str, name: str) -> str:
-    """Return the path of `element`, `key` or `value` below a path, as in NESTED_IDS. The path of a column itself is empty."""
+    """Return the path of an `element`, `key` or `value` below a path, as in NESTED_IDS. The path of the column itself is empty."""
     return f"{path}.{name}" if path else name
 
 
 def as_nullable(type_: DataType) -> DataType:
-    """Return the type with nullable fields, elements and values at any depth, and without metadata, as Spark's `asNullable`."""
+    """Return the type without metadata and with nullable fields, elements and values at any depth, as Spark's `asNullable` does."""
     return _bare_type(type_, ())
 
 
 def sql_name(type_: DataType) -> str:
-    """Return the type in Spark SQL, such as `bigint` or `array<struct<a:int>>`."""
+    """Return the name of a type in Spark SQL, such as `bigint` or `array<struct<a:int>>`."""
     match type_:
         case Primitive(name):
             return _SQL_NAMES.get(name, name)
@@ -342,11 +342,11 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
 
     Args:
         type_: The type of the column, or a type nested in it.
-        nested_ids: The field ids of nested elements, keys and values by path, as in NESTED_IDS. None: they have no ids.
-        parent_path: The path of `type_` in the column, with a dot at its end. It is empty for the column itself.
+        nested_ids: The field ids of nested elements, keys and values by path, as in NESTED_IDS. None if they have no ids.
+        parent_path: The path of `type_` in the column, with a trailing dot. Empty for the column itself.
 
     Raises:
-        ValueError: Arrow has no such type.
+        ValueError: Arrow has no equivalent type.
     """
     match type_:
         case Primitive(name):
@@ -369,13 +369,13 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
 
 
 def _nested_arrow_field(path: str, type_: DataType, is_nullable: bool, nested_ids: Mapping[str, int] | None) -> pa.Field:
-    """Return the Arrow field of an array's elements, or of a map's keys or values. `path`: its path in `nested_ids`."""
+    """Return the Arrow field of an array's elements, or of a map's keys or values. `path` is its path in `nested_ids`."""
     name = path.rpartition(".")[2]
     return pa.field(name, arrow_type(type_, nested_ids, f"{path}."), is_nullable, _arrow_id(nested_ids, path))
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:
-    """Return the Arrow schema of a table's rows. Its only metadata are field ids."""
+    """Return the Arrow schema for a table's rows. Its only metadata are the field ids."""
     return pa.schema([pa.field(f.name, arrow_type(f.type, f.metadata.get(NESTED_IDS)), f.nullable, _arrow_id(f.metadata)) for f in schema])
 
 
@@ -384,15 +384,15 @@ def _arrow_id(ids: Mapping[str, Any] | None, key: str = FIELD_ID) -> dict[str, s
 
 
 def quote(name: str) -> str:
-    """Return the SQL identifier of a name, in backquotes unless it has only letters, digits and underscores."""
+    """Return a name as a SQL identifier, in backquotes unless it consists only of letters, digits and underscores."""
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else backquote(name)
 
 
 def backquote(name: str) -> str:
-    """Return the SQL identifier of a name in backquotes. Backquotes in the name are doubled."""
+    """Return a name as a SQL identifier in backquotes. Backquotes in the name are doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def string_literal(text: str) -> str:
-    """Return the SQL string literal of a text."""
+    """Return a string as a SQL string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

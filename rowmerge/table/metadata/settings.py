@@ -1,4 +1,4 @@
-"""Typed values of a table's properties, each parsed on first use."""
+"""Settings of a table: the typed values of its properties, each of which is parsed on first use."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ RETRIES = "rowmerge.commit.retry.num-retries"
 MIN_WAIT = "rowmerge.commit.retry.min-wait-ms"
 MAX_WAIT = "rowmerge.commit.retry.max-wait-ms"
 OWN_PROPERTIES = frozenset({WRITE_MODE, SCHEMA_EVOLUTION, RETRIES, MIN_WAIT, MAX_WAIT})
-"""The properties that tables of every format have."""
+"""The names of the properties that tables of every format support."""
 
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "uncompressed": "none", "none": "none"}
 
 
 class WriteMode(Enum):
-    """How deleted rows are removed from a file: the values of the table property `rowmerge.write.mode`."""
+    """The ways to remove deleted rows from a file: the values of the table property `rowmerge.write.mode`."""
 
     COPY_ON_WRITE = "copy-on-write"
     MERGE_ON_READ = "merge-on-read"
@@ -33,9 +33,10 @@ class WriteMode(Enum):
 
 @dataclass(frozen=True)
 class ParquetSettings:
-    """How data files are compressed and divided; None for a setting that the table does not have.
+    """The compression and the row group size of data files. None for a setting that the table does not define.
 
-    `codec`: `zstd`, `snappy`, `gzip`, `lz4`, `none`; `level`: of zstd and gzip; `row_group_size`: in bytes.
+    `codec`: `zstd`, `snappy`, `gzip`, `lz4` or `none`. `level`: the compression level of zstd and gzip. `row_group_size`: the size of a row
+    group in bytes.
     """
 
     codec: str | None = None
@@ -45,7 +46,10 @@ class ParquetSettings:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential back-off with jitter. The defaults apply if the table does not have the properties. Waits are in milliseconds."""
+    """The retries of a statement after commit conflicts, with exponential back-off and jitter. Waits are in milliseconds.
+
+    The default values apply to tables without the corresponding properties.
+    """
 
     retries: int = 10
     min_wait: int = 50
@@ -53,16 +57,19 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
-        """Read the policy from a table's properties, named after Iceberg's `commit.retry.*`. Raises ConfigurationError."""
+        """Read the policy from a table's properties. Raises ConfigurationError if a value is not a non-negative whole number.
+
+        The property names follow Iceberg's `commit.retry.*`.
+        """
         retries = whole_number(properties, RETRIES, cls.retries)
         min_wait = whole_number(properties, MIN_WAIT, cls.min_wait)
         max_wait = whole_number(properties, MAX_WAIT, cls.max_wait)
         return cls(retries, min_wait, max_wait)
 
     def wait(self, lost: int) -> float:
-        """Return a random time to wait after `lost` lost races, in seconds.
+        """Return a random time to wait after `lost` commit conflicts, in seconds.
 
-        It is at least half of a limit that doubles with each lost race, up to `max_wait`.
+        The time is at least half of a limit, which doubles with each conflict up to `max_wait`.
         """
         longest: int = min(self.max_wait, self.min_wait * 2 ** min(lost - 1, 30))
         return random.uniform(0.5, 1.0) * longest / 1000
@@ -70,38 +77,38 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class TableSettings:
-    """The settings of one version of a table. A format overrides those that it keeps under property names of its own.
+    """The settings of one version of a table. A format overrides the members whose property names are specific to the format.
 
-    Each member raises ConfigurationError for an invalid value, so an invalid value fails only the statements that need the setting.
-    `operation` is `MERGE`, `UPDATE`, `DELETE`, or for all other statements `WRITE`.
+    A member raises ConfigurationError if its value is invalid. So an invalid value only fails the statements that need the setting.
+    `operation` is `MERGE`, `UPDATE` or `DELETE`, and `WRITE` for all other statements.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def write_mode(self, operation: str) -> WriteMode:
-        """Return how an operation removes rows from files."""
+        """Return the way in which an operation removes deleted rows from files."""
         return parse_write_mode(self.properties, WRITE_MODE)
 
     def isolation_level(self, operation: str) -> str:
-        """Return the format's name of the isolation level of an operation."""
+        """Return the isolation level of an operation, by its name in the table format."""
         return "Serializable"
 
     def distribution(self, *, is_ordered: bool) -> Distribution:
-        """Return how new rows are distributed to tasks before they are written. `is_ordered`: the table has a sort order."""
+        """Return how to distribute new rows to tasks before writing. `is_ordered`: whether the table has a sort order."""
         return Distribution.HASH
 
     def operation_distribution(self, operation: str) -> Distribution | None:
-        """Return how rows of MERGE, UPDATE or DELETE are distributed, None to distribute them as new rows."""
+        """Return how to distribute the rows of MERGE, UPDATE or DELETE, or None to distribute them like new rows."""
         return None
 
     @cached_property
     def retry_policy(self) -> RetryPolicy:
-        """How many times and after which wait a statement runs again after a commit conflict."""
+        """The number of retries after commit conflicts, and the times to wait before them."""
         return RetryPolicy.of(self.properties)
 
     @cached_property
     def evolves_schema(self) -> bool:
-        """Whether every MERGE and INSERT may add columns to the table.
+        """Whether MERGE and INSERT may add new columns to the table.
 
         Raises:
             ConfigurationError: The property is neither true nor false.
@@ -113,16 +120,16 @@ class TableSettings:
 
     @cached_property
     def target_file_size(self) -> int | None:
-        """The size of new data files in bytes, None if the table has no such property."""
+        """The target size of new data files in bytes, or None if the table does not define it."""
         return None
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """How new data files are compressed and divided into row groups."""
+        """The compression and the row group size of new data files."""
         return ParquetSettings()
 
     def check(self) -> None:
-        """Raise ConfigurationError for the first setting whose value is invalid."""
+        """Check all settings. Raises ConfigurationError for the first setting with an invalid value."""
         for operation in ("MERGE", "UPDATE", "DELETE", "WRITE"):
             self.write_mode(operation)
             self.isolation_level(operation)
@@ -138,7 +145,7 @@ def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMod
     Args:
         properties: The properties of the table.
         name: The name of the property.
-        default: The mode of a table without the property.
+        default: The mode for a table without the property.
 
     Raises:
         ConfigurationError: The value is not the name of a mode.
@@ -151,7 +158,7 @@ def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMod
 
 
 def parse_codec(properties: Mapping[str, str], name: str) -> str | None:
-    """Return the codec in a table property, by its name in Arrow's Parquet writer. Return None without the property.
+    """Return the codec in a table property, as Arrow's Parquet writer names it. Return None if the property is not set.
 
     Args:
         properties: The properties of the table.
@@ -175,7 +182,7 @@ def whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
     Args:
         properties: The properties of the table.
         name: The name of the property.
-        default: The value of a table without the property.
+        default: The value for a table without the property.
 
     Raises:
         ConfigurationError: The value is not a whole number, or it is negative.

@@ -1,4 +1,4 @@
-"""The definition of a table in a statement, and the shape of a table for readers and writers of data files."""
+"""The definition of a table in a statement, and the resulting shape for readers and writers of data files."""
 
 from __future__ import annotations
 
@@ -16,34 +16,35 @@ from rowmerge.table.metadata.settings import TableSettings
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """The definition of a table: its columns, partitioning, properties and rules. None leaves a value unchanged."""
+    """The definition of a table in a statement: columns, partitioning, properties and rules. Values that are None stay unchanged."""
 
     schema: Struct | None = None
     partitioning: tuple[PartitionField, ...] | None = None
     properties: Mapping[str, str] | None = None
     description: str | None = None
     checks: Mapping[str, str] | None = None
-    """The complete CHECK constraints, SQL text by name."""
+    """The complete set of CHECK constraints: SQL conditions by name."""
     ordering: tuple[SortField, ...] | None = None
     distribution: Distribution | None = None
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """The columns, the partitioning and the data files of an existing version of a table, or of the version that a commit will make.
+    """The columns, partitioning and data files of an existing version of a table, or of the version that a commit will create.
 
-    `name`: for messages, the catalog's name or the location. `location`, `data_location`: the folders of the table and of its new data
-    files. These paths are absolute and not percent-encoded. They have a scheme and no slash at the end (`file:///w/analytics/orders`).
+    `name`: the table's name in the catalog or its location, for messages. `location`, `data_location`: the folders of the table and of its
+    new data files. These paths are absolute and not percent-encoded, with a scheme and no trailing slash (`file:///w/analytics/orders`).
     `stored_schema`: the columns of `schema` as in data files. Names may differ at every level, and fields may have a FIELD_ID.
-    `by_field_id`: readers find columns by FIELD_ID alone, whatever their names in a file are.
-    `partitioning`: the partition fields of new data files. `partition_values_in_files`: data files hold the partition columns too.
-    `filesystem_options`: the arguments of Arrow filesystems that hold the data files, by kind of store. They may contain secrets.
-    `row_lineage`: the hidden columns of rows that move to another file, None for a table without row lineage.
-    `change_data_location`: the folder for change data files, None if commits write none.
-    `rewrite_blocker`: the table feature that forbids rows to move to another file, None if rows may move.
-    `supports_merge_on_read`: a commit may mark rows of a file as deleted, by a deletion vector or by a position delete file.
-    `supports_initial_defaults`: a new column may have a default value for the rows that exist already.
-    `can_widen`: whether a column of one type (a leaf) may change to another type while its files stay. Arguments: old type, new type.
+    `by_field_id`: whether readers identify columns only by FIELD_ID, regardless of their names in a file.
+    `partitioning`: the partition fields of new data files. `partition_values_in_files`: whether data files contain partition columns.
+    `filesystem_options`: the arguments for Arrow filesystems with the data files, by kind of store. They may contain secrets.
+    `row_lineage`: the hidden columns of rows that move to another file, or None for a table without row lineage.
+    `change_data_location`: the folder for change data files, or None if commits do not write them.
+    `rewrite_blocker`: the table feature that prevents rows from moving to another file, or None if rows may move.
+    `supports_merge_on_read`: whether a commit may delete rows with a deletion vector or a position delete file.
+    `supports_initial_defaults`: whether a new column may have a default value for existing rows.
+    `can_widen`: returns whether a leaf column may change from an old type to a new type without rewriting its files.
+    `parse_rules`, `parse_ordering`: return the values of `rules` and `ordering` on first use.
     """
 
     name: str
@@ -67,19 +68,19 @@ class TableShape:
 
     @cached_property
     def rules(self) -> Rules:
-        """The rules for every written row. Raises UnsupportedTableFeature for an unknown rule. Such a table can still be read."""
+        """The rules for every written row. Raises UnsupportedTableFeature if a rule is unknown. Such a table can still be read."""
         return self.parse_rules()
 
     @cached_property
     def ordering(self) -> tuple[SortField, ...]:
-        """The sort order of rows in new data files. Raises UnsupportedTableFeature for an unknown transform, as `rules` does."""
+        """The sort order of rows in new data files. Raises UnsupportedTableFeature if a transform is unknown."""
         return self.parse_ordering()
 
     def check_rows_may_move(self, action: str) -> None:
-        """Check that rows may move to another file. `action` describes the statement in the error, such as "rewrite files of".
+        """Check that rows may move to another file. `action` describes the statement in the error, for example "rewrite files of".
 
         Raises:
-            RowsMustStay: A feature of the table, such as Delta's row tracking, forbids it.
+            RowsMustStay: A feature of the table, such as Delta's row tracking, prevents this.
         """
         if self.rewrite_blocker is not None:
             raise RowsMustStay(self.name, self.rewrite_blocker, action)
@@ -87,9 +88,9 @@ class TableShape:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The hidden columns of data files for rows that come from other files: a row's id, and the version that last changed it.
+    """The hidden columns in data files for rows from other files: the id of a row, and the version that last changed the row.
 
-    The columns have their names in data files, as in `stored_schema`. If they are null or the file lacks them, `RowOrigin` has the values.
+    The fields have their names in data files, as in `stored_schema`. If they are null or missing in a file, `RowOrigin` has the values.
     """
 
     row_id: Field

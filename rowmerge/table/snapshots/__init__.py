@@ -1,1 +1,1 @@
-"""A version of a table: its files, their deleted rows and their change rows."""
+"""The versions of a table: their files, deleted rows and change rows."""

@@ -1,7 +1,7 @@
-"""Serialize deleted rows: the bytes that deletion vectors of Delta Lake and of Iceberg share.
+"""Serialize deleted rows in the binary form that deletion vectors of Delta Lake and Iceberg share.
 
-The bytes are the big-endian size of the data, the data, and the big-endian CRC-32 of the data. The data is a magic number and the portable
-form of a 64-bit roaring bitmap (PROTOCOL.md, Deletion Vector Format; Puffin spec, deletion-vector-v1).
+The form consists of the size of the data, the data, and the CRC-32 of the data, both numbers in big-endian order. The data consists of a
+magic number and a 64-bit roaring bitmap in the portable format (PROTOCOL.md, Deletion Vector Format; Puffin spec, deletion-vector-v1).
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from rowmerge.table.snapshots.files import Positions
 
 _MAGIC = struct.pack("<i", 1681511377)
 FRAME = 8
-"""The number of bytes around the data: its size before it, and its checksum after it."""
+"""The number of bytes around the data: 4 bytes before it for its size, and 4 bytes after it for its checksum."""
 
 
 def serialize(positions: Positions) -> bytes:
-    """Return the data of a deletion vector: the magic number and the bitmap."""
+    """Return the data of a deletion vector for these deleted rows: a magic number and a bitmap."""
     compact = BitMap64(positions)
     compact.run_optimize()
     return bytes(_MAGIC + compact.serialize())
 
 
 def deserialize(data: bytes, path: str, cardinality: int) -> Positions:
-    """Return the deleted rows of a deletion vector.
+    """Return the deleted rows in the data of a deletion vector.
 
     Args:
-        data: The data of the vector: the magic number and the bitmap.
+        data: The data of the vector: a magic number and a bitmap.
         path: The path of the file with the vector, for errors.
-        cardinality: The number of deleted rows, as the table's metadata has it.
+        cardinality: The number of deleted rows according to the table's metadata.
 
     Raises:
-        CorruptLog: The data is invalid, or has another number of rows.
+        CorruptLog: The data is invalid, or its number of rows is not `cardinality`.
     """
     if len(data) < 12 or not data.startswith(_MAGIC):
         raise CorruptLog(path, "a deletion vector does not begin with its magic number")
@@ -49,21 +49,21 @@ def deserialize(data: bytes, path: str, cardinality: int) -> Positions:
 
 
 def frame_vector(data: bytes) -> bytes:
-    """Return the data of a deletion vector with its size before it and its checksum after it, as files store it."""
+    """Return the data of a deletion vector in the form that files store: the size, the data and the checksum."""
     return struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
 
 
 def unframe_vector(content: bytes, size: int, path: str, offset: int) -> bytes:
-    """Return the data of a deletion vector without its size and its checksum, which are verified.
+    """Verify the size and the checksum of a deletion vector, and return the data without them.
 
     Args:
         content: The bytes of the file from the offset of the vector on.
-        size: The size of the data in bytes, as the table's metadata has it.
+        size: The size of the data in bytes, according to the table's metadata.
         path: The path of the file, for errors.
         offset: The offset of the vector in the file, for errors.
 
     Raises:
-        CorruptLog: The file has another size or checksum.
+        CorruptLog: The size in the file is not `size`, or the checksum does not match the data.
     """
     if len(content) < size + FRAME or struct.unpack(">i", content[:4])[0] != size:
         raise CorruptLog(path, f"there is no deletion vector of {size} bytes at offset {offset}")

@@ -1,4 +1,4 @@
-"""The data files of a snapshot, and the changes of a command to them."""
+"""The data files of a snapshot, and the changes that a command makes to them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from pyroaring import BitMap64
 from rowmerge.table.metadata.schema import Struct
 
 Positions = BitMap64
-"""Row indexes inside one data file, counted from 0 in the file's physical order."""
+"""A set of row positions in one data file, which count from 0 in the physical order of the file."""
 
 
 SOURCE, TRANSFORM, OF_UUIDS = b"source", b"transform", b"of uuids"
-"""Keys of the Arrow metadata of a bucket field in a listing's `partition`: the top-level column that is hashed, the text of the transform,
-and whether the column holds texts of UUIDs, whose bytes are hashed."""
+"""The keys in the Arrow metadata of a bucket field in a listing's `partition`: the hashed top-level column, the transform as a string, and
+whether the column contains UUIDs as strings, whose bytes are hashed."""
 
 
 def listing_schema(partition_type: pa.StructType, bounds_type: pa.StructType, null_counts_type: pa.StructType) -> pa.Schema:
-    """Return the Arrow schema of a snapshot's list of live data files, which has one row per file.
+    """Return the Arrow schema for a listing of a snapshot's live data files, which has one row per file.
 
-    - path: absolute, not percent-encoded, with its scheme (`file:///w/s/t/x=A%2FA/p.parquet` is in the folder `x=A%2FA`).
-    - size: in bytes.
-    - records: the number of rows in the file, deleted rows included, null if unknown.
+    - path: the absolute path with its scheme, not percent-encoded (`file:///w/s/t/x=A%2FA/p.parquet` is in the folder `x=A%2FA`).
+    - size: the size of the file in bytes.
+    - records: the number of rows in the file including deleted rows, null if unknown.
     - deleted: the number of rows that deletion vectors or delete files delete.
-    - partition: the partition values, null for a file from before the partitioning was changed.
-    - lower, upper: bounds of columns, null if unknown. No value is below `lower` or above `upper`. A float column that may hold NaN has
-      null bounds.
-    - nulls: null counts of the same columns, null if unknown.
+    - partition: the partition values, null for a file that was written before the partitioning changed.
+    - lower, upper: the bounds of columns, null if unknown. No value is below `lower` or above `upper`. A float column that may contain NaN
+      has null bounds.
+    - nulls: the null counts of columns, null if unknown.
 
     Args:
-        partition_type: The types of partition values by logical column name. A value that is not a column's value (a year, month, day, hour
-            or bucket) is an int, by the name of the partition field.
+        partition_type: The types of partition values by logical column name. The value of a year, month, day, hour or bucket is an int,
+            under the name of the partition field.
         bounds_type: The types of the columns with bounds, by logical name, nested for structs.
-        null_counts_type: The same columns and further ones without bounds, as long.
+        null_counts_type: The same columns and columns without bounds. Each leaf is an int64.
     """
     counts = [(name, pa.int64()) for name in ("size", "records", "deleted")]
     bounds = [("lower", bounds_type), ("upper", bounds_type)]
@@ -46,7 +46,7 @@ def listing_schema(partition_type: pa.StructType, bounds_type: pa.StructType, nu
 
 
 class ListedFile(NamedTuple):
-    """One file of a listing. The fields have the meaning of the columns of `listing_schema`."""
+    """One file of a listing. The fields have the same meaning as the columns in `listing_schema`."""
 
     path: str
     size: int
@@ -56,13 +56,13 @@ class ListedFile(NamedTuple):
 
     @property
     def live_size(self) -> float:
-        """The bytes of the file that its live rows take, in proportion to the rows."""
+        """The estimated size of the live rows in bytes: the file size, multiplied by the fraction of live rows."""
         return float(self.size * (1 - self.deleted / self.records) if self.records else self.size)
 
 
 @dataclass(frozen=True, eq=False)
 class FileListing:
-    """Live data files of a snapshot, one row a file. `rows` has the schema of `listing_schema`."""
+    """A listing of live data files of a snapshot. `rows`: an Arrow table with one row per file, in the schema of `listing_schema`."""
 
     rows: pa.Table
 
@@ -92,22 +92,22 @@ class FileListing:
 
     @property
     def total_size(self) -> int:
-        """The bytes of all files."""
+        """The total size of all files in bytes."""
         return int(pc.sum(self.sizes).as_py() or 0)
 
     @property
     def total_records(self) -> int:
-        """The rows in all files, deleted rows included. A file whose row count is unknown adds none."""
+        """The number of rows in all files, including deleted rows. A file whose row count is unknown counts as empty."""
         return int(pc.sum(self.records).as_py() or 0)
 
     @property
     def total_deleted(self) -> int:
-        """The rows that deletion vectors or delete files delete in all files."""
+        """The number of rows in all files that deletion vectors or delete files delete."""
         return int(pc.sum(self.deleted).as_py() or 0)
 
     @property
     def live_rows(self) -> int:
-        """The rows in all files that are not deleted. A file whose row count is unknown adds none."""
+        """The number of rows in all files that are not deleted. A file whose row count is unknown counts as empty."""
         return self.total_records - self.total_deleted
 
     def filter(self, mask: pa.Array | pa.ChunkedArray) -> FileListing:
@@ -115,29 +115,29 @@ class FileListing:
         return FileListing(self.rows.filter(mask))
 
     def with_paths(self, paths: Iterable[str]) -> FileListing:
-        """Return the files that have one of these paths."""
+        """Return the files with these paths."""
         return self.filter(pc.is_in(self.rows["path"], value_set=pa.array(list(paths), pa.string())))
 
     def without_files(self) -> FileListing:
-        """Return a listing of the same columns without files."""
+        """Return an empty listing with the same columns."""
         return FileListing(self.rows.slice(0, 0))
 
     def files(self) -> list[ListedFile]:
-        """Return a record of each file."""
+        """Return the listing as a list with one object per file."""
         columns = (self.rows[name].to_pylist() for name in ListedFile._fields)
         return [ListedFile(*row) for row in zip(*columns, strict=True)]
 
 
 FileMask = Callable[[FileListing], pa.Array | pa.ChunkedArray]
-"""Returns a mask that is true for each file of a listing that may have matching rows."""
+"""A function that returns a mask over a listing, which is true for each file that may contain matching rows."""
 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """The columns of some data files of a table.
+    """The way in which some data files of a table store the columns.
 
-    `stored_schema` has all columns of the table, in order, under their names in the files. With `by_field_id`, only the FIELD_ID of a field
-    identifies its column. `missing_columns`: columns that these files lack. The file listing has their values.
+    `paths`: the data files. `stored_schema`: all columns of the table, in order, with their names in the files. `by_field_id`: whether only
+    the FIELD_ID of a field identifies its column. `missing_columns`: the columns that are not in the files. The listing has their values.
     """
 
     paths: tuple[str, ...]
@@ -147,9 +147,10 @@ class FileLayout:
 
 
 class RowOrigin(NamedTuple):
-    """The row ids and the version of a data file's rows, unless the file stores them.
+    """The ids and the version of the rows in a data file. They apply to rows for which the file does not store them.
 
-    The row at position n has the id `first_row_id` + n, no id if `first_row_id` is None. `version`: the version that last changed the rows.
+    The row at position n has the id `first_row_id` + n. If `first_row_id` is None, the rows have no ids. `version`: the version that last
+    changed the rows.
     """
 
     first_row_id: int | None
@@ -158,10 +159,10 @@ class RowOrigin(NamedTuple):
 
 @dataclass(frozen=True)
 class EqualityDeletes:
-    """Equality deletes of Iceberg: rows of `applies_to` are deleted if they equal a row of `paths` in these columns.
+    """Iceberg equality deletes: a row in `applies_to` is deleted if it equals a row in `paths` in all `columns`.
 
-    `paths`: the equality delete files. `applies_to`: data files. NULL equals NULL. Readers find the columns by their FIELD_ID. A data file
-    without the column holds NULL.
+    `columns`: the compared columns, which readers identify by FIELD_ID. `paths`: the equality delete files. `applies_to`: the data files.
+    NULL equals NULL. If a data file lacks a column, its value is NULL.
     """
 
     columns: Struct
@@ -174,9 +175,10 @@ class AddedFile:
     """A data file that a command wrote.
 
     `partition`, `lower`, `upper` and `nulls` map logical column names to Python values, such as int, `datetime.date` or `decimal.Decimal`.
-    A timestamp is a `datetime.datetime` in UTC, a timestamp_ntz one without a time zone. A struct is a nested mapping. A column without a
-    known bound is absent from `lower` and `upper`. `sizes`: the compressed bytes of every leaf column, nested as the columns are. Lists
-    have the key `element`, maps `key` and `value`. `ordered`: the rows are in the sort order that the table had when the file was written.
+    A timestamp is a `datetime.datetime` in UTC, and a timestamp_ntz is one without a time zone. A struct is a nested mapping. Columns
+    without a known bound are absent from `lower` and `upper`. `size`: the size in bytes. `records`: the number of rows. `sizes`: the
+    compressed size of each leaf column in bytes, nested like the columns. Lists have the key `element`, and maps have `key` and `value`.
+    `ordered`: whether the rows are in the sort order that the table had when the file was written.
     """
 
     path: str
@@ -192,11 +194,11 @@ class AddedFile:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """The changes of one command to a table's files.
+    """The changes that one command makes to a table's files.
 
-    `removed`: paths of files that leave the table. `deleted`: by the path of a file that stays, all positions that are deleted after the
-    change, also those that were deleted before. A path is in at most one of both. `change_rows`: change data files with the old and new
-    values of changed rows, empty if a reader can derive them from the other three fields.
+    `added`: the new data files. `removed`: the paths of files that are removed from the table. `deleted`: for other files, by path, all row
+    positions that are deleted after the change. These include rows that were already deleted. No path is in both `removed` and `deleted`.
+    `change_rows`: change data files with the old and new values of changed rows, empty if readers can derive these from the other fields.
     """
 
     added: tuple[AddedFile, ...] = ()
@@ -206,7 +208,7 @@ class FileChanges:
 
     @property
     def new_files(self) -> tuple[AddedFile, ...]:
-        """Every file that the command wrote."""
+        """All files that the command wrote: data files and change data files."""
         return self.added + self.change_rows
 
     @property
