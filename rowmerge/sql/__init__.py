@@ -1,4 +1,4 @@
-"""Parsing of statements into commands, and replacement of table names in queries. All other text stays as the user wrote it."""
+"""Parsing of statements into commands, and replacement of table names in queries. All other text remains as the user wrote it."""
 
 from rowmerge.sql.lexing.hints import idempotency_key
 from rowmerge.sql.lexing.lexer import split_statements

@@ -1,6 +1,6 @@
 """The parser of statements. The result is a command of the engine, or a Query that Spark executes as the user wrote it.
 
-In a query, names of views replace table names at their positions in the text. SQL is never generated from a syntax tree, and Spark
+In a query, table names are replaced by names of views at their positions in the text. SQL is never generated from a syntax tree, and Spark
 validates every expression.
 """
 
@@ -24,7 +24,7 @@ _Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand
 Statement = _Command | Query | Explain
 
 _RAW_STATEMENTS = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
-"""First words of statements in which Spark does not divide the following text into tokens. A quote there needs no second one."""
+"""The first words of statements whose remaining text Spark does not divide into tokens. A quote in this text can be unclosed."""
 _EXPLAINED = ("MERGE", "UPDATE", "DELETE", "INSERT", "WITH", "TRUNCATE", "CREATE", "REPLACE")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
 _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
@@ -50,17 +50,17 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("RESTORE",): maintenance.parse_restore,
     ("CALL",): procedure_calls.parse_call,
 }
-"""The function that parses the tokens after the first words of a statement."""
+"""For the first words of each kind of statement, the function that parses the tokens after these words."""
 
 
 def parse(text: str) -> Statement:
-    """Parse the one statement in `text`. Its expressions, queries and relations stay the user's text, character for character.
+    """Parse a text that contains a single statement. Its expressions, queries and relations remain the user's verbatim text.
 
     A statement that the engine does not execute becomes a `Query`, without the semicolons at the end.
 
     Raises:
-        Unparsable: The text has no statement, the statement does not follow the grammar, or a string, name or comment is not closed.
-        UnsupportedStatement: The text has several statements, or the engine refuses this form of a statement.
+        Unparsable: The text contains no statement, the statement does not follow the grammar, or a string, name or comment is not closed.
+        UnsupportedStatement: The text contains several statements, or the engine does not support this form of the statement.
     """
     try:
         tokens = tokenize(text).without_semicolons()
@@ -68,7 +68,7 @@ def parse(text: str) -> Statement:
         if first_word(text) in _RAW_STATEMENTS:  # Spark executes it as it is
             return Query(text)
         raise
-    if len(tokens) == 1:  # END alone
+    if len(tokens) == 1:  # only END
         raise Unparsable("There is no statement here. Write one", text=text)
     cursor = Cursor(tokens)
     if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # BEGIN … END is a script of statements, which Spark executes
@@ -78,7 +78,11 @@ def parse(text: str) -> Statement:
 
 
 def parse_table_name(text: str) -> TableName:
-    """Parse the name of a table: `orders` or `analytics.orders`, with backquotes around special characters. Raises Unparsable."""
+    """Parse the name of a table: `orders` or `analytics.orders`, with backquotes around special characters.
+
+    Raises:
+        Unparsable: The text is not the name of a table.
+    """
     cursor = Cursor(tokenize(text))
     name = cursor.table_name()
     cursor.expect_end("the name of a table")
@@ -86,7 +90,12 @@ def parse_table_name(text: str) -> TableName:
 
 
 def parse_partition_field(text: str) -> PartitionField:
-    """Parse one field of PARTITIONED BY (…): `day`, `bucket(16, id)`, `days(ts)`. Raises Unparsable, UnsupportedStatement."""
+    """Parse one field of PARTITIONED BY (…): `day`, `bucket(16, id)`, `days(ts)`.
+
+    Raises:
+        Unparsable: The text does not follow the grammar.
+        UnsupportedStatement: The engine does not support the transform.
+    """
     cursor = Cursor(tokenize(text))
     field = partitioning.parse_partition_field(cursor)
     cursor.expect_end("the partition field")
@@ -102,7 +111,7 @@ def _parse_command(cursor: Cursor) -> _Command | None:
 
 
 def _parse_explain(cursor: Cursor) -> Explain | None:
-    """Parse `EXPLAIN [EXTENDED|…]` of a command that changes rows or makes a table. Return None for every other statement."""
+    """Parse `EXPLAIN [EXTENDED|…]` of a command that changes rows or creates a table. Return None for every other statement."""
     if not cursor.accept("EXPLAIN"):
         return None
     mode = cursor.accept_any(*_EXPLAIN_MODES)

@@ -1,1 +1,1 @@
-"""Tokens of a text, and a cursor that reads expressions and clauses from them."""
+"""Division of SQL text into tokens, and a cursor that reads expressions and clauses from the tokens."""

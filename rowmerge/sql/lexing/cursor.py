@@ -1,4 +1,4 @@
-"""A cursor over the tokens of a statement, with the methods that the rules of the grammar share."""
+"""A cursor over the tokens of a statement, with the methods that all grammar rules use."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _KEYWORDS = re.compile("[A-Z]{2,}")
 
 
 class TokenCursor:
-    """Steps over the tokens of a text. `index` is that of the next token.
+    """A cursor that steps over the tokens of a text. `index` is the index of the next token.
 
-    `ahead` counts tokens from the next one, which is 0. The previous token is -1.
+    The parameter `ahead` counts tokens from the next one, which is 0. The previous token is -1.
     """
 
     def __init__(self, tokens: Tokens) -> None:
         self.text, self.tokens, self.index = tokens.text, tokens, 0
 
     def token(self, ahead: int = 0) -> Token:
-        """Return a token. Beyond the end of the text this is the END token."""
+        """Return the token `ahead` positions after the next one. Beyond the end of the text, return the END token."""
         return self.tokens[min(max(self.index + ahead, 0), len(self.tokens) - 1)]
 
     def key(self, ahead: int = 0) -> str:
@@ -35,7 +35,7 @@ class TokenCursor:
 
     @property
     def at_end(self) -> bool:
-        """Return whether no token but END is left."""
+        """Return whether only the END token is left."""
         return self.index >= len(self.tokens) - 1
 
     @property
@@ -44,11 +44,11 @@ class TokenCursor:
         return self.tokens.after_parentheses[self.index] - self.index if self.next_is("(") else 0
 
     def next_is(self, *keys: str) -> bool:
-        """Return whether the next tokens are these words or symbols."""
+        """Return whether the next tokens are these words or symbols, in this order."""
         return all(self.key(ahead) == key for ahead, key in enumerate(keys))
 
     def next_is_keyword(self, *keys: str) -> bool:
-        """Return whether the next token is one of these words, and not a field name after a dot."""
+        """Return whether the next token is one of these words and is not a field name after a dot."""
         return self.key() in keys and self.key(-1) != "."
 
     def accept(self, *keys: str) -> bool:
@@ -59,7 +59,7 @@ class TokenCursor:
         return True
 
     def accept_any(self, *keys: str) -> str:
-        """Step over one of these words or symbols and return it. Return an empty text if none of them comes next."""
+        """Step over one of these words or symbols and return it. Return an empty string if none of them comes next."""
         key = self.key()
         if key not in keys:
             return ""
@@ -67,14 +67,14 @@ class TokenCursor:
         return key
 
     def accept_before_name(self, *keys: str) -> str:
-        """Step over one of these words like `accept_any`, but only if an identifier follows: the word is no identifier itself."""
+        """Step over one of these words like `accept_any`, but only if an identifier follows. Otherwise, the word itself is the name."""
         return self.accept_any(*keys) if self.token(1).is_name else ""
 
     def expect(self, *keys: str) -> None:
         """Step over these words or symbols.
 
         Raises:
-            Unparsable: One of them does not come next.
+            Unparsable: The next tokens are not these words or symbols.
         """
         for key in keys:
             if not self.accept(key):
@@ -84,7 +84,7 @@ class TokenCursor:
         """Step over one of the keywords in the description, such as `FIRST or LAST`, and return it.
 
         Raises:
-            Unparsable: None of them comes next.
+            Unparsable: None of the keywords comes next.
         """
         key = self.accept_any(*_KEYWORDS.findall(description))
         if not key:
@@ -95,7 +95,7 @@ class TokenCursor:
         """Step over an opening bracket and everything up to its closing bracket.
 
         Raises:
-            Unparsable: The bracket is not closed, or a bracket inside is not.
+            Unparsable: The bracket, or a bracket inside it, is not closed.
         """
         opening = self.token()
         expected_closings: list[str] = []
@@ -105,7 +105,7 @@ class TokenCursor:
                 expected_closings.append(CLOSING[key])
             elif key == expected_closings[-1]:
                 expected_closings.pop()
-            elif key in CLOSING.values():  # the closing bracket of another kind
+            elif key in CLOSING.values():  # a closing bracket of another kind
                 break
             self.index += 1
             if not expected_closings:
@@ -120,7 +120,7 @@ class TokenCursor:
             self.index += 1
 
     def expect_end(self, preceding: str) -> None:
-        """Raise an error unless the statement ends here. `preceding` is the noun for the last clause in the error message.
+        """Raise an error unless the statement ends here. `preceding` is the error message's noun for the last clause.
 
         Raises:
             Unparsable: Another token comes next.
@@ -129,12 +129,12 @@ class TokenCursor:
             raise self.expected(f"the end of the statement after {preceding}")
 
     def text_from(self, start: int) -> SqlText:
-        """Return the user's text from token `start` up to, not including, the next token."""
+        """Return the user's text from the token with index `start` up to, but not including, the next token."""
         first, last = self.tokens[start], self.tokens[self.index - 1]
         return SqlText(self.text[first.start : last.end], *self.tokens.place(first.start))
 
     def take_rest(self) -> SqlText:
-        """Step to the end of the statement, and return the text up to there."""
+        """Step to the end of the statement, and return the remaining text."""
         start, self.index = self.index, len(self.tokens) - 1
         return self.text_from(start)
 
@@ -142,17 +142,17 @@ class TokenCursor:
         """Return the error for a statement that does not follow the grammar.
 
         Args:
-            reason: What is wrong, and the way out, without a full stop at the end.
-            token: The wrong token, which the error shows as line and column; None for the next one.
+            reason: What is wrong and how to correct it, without a full stop at the end.
+            token: The wrong token, whose line and column the error shows, or None for the next token.
         """
         return unparsable(self.text, (token or self.token()).start, reason)
 
     def unsupported(self, reason: str, token: Token | None = None) -> UnsupportedStatement:
-        """Return the error for a form of a statement that the engine refuses.
+        """Return the error for a form of a statement that the engine does not support.
 
         Args:
-            reason: What is refused, and the way out, without a full stop at the end.
-            token: The refused token, which the error shows as line and column; None for the next one.
+            reason: What is not supported and what to use instead, without a full stop at the end.
+            token: The unsupported token, whose line and column the error shows, or None for the next token.
         """
         line, column = self.tokens.place((token or self.token()).start)
         return UnsupportedStatement(reason, text=self.text, line=line, column=column)
@@ -170,13 +170,16 @@ class TokenCursor:
 
 
 class Cursor(TokenCursor):
-    """Reads the names, literals and lists of Spark's grammar. `description` is the noun for the next tokens in error messages."""
+    """A cursor that reads the names, literals and lists of Spark's grammar.
+
+    The parameter `description` is the noun for the expected tokens in error messages.
+    """
 
     def identifier(self, description: str) -> str:
         """Read an identifier, and return it without quotes.
 
         Raises:
-            Unparsable: No identifier comes next, or an identifier without quotes contains a hyphen.
+            Unparsable: The next token is not an identifier, or an unquoted identifier contains a hyphen.
         """
         token = self.token()
         if not token.is_name:
@@ -188,7 +191,7 @@ class Cursor(TokenCursor):
         return token.name
 
     def path(self, description: str) -> tuple[str, ...]:
-        """Read identifiers joined with dots."""
+        """Read identifiers separated by dots."""
         names = [self.identifier(description)]
         while self.accept("."):
             names.append(self.identifier(f"{description} after the dot"))
@@ -198,7 +201,7 @@ class Cursor(TokenCursor):
         """Read the name of a table, a view or a function.
 
         Raises:
-            Unparsable: No name comes next.
+            Unparsable: The next token is not a name.
             UnsupportedStatement: `IDENTIFIER(…)` comes next.
         """
         if self.next_is("IDENTIFIER", "("):
@@ -209,7 +212,7 @@ class Cursor(TokenCursor):
         """Read a string literal, and return its value.
 
         Raises:
-            Unparsable: No string comes next.
+            Unparsable: The next token is not a string.
         """
         token = self.token()
         if token.kind is not Kind.STRING:
@@ -230,7 +233,7 @@ class Cursor(TokenCursor):
         """Read a whole number without a sign.
 
         Raises:
-            Unparsable: No such number comes next.
+            Unparsable: The next token is not a whole number without a sign.
         """
         token = self.token()
         if token.kind is not Kind.NUMBER or not token.text.isdecimal():
@@ -239,14 +242,14 @@ class Cursor(TokenCursor):
         return int(token.text)
 
     def comma_separated(self, read_item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Read `item, item, …`, at least one."""
+        """Read `item, item, …` with at least one item. `read_item` reads one item."""
         items = [read_item()]
         while self.accept(","):
             items.append(read_item())
         return tuple(items)
 
     def parenthesized(self, read_item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Read `(item, item, …)`, at least one. `read_item` reads one item.
+        """Read `(item, item, …)` with at least one item. `read_item` reads one item.
 
         Raises:
             Unparsable: A parenthesis is missing.
@@ -258,19 +261,19 @@ class Cursor(TokenCursor):
         return items
 
     def list_with_or_without_parentheses(self, read_item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Read `(item, item, …)` or `item, item, …`, at least one."""
+        """Read `(item, item, …)` or `item, item, …` with at least one item. `read_item` reads one item."""
         return self.parenthesized(read_item) if self.next_is("(") else self.comma_separated(read_item)
 
     def identifiers(self, description: str) -> tuple[str, ...]:
-        """Read `(a, b, …)`."""
+        """Read `(a, b, …)`, a list of identifiers in parentheses."""
         return self.parenthesized(lambda: self.identifier(description))
 
 
 def suggest(name: str, candidates: tuple[str, ...]) -> str:
-    """Return a question with the candidates that resemble a misspelled name, or else a list of all candidates.
+    """Return a suggestion for an error message: a question with the similar candidates or, if there are none, a list of all candidates.
 
     Args:
-        name: The name in the statement, in any case.
+        name: The misspelled name in the statement. Case is ignored.
         candidates: The valid names in lower case.
     """
     similar_names = get_close_matches(name.lower(), candidates, n=2, cutoff=0.7)
@@ -278,7 +281,7 @@ def suggest(name: str, candidates: tuple[str, ...]) -> str:
 
 
 def _is_misspelled(token: Token, keywords: list[str]) -> bool:
-    """Return whether a word is almost a keyword."""
+    """Return whether a word resembles one of the keywords, but is not equal to it."""
     # A word that is much longer than a keyword cannot resemble it, and would take long to compare.
     candidates = [keyword for keyword in keywords if len(token.key) <= 3 * len(keyword)]
     return token.kind is Kind.WORD and any(0.65 < SequenceMatcher(None, token.key, keyword).ratio() < 1 for keyword in candidates)

@@ -1,4 +1,4 @@
-"""Search for the end of an expression, a type, a relation or a WITH list in the user's text. Spark validates their contents."""
+"""Functions that find the end of an expression, a type, a relation or a WITH list. Spark validates the contents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_ALIAS = frozenset(
     """ANTI CROSS EXCEPT FULL INNER INTERSECT JOIN LATERAL LEFT NATURAL ON RIGHT SEMI SETMINUS UNION USING MINUS WHERE HAVING
     LIMIT OFFSET WINDOW QUALIFY PIVOT UNPIVOT TABLESAMPLE SELECT SET WHEN""".split()
 )
-"""Words that end a relation instead of naming it: Spark's strict non-reserved words, and the clauses that may follow."""
+"""Words after a relation that are not its alias: Spark's strict non-reserved keywords, and the clauses that may follow a relation."""
 BEFORE_BY = frozenset({"GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"})
 _NO_OPERAND = frozenset(
     """AND OR IN IS LIKE ILIKE RLIKE REGEXP BETWEEN DIV AS THEN ELSE END ASC DESC ON USING WHERE GROUP ORDER HAVING UNION""".split()
@@ -29,18 +29,18 @@ _INTERVAL_UNITS = _UNITS | {f"{unit}S" for unit in _UNITS}
 _DIGITS = re.compile("(.{4})(..)(..)(..)(..)(..)(...)")
 """Groups for the year, month, day, hour, minute, second and millisecond of yyyyMMddHHmmssSSS."""
 _FOREIGN_TO_TYPES = frozenset({"[", "{", *CLOSING.values()})
-"""Brackets that no type contains. `(` and `)` only occur in pairs, as in decimal(10, 2)."""
+"""Brackets that a type cannot contain. `(` and `)` occur only in pairs, as in decimal(10, 2)."""
 
 
 def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], bool]) -> SqlText:
     """Read an expression, and return its text. Spark parses the expression itself.
 
-    The end of the statement ends the expression, and so does a closing bracket, which belongs to an enclosing list.
+    The end of the statement and a closing bracket of an enclosing list also end the expression.
 
     Args:
         cursor: The cursor at the first token of the expression.
         description: The noun for the expression in error messages, such as `a condition after ON`.
-        ends: Returns whether the expression ends before the next token. It is not called inside brackets and CASE … END.
+        ends: A function that returns whether the expression ends before the next token. It is not called inside brackets and CASE … END.
 
     Raises:
         Unparsable: The expression is empty, or a bracket is not closed.
@@ -60,7 +60,7 @@ def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], 
 
 
 def _skip_token_group_or_cast(cursor: Cursor) -> None:
-    """Step over one token, over an opening bracket up to its closing bracket, or over a cast `::type`."""
+    """Step over one token, one group in brackets, or a cast `::type`."""
     if cursor.accept("::"):
         parse_data_type(cursor)
     else:
@@ -91,7 +91,7 @@ def parse_parenthesized_expression(cursor: Cursor, description: str) -> SqlText:
 
 
 def parse_last_expression(cursor: Cursor, description: str) -> SqlText:
-    """Read the expression that ends the statement.
+    """Read an expression that extends to the end of the statement.
 
     Args:
         cursor: The cursor at the first token of the expression.
@@ -121,7 +121,7 @@ def skip_value_expression(cursor: Cursor, description: str) -> None:
 
 
 def _skip_operand(cursor: Cursor, description: str) -> None:
-    """Step over a group, a CASE, an interval, a literal, a parameter or a name."""
+    """Step over one operand: a group in brackets, a CASE, an interval, a literal, a parameter or a name."""
     kind = cursor.token().kind
     if cursor.next_is("("):
         cursor.skip_group()
@@ -130,7 +130,7 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
     elif cursor.next_is("INTERVAL") and _is_quantity(cursor, 1):
         _skip_interval(cursor)
     elif kind is Kind.STRING:
-        while cursor.token().kind is Kind.STRING:  # Spark joins `'a' 'b'` to one string
+        while cursor.token().kind is Kind.STRING:  # Spark joins `'a' 'b'` into one string
             cursor.index += 1
     elif kind is Kind.NUMBER or cursor.next_is("?"):
         cursor.index += 1
@@ -172,7 +172,7 @@ def _is_quantity(cursor: Cursor, ahead: int = 0) -> bool:
 
 
 def _skip_postfix(cursor: Cursor) -> bool:
-    """Step over arguments, a subscript, a field name or a cast `::type`, and return whether one came next."""
+    """Step over arguments, a subscript, a field name or a cast `::type` after an operand. Return whether one of these comes next."""
     if cursor.key() in ("(", "["):
         cursor.skip_group()
     elif cursor.key() == "." and cursor.token(1).is_name:
@@ -185,7 +185,7 @@ def _skip_postfix(cursor: Cursor) -> bool:
 
 
 def _begins_case(cursor: Cursor) -> bool:
-    """Return whether the keyword CASE comes next, rather than a column of that name. An expression can begin after the keyword."""
+    """Return whether CASE comes next as a keyword rather than as a column name. Only after the keyword can an expression begin."""
     if not cursor.next_is_keyword("CASE"):
         return False
     following = cursor.token(1)
@@ -198,7 +198,7 @@ def parse_data_type(cursor: Cursor) -> SqlText:
     """Read a type with its parameters: `decimal(10, 2)`, `map<string, array<int>>`, `interval day to second`, `string collate x`."""
     start = cursor.index
     is_interval = cursor.next_is("INTERVAL")
-    cursor.identifier("a type")  # the name of the type, also the word INTERVAL
+    cursor.identifier("a type")  # the name of the type, which can be INTERVAL
     if is_interval and cursor.accept_any(*_UNITS):
         cursor.index += 2 if cursor.next_is("TO") else 0  # `TO SECOND`
     else:
@@ -209,7 +209,7 @@ def parse_data_type(cursor: Cursor) -> SqlText:
 
 
 def _skip_type_parameters(cursor: Cursor) -> None:
-    """Step over the brackets of a type if they come next: `(10, 2)`, `<int>`, or the `<>` of a struct without fields."""
+    """Step over the parameters of a type if they come next: `(10, 2)`, `<int>`, or the `<>` of a struct without fields."""
     if cursor.next_is("<"):
         _skip_angle_brackets(cursor)
     elif cursor.next_is("("):
@@ -234,7 +234,7 @@ def _skip_angle_brackets(cursor: Cursor) -> None:
 
 
 def begins_query(cursor: Cursor) -> bool:
-    """Return whether a query begins here, in parentheses or not."""
+    """Return whether a query, with or without parentheses, begins here."""
     ahead = cursor.leading_parentheses
     word, following = cursor.key(ahead), cursor.token(ahead + 1)
     if word not in QUERY_WORDS or following.kind is Kind.END:
@@ -245,7 +245,7 @@ def begins_query(cursor: Cursor) -> bool:
 
 
 def begins_separate_query(cursor: Cursor) -> bool:
-    """Return whether a query begins here that does not belong to the expression before it, as subquery, argument or IS DISTINCT FROM."""
+    """Return whether a query begins here that is not part of the preceding expression, such as a subquery or an argument."""
     previous = cursor.token(-1)
     if not begins_query(cursor) or previous.key in _AFTER_OPERATOR or previous.key == "DISTINCT":
         return False
@@ -257,7 +257,7 @@ def begins_separate_query(cursor: Cursor) -> bool:
 
 
 def accept_with_list(cursor: Cursor) -> bool:
-    """Step over `WITH [RECURSIVE] name [(columns)] [AS] (query), …`. Return False, and do not move, if there is no such list."""
+    """Step over `WITH [RECURSIVE] name [(columns)] [AS] (query), …`. If there is no such list, do not move and return False."""
     start = cursor.index
     cursor.expect("WITH")
     accept_recursive(cursor)
@@ -279,12 +279,12 @@ def accept_recursive(cursor: Cursor) -> bool:
 
 
 def skip_to_with_query(cursor: Cursor) -> None:
-    """Step from the name of a query in a WITH list over the columns, the depth limit and AS to the parenthesis of the query."""
+    """Step from the name of a query in a WITH list over its columns, depth limit and AS to the parenthesis that begins the query."""
     if cursor.next_is("("):
         start = cursor.index
         cursor.skip_group()
         if not (cursor.next_is("AS") or cursor.next_is("(") or cursor.next_is("MAX", "RECURSION")):
-            cursor.index = start  # the parentheses hold the query
+            cursor.index = start  # the parentheses contain the query
             return
     if cursor.accept("MAX", "RECURSION", "LEVEL"):
         cursor.index += 1
@@ -293,7 +293,7 @@ def skip_to_with_query(cursor: Cursor) -> None:
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """VERSION AS OF or TIMESTAMP AS OF. `reference`: a version that is no number, the name of a branch or tag."""
+    """VERSION AS OF or TIMESTAMP AS OF. `reference`: the name of a branch or tag that VERSION AS OF contains instead of a number."""
 
     version: int | None = None
     timestamp: SqlText | None = None
@@ -301,7 +301,7 @@ class TimeTravel:
 
 
 def parse_time_travel(cursor: Cursor) -> TimeTravel | None:
-    """Read `[FOR] VERSION|SYSTEM_VERSION AS OF 3`, `[FOR] TIMESTAMP|SYSTEM_TIME AS OF value` or `@v3`, or return None."""
+    """Read `[FOR] VERSION|SYSTEM_VERSION AS OF 3`, `[FOR] TIMESTAMP|SYSTEM_TIME AS OF value` or `@v3`. Return None if none follows."""
     if cursor.next_is("@"):
         return _parse_at_sign(cursor)
     start = cursor.index
@@ -318,7 +318,7 @@ def parse_time_travel(cursor: Cursor) -> TimeTravel | None:
 
 
 def _parse_version(cursor: Cursor, kind: str) -> TimeTravel:
-    """Read a version after AS OF: a number, with quotes or not, or the name of a branch or tag in quotes."""
+    """Read the version after AS OF: a number with or without quotes, or the quoted name of a branch or tag."""
     if cursor.token().kind is not Kind.STRING:
         return TimeTravel(version=cursor.integer(f"a version after {kind} AS OF"))
     version = cursor.string("a version")
@@ -326,7 +326,7 @@ def _parse_version(cursor: Cursor, kind: str) -> TimeTravel:
 
 
 def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:
-    """Read Delta's short forms `name@v3` and `name@20260131235959000` (yyyyMMddHHmmssSSS), or return None."""
+    """Read the time travel in Delta's short forms `name@v3` and `name@20260131235959000` (yyyyMMddHHmmssSSS), or return None."""
     name, sign, value = cursor.token(-1), cursor.token(), cursor.token(1)
     is_one_word = name.end == sign.start and sign.end == value.start
     is_version = value.text[:1] in "vV" and value.text[1:].isdecimal()
@@ -341,7 +341,7 @@ def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:
 
 
 def parse_relation(cursor: Cursor, description: str) -> SqlText:
-    """Read one relation without its alias: a name with or without time travel, a query in parentheses, VALUES, a table function.
+    """Read a relation without its alias: a table name with optional time travel, a query in parentheses, VALUES or a table function.
 
     Args:
         cursor: The cursor at the first token of the relation.
@@ -359,7 +359,7 @@ def parse_relation(cursor: Cursor, description: str) -> SqlText:
 
 
 def _skip_table_or_function(cursor: Cursor, description: str) -> None:
-    """Step over a table's name and its time travel, or over a table function and its arguments."""
+    """Step over a table's name and time travel, or over a table function and its arguments."""
     cursor.path(description)
     if cursor.next_is("("):
         cursor.skip_group()
@@ -391,7 +391,7 @@ def parse_alias(cursor: Cursor) -> str | None:
 
 
 def alias_follows(cursor: Cursor) -> bool:
-    """Return whether `[AS] name` comes next, an alias of the relation before it, rather than a word that begins a clause."""
+    """Return whether `[AS] name`, the alias of the preceding relation, comes next rather than a word that begins a clause."""
     key = cursor.key()
     if key in BEFORE_BY:
         return cursor.key(1) != "BY"

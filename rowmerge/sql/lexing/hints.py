@@ -1,4 +1,4 @@
-"""The hint `/*+ IDEMPOTENCY_KEY('…') */` after the first word of a statement, or before it."""
+"""The hint `/*+ IDEMPOTENCY_KEY('…') */` before or after the first word of a statement."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _WORD = re.compile(r"\w+")
 
 
 def idempotency_key(text: str) -> str | tuple[str, int] | None:
-    """Return the idempotency key in the hint of a statement. With a key, a table commits the statement only once, even if it is repeated.
+    """Return the idempotency key in the hint of a statement. A table commits a statement with the same key only once.
 
     Returns:
-        The key of `IDEMPOTENCY_KEY('key')`, the application and the version of `IDEMPOTENCY_KEY('app', 7)`, or None without such a hint.
+        The key in `IDEMPOTENCY_KEY('key')`, the application and version in `IDEMPOTENCY_KEY('app', 7)`, or None if there is no such hint.
 
     Raises:
         Unparsable: The hint has another form, or does not follow the first word of the statement.
@@ -31,17 +31,17 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
 
 
 def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None:
-    """Return the idempotency key in a hint: a text, or an application and its version, as in Delta's transaction identifiers.
+    """Return the idempotency key in a hint: a string, or an application and a version, as in Delta's transaction identifiers.
 
-    `start` and `end` are the offsets of the text between `/*+` and `*/`. Return None if the hint has no IDEMPOTENCY_KEY, and raise
-    Unparsable if the word has other arguments than `('key')` or `('app', 7)`.
+    `start` and `end` are the offsets of the text between `/*+` and `*/`. Return None if the hint has no IDEMPOTENCY_KEY. Raise Unparsable
+    if its arguments are not `('key')` or `('app', 7)`.
     """
     tokens = tokenize(text[start:end])
     if _HINT_NAME not in tokens.keys:  # the word is only in a string, as in `HINT('idempotency_key')`
         return None
     name_index = tokens.keys.index(_HINT_NAME)
     match tokens[name_index + 1 :]:
-        # `*_`: other hints, and the END token, can follow.
+        # `*_`: other hints and the END token can follow.
         case [Token(key="("), Token(Kind.STRING, key), Token(key=")"), *_]:
             return string_value(key)
         case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, number), Token(key=")"), *_] if number.isdigit():
@@ -51,7 +51,7 @@ def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None
 
 
 def _leading_hint_offset(text: str) -> int:
-    """Return the offset at which a hint begins that precedes the statement, or else the offset of the text after its first word."""
+    """Return the offset of a hint that precedes the statement or, if there is none, the offset of the text after the first word."""
     start = skip_space(text, over_hints=False)
     word = _WORD.match(text, start)
     return start if word is None else skip_space(text, word.end(), over_hints=False)

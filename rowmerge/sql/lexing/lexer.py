@@ -1,6 +1,6 @@
 """Division of Spark SQL text into tokens with their positions in the text.
 
-sqlglot's tokenizer differs from Spark where the engine searches for names: hints, `TABLE t`, SHOW, EXPLAIN and `'it''s'`.
+sqlglot's tokenizer differs from Spark's lexer where the engine searches for names: hints, `TABLE t`, SHOW, EXPLAIN and `'it''s'`.
 Only `rowmerge.plan` uses sqlglot, for conditions.
 """
 
@@ -22,10 +22,10 @@ HINT = "/*+"
 
 
 class Kind(Enum):
-    """The kind of a token."""
+    """The lexical kind of a token."""
 
     WORD = "word"
-    """An identifier or keyword without quotes; almost every keyword of Spark is a legal name."""
+    """An identifier or keyword without quotes. Almost every keyword of Spark can be a name."""
     QUOTED = "quoted"
     """A name in backquotes."""
     STRING = "string"
@@ -36,9 +36,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: its text as the statement has it, at the offsets `start` up to, not including, `end`.
+    """One token of a statement: its verbatim text, and the half-open range of offsets from `start` to `end`.
 
-    Grammar rules compare `key`: the text of a symbol, the upper-case text of a word, and an empty text for other tokens.
+    Grammar rules compare `key`: the text of a symbol, the upper-case text of a word, and an empty string for other tokens.
     """
 
     kind: Kind
@@ -58,13 +58,14 @@ class Token:
 
 
 class Tokens(Sequence[Token]):
-    """The tokens of a text without space, comments and hints, an END token last.
+    """The tokens of a text without whitespace, comments and hints. The last token is END.
 
-    `keys`, `kinds`, `starts` and `ends` have an item for each token. A Token is made only on access, to spare the garbage collector.
+    `keys`, `kinds`, `starts` and `ends` contain one item per token. A Token object is created only on access, to relieve the garbage
+    collector.
     """
 
     def __init__(self, text: str, keys: list[str], kinds: list[Kind], starts: list[int], ends: list[int]) -> None:
-        """Add END to the tokens that the four lists describe."""
+        """Store the four lists that describe the tokens, and append the END token to them."""
         end = ends[-1] if ends else len(text)
         self.text = text
         self.keys, self.kinds, self.starts, self.ends = [*keys, ""], [*kinds, Kind.END], [*starts, end], [*ends, end]
@@ -89,7 +90,7 @@ class Tokens(Sequence[Token]):
         return self.kinds[at] is Kind.WORD or self.kinds[at] is Kind.QUOTED
 
     def between(self, first: int, last: int) -> Tokens:
-        """Return some of the tokens, and an END token after them.
+        """Return a range of the tokens, followed by an END token.
 
         Args:
             first: The index of the first token.
@@ -98,14 +99,14 @@ class Tokens(Sequence[Token]):
         return Tokens(self.text, self.keys[first:last], self.kinds[first:last], self.starts[first:last], self.ends[first:last])
 
     def without_semicolons(self) -> Tokens:
-        """Return the tokens before the semicolons at the end."""
+        """Return the tokens without the semicolons at the end."""
         last = len(self) - 1
         while last and self.keys[last - 1] == ";":
             last -= 1
         return self.between(0, last)
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Return line and column of a character, both from 1."""
+        """Return the line and the column of the character at an offset, both counted from 1."""
         line = bisect_left(self._line_feeds, offset)
         return line + 1, offset - (self._line_feeds[line - 1] if line else -1)
 
@@ -115,7 +116,7 @@ class Tokens(Sequence[Token]):
 
     @cached_property
     def closings(self) -> dict[int, int]:
-        """Map the index of each opening bracket to that of its closing bracket, or to that of the END token if it is not closed."""
+        """Map the index of each opening bracket to the index of its closing bracket, or of the END token if it is not closed."""
         closings: dict[int, int] = {}
         open_brackets: list[int] = []
         for index, key in enumerate(self.keys):
@@ -127,7 +128,7 @@ class Tokens(Sequence[Token]):
 
     @cached_property
     def after_parentheses(self) -> list[int]:
-        """Return a list by token: the token's index, or for an opening parenthesis that of the next token of another kind."""
+        """Return for each token its own index or, for an opening parenthesis, the index of the next token that is not one."""
         indexes = list(range(len(self)))
         for index in range(len(self) - 2, -1, -1):
             if self.keys[index] == "(":
@@ -151,21 +152,21 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-"""A text of any form takes linear time: an alternative reads each character a few times only, and does not fail again and again."""
+"""The pattern takes linear time for any text: each alternative reads a character at most a few times and does not fail repeatedly."""
 _KINDS: dict[str | None, Kind] = {**{kind.value: kind for kind in Kind}, "dollars": Kind.STRING}
 _SPACE = frozenset(["space", "comment", "bracketed"])
 _OPENINGS = frozenset(["bracketed", "dollars", "unclosed"])
-"""Groups that match only the beginning of a comment or a string."""
+"""The groups of `_TOKEN` that match only the beginning of a comment or a string."""
 _GROUPS_WITH_KEY = frozenset(["symbol", "word"])
 _BRACKET = re.compile(r"/\*|\*/")
 _NAMES = {"'": "string", '"': "string", "$": "string", "`": "quoted name", "/": "comment"}
 
 
 def tokenize(text: str) -> Tokens:
-    """Return the tokens of a text, as Spark's lexer divides it (SqlBaseLexer.g4).
+    """Return the tokens of a text as in Spark's lexer (SqlBaseLexer.g4).
 
-    Bracketed comments nest, names may begin with a digit, `'it''s'` is one string, and so is all between `$$` and `$$`, or `$tag$` and
-    `$tag$`. `<` and `>` are always tokens of their own so that types nest.
+    Bracketed comments can be nested, and names can begin with a digit. `'it''s'` is one string, as is any text between `$$` and `$$` or
+    between `$tag$` and `$tag$`. `<` and `>` are always separate tokens, so that nested types can be parsed.
 
     Raises:
         Unparsable: A string, a quoted name or a comment is not closed.
@@ -177,41 +178,42 @@ def tokenize(text: str) -> Tokens:
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Split a text at its semicolons and yield the statements. Skip a statement that has only whitespace and comments.
+    """Split a text at its semicolons and yield the statements. Skip statements that contain only whitespace and comments.
 
-    A statement begins with a line feed for each line before it, which keeps its line number. The last one may have an unclosed string.
+    Each statement is prefixed with one line feed per preceding line, so that line numbers stay correct. The last statement may contain an
+    unclosed string.
     """
     tokens, unclosed_offset = _tokens_before_unclosed(text)
-    start_offset, first_index = 0, 0  # the offset in the text, and the index of the first token, of the next statement
+    start_offset, first_index = 0, 0  # the offset of the next statement in the text, and the index of its first token
     for semicolon_index in [index for index, key in enumerate(tokens.keys) if key == ";"]:
         if first_index < semicolon_index:  # a token is between the semicolons
             yield _text_on_its_line(tokens, start_offset, tokens.starts[semicolon_index])
         start_offset, first_index = tokens.ends[semicolon_index], semicolon_index + 1
-    # An unclosed string or name has no token, but belongs to a statement. An unclosed comment does not.
+    # An unclosed string or name has no token, but belongs to a statement, unlike an unclosed comment.
     has_unclosed_string = unclosed_offset is not None and not text.startswith("/*", unclosed_offset)
     if has_unclosed_string or tokens.kinds[first_index] is not Kind.END:  # the last statement is not empty
         yield _text_on_its_line(tokens, start_offset, len(text))
 
 
 def _text_on_its_line(tokens: Tokens, start: int, end: int) -> str:
-    """Return the text between two offsets, after as many line feeds as precede it."""
+    """Return the text between two offsets, prefixed with as many line feeds as precede the text."""
     line, _ = tokens.place(start)
     return "\n" * (line - 1) + tokens.text[start:end]
 
 
 def first_word(text: str) -> str:
-    """Return the first word of a text in upper case, or an empty text if the text begins with anything else."""
+    """Return the first word of a text in upper case, or an empty string if the text does not begin with a word."""
     match = _TOKEN.match(text, skip_space(text))
     return match.group().upper() if match is not None and match.lastgroup == "word" else ""
 
 
 def skip_space(text: str, offset: int = 0, *, over_hints: bool = True) -> int:
-    """Return the offset after the space and the comments at an offset.
+    """Return the offset after the whitespace and the comments at an offset.
 
     Args:
         text: The whole text.
-        offset: The offset at which space can begin.
-        over_hints: Whether hints are skipped too, as comments.
+        offset: The offset at which whitespace can begin.
+        over_hints: Whether hints are skipped like comments.
 
     Raises:
         Unparsable: A comment is not closed.
@@ -228,9 +230,9 @@ def skip_space(text: str, offset: int = 0, *, over_hints: bool = True) -> int:
 
 
 def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
-    """Return the tokens of a text. If a string, a quoted name or a comment is not closed, return the tokens before it, and its offset.
+    """Return the tokens of a text, and the offset of an unclosed string, quoted name or comment, before which the tokens end, or None.
 
-    The loop makes no `Token` and few calls, because a statement can have many thousands of tokens.
+    The loop creates no `Token` objects and makes few calls, because a statement can have many thousands of tokens.
     """
     keys: list[str] = []
     kinds: list[Kind] = []
@@ -245,7 +247,7 @@ def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
         if end is None:
             return Tokens(text, keys, kinds, starts, ends), offset
         kind = _KINDS.get(group)
-        if kind is not None:  # neither space nor a comment
+        if kind is not None:  # neither whitespace nor a comment
             keys.append(match.group().upper() if group in _GROUPS_WITH_KEY else "")
             kinds.append(kind)
             starts.append(offset)
@@ -284,11 +286,11 @@ def _unclosed_error(text: str, offset: int) -> Unparsable:
 
 
 def unparsable(text: str, offset: int, reason: str) -> Unparsable:
-    """Return the error for a text that does not follow the grammar.
+    """Return the error for a statement that does not follow the grammar.
 
     Args:
         text: The text of the statement.
-        offset: The offset of the wrong token, which the error shows as line and column.
+        offset: The offset of the wrong token, whose line and column the error shows.
         reason: What is wrong, as a sentence without a full stop.
     """
     line, column = position(text, offset)
@@ -296,17 +298,17 @@ def unparsable(text: str, offset: int, reason: str) -> Unparsable:
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """Return line and column of a character, both from 1.
+    """Return the line and the column of a character, both counted from 1.
 
     Args:
         text: The text that contains the character.
-        offset: The offset of the character, from 0.
+        offset: The offset of the character, counted from 0.
     """
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def string_value(literal: str) -> str:
-    """Return the value of a string literal of Spark SQL: without quotes, and with escapes resolved except in `r'…'` and `$$…$$`."""
+    """Return the value of a Spark SQL string literal, without quotes. Escapes are resolved, except in `r'…'` and `$$…$$`."""
     if literal[0] == "$":
         tag = literal[: literal.index("$", 1) + 1]
         return literal[len(tag) : -len(tag)]
@@ -327,7 +329,7 @@ _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a",
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character that an escape or a doubled quote means."""
+    """Return the character that an escape sequence or a doubled quote represents."""
     four_digits, eight_digits, octal_digits, character = match.groups()
     if character is not None:
         return _CONTROLS.get(character, character)
