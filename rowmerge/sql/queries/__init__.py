@@ -1,1 +1,1 @@
-"""Tables, files and functions that a query names, and their replacement in its text."""
+"""The tables, files and functions to which a query refers, and their replacement in the query's text."""

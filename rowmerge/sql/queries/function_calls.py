@@ -1,8 +1,8 @@
 """Calls of the warehouse's functions in a text, and their replacement by expressions and functions that Spark executes.
 
-The expression of a function replaces a call, with its arguments cast to the parameter types, so that a condition with it prunes files.
-A registered function replaces the call where the expression would mean something else. This is the case for a function in Python, a body
-with a subquery or a lambda, and an argument that would be computed twice.
+A call is replaced by the function's expression, with the arguments cast to the parameter types, so that conditions with calls prune files.
+Where the expression would have a different meaning, the call is replaced by a call of a function registered in Spark. This is the case for
+a Python function, a body with a subquery or a lambda, and an argument that would be computed twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rowmerge.sql.lexing.lexer import CLOSING, Kind, Token, Tokens, tokenize
 
 
 class Edit(NamedTuple):
-    """The replacement of the text between two offsets, half open."""
+    """The replacement of the text in a half-open range of offsets."""
 
     start: int
     end: int
@@ -41,13 +41,13 @@ _NO_NAMES = _BEFORE_CALL | {
     "AS", "CAST", "CHAR", "DEC", "DECIMAL", "EXCEPT", "EXISTS", "EXTRACT", "IF", "INTERSECT", "INTO", "IS", "JOIN", "LATERAL", "NUMERIC",
     "OVER", "PARTITION", "SET", "STRUCT", "TRY_CAST", "UNION", "UPDATE", "USING", "VARCHAR", "WITH",
 }
-"""Words before a bracket that are no function's name."""
+"""Words before a parenthesis that are not the name of a function."""
 _NOT_INLINED = frozenset(
     """DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME INTERVAL YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND STRING INT
     INTEGER BIGINT LONG SMALLINT TINYINT FLOAT DOUBLE DECIMAL BOOLEAN BINARY CASE WHEN THEN ELSE END NULL TRUE FALSE LEADING
     TRAILING BOTH FROM FOR ESCAPE NULLS FIRST LAST""".split()
 )
-"""Names of parameters that are keywords in some places of an expression."""
+"""Parameter names that are keywords in some parts of an expression. A function with such a parameter is not inlined."""
 _ENDS_SELECT_LIST = frozenset({
     "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL", "WINDOW", "QUALIFY",
     "DISTINCT", "SORT", "CLUSTER", "DISTRIBUTE", "OFFSET", "AS", ",", "|>",
@@ -57,10 +57,10 @@ _ENDS_SELECT_LIST = frozenset({
 
 @dataclass(frozen=True)
 class CalledFunction:
-    """The function that a call means.
+    """The function to which a call refers.
 
-    `name` is for messages. `body` is the body of a function in SQL, in which tables and calls are already replaced. `register` registers
-    the function in Spark and returns its quoted name there.
+    `name` is used in messages. `body` is the body of a SQL function, in which tables and calls are already replaced. `register` registers
+    the function in Spark and returns its quoted name in Spark.
     """
 
     name: str
@@ -74,7 +74,7 @@ ResolveFunction = Callable[[TableName], CalledFunction | None]
 
 @dataclass(frozen=True)
 class _Call:
-    """A call: the function's name, and the token indexes of the name's first part and of the two parentheses."""
+    """A function call: the function's name, and the token indexes of the name's first part and of the two parentheses."""
 
     name: TableName
     name_index: int
@@ -83,18 +83,18 @@ class _Call:
 
 
 def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> list[Edit]:
-    """Return `edits` and an edit for each call of a function that `resolve` returns, in the order of the text.
+    """Return `edits` together with an edit for each call of a function that `resolve` returns, in text order.
 
-    The edit of a call takes the place of the edits inside the call, which are applied to the call's arguments.
+    The edit of a call supersedes the edits inside the call, which are applied to the call's arguments.
 
     Args:
         cursor: The tokens of the text.
-        resolve: Returns the function that a called name means, or None to keep the call.
+        resolve: A function that returns the function to which a name refers, or None to keep the call.
         edits: Edits of the same text that do not overlap.
 
     Raises:
-        PlanError: The arguments of a call do not fit the function.
-        UnsupportedStatement: The engine cannot replace an aggregate function, because it has DISTINCT, FILTER or OVER.
+        PlanError: The arguments of a call do not match the function's parameters.
+        UnsupportedStatement: The engine cannot replace the call of an aggregate function, because the call has DISTINCT, FILTER or OVER.
     """
     calls = [(call, resolve(call.name)) for call in _find_calls(cursor.tokens)]
     edits = sorted(edits, key=lambda edit: (edit.start, edit.end))
@@ -110,7 +110,7 @@ def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) 
 
 
 def _slice_between(edits: list[Edit], start: int, end: int) -> slice:
-    """Return the slice of the edits between two offsets. The edits do not overlap, so that sorting orders their starts and their ends."""
+    """Return the slice of sorted edits between two offsets. Edits do not overlap, so that both their starts and their ends are sorted."""
     first = bisect_left(edits, start, key=lambda edit: edit.start)
     return slice(first, bisect_right(edits, end, key=lambda edit: edit.end))
 
@@ -122,7 +122,7 @@ def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = 
         text: The whole text.
         edits: Edits that do not overlap, in any order. Their offsets count from the beginning of `text`.
         start: The offset at which the returned text begins.
-        end: The offset at which the returned text ends; None for the end of `text`.
+        end: The offset at which the returned text ends, or None for the end of `text`.
     """
     pieces, offset = [], start
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
@@ -132,7 +132,7 @@ def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = 
 
 
 def _inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> str:
-    """Return the body of a function in SQL as an expression in which each parameter is its argument, cast to its type."""
+    """Return the body of a SQL function as an expression, with each parameter replaced by its argument, cast to the parameter type."""
     text = expression_of(body)
     tokens = tokenize(text)
     types = {parameter.name.lower(): parameter.type for parameter in definition.parameters}
@@ -145,7 +145,7 @@ def _inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, s
 
 @lru_cache(maxsize=256)
 def expression_of(body: str) -> str:
-    """Return a body as an expression: `price * 2` for `SELECT price * 2`, a subquery of one value for every other query."""
+    """Return a function body as an expression: `price * 2` for `SELECT price * 2`, and a scalar subquery for every other query."""
     tokens = tokenize(body).without_semicolons()
     cursor = Cursor(tokens)
     start, end = tokens.starts[0], tokens.ends[-1]
@@ -157,14 +157,14 @@ def expression_of(body: str) -> str:
 
 
 def replacement_of_call(function: CalledFunction, arguments: Mapping[str, str]) -> str:
-    """Return the SQL text that replaces a call: the body of a function in SQL, or else a call of a function that Spark executes.
+    """Return the SQL text that replaces a call: the function's body or, if it cannot be inlined, a call of a registered function.
 
-    With the body, Spark optimizes the query as if the user had written the expression. A function that cannot be inlined is registered in
-    Spark here, and the text calls its name there.
+    With an inlined body, Spark optimizes the query as if the user had written the expression. Otherwise, register the function in Spark and
+    return a call of its registered name.
 
     Args:
         function: The called function.
-        arguments: The SQL text of each argument by the name of its parameter in lower case.
+        arguments: The SQL text of each argument, by the lower-case name of its parameter.
     """
     definition = function.definition
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
@@ -174,7 +174,7 @@ def replacement_of_call(function: CalledFunction, arguments: Mapping[str, str]) 
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
-    """Return whether the body can replace a call: names in the arguments keep their meaning, and no `rand()` in one is computed twice."""
+    """Return whether the body can replace a call: names in arguments keep their meaning, and no `rand()` is computed twice."""
     if any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
         return False
     tokens = tokenize(expression_of(body))
@@ -185,7 +185,7 @@ def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[s
 
 
 def _find_mentions(tokens: Tokens, parameters: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """Yield each token of a body that refers to a parameter: the token's index, and the parameter in lower case."""
+    """Yield the index of each token of a body that refers to a parameter, and the parameter's name in lower case."""
     for index, token in enumerate(tokens):
         name = token.name.lower()
         if not token.is_name or name not in parameters:
@@ -197,7 +197,7 @@ def _find_mentions(tokens: Tokens, parameters: frozenset[str]) -> Iterator[tuple
 
 
 def _outside_brackets(keys: Sequence[str]) -> Iterator[str]:
-    """Yield the keys of the tokens that are inside no brackets."""
+    """Yield the keys of the tokens outside all brackets."""
     depth = 0
     for key in keys:
         depth -= key in CLOSING.values()
@@ -207,7 +207,7 @@ def _outside_brackets(keys: Sequence[str]) -> Iterator[str]:
 
 
 def _find_calls(tokens: Tokens) -> Iterator[_Call]:
-    """Yield the possible calls in the order of the text: a dotted name before a parenthesis, where an expression can begin."""
+    """Yield the possible calls in text order: each dotted name before a parenthesis at a position where an expression can begin."""
     for opening in range(1, len(tokens)):
         if tokens.keys[opening] != "(" or not _ends_function_name(tokens, opening - 1):
             continue
@@ -220,7 +220,7 @@ def _find_calls(tokens: Tokens) -> Iterator[_Call]:
 
 
 def _ends_function_name(tokens: Tokens, index: int) -> bool:
-    """Return whether a token before a parenthesis is an identifier, rather than a keyword such as IN. A keyword after a dot is a name."""
+    """Return whether a token before a parenthesis is a name rather than a keyword such as IN. A keyword after a dot is a name."""
     is_keyword = tokens.keys[index] in _NO_NAMES and tokens.keys[index - 1] != "."
     return tokens.is_name(index) and not is_keyword
 
@@ -234,14 +234,14 @@ def _first_of_dotted_name(tokens: Tokens, last: int) -> int:
 
 
 def _begins_expression(previous: Token | None) -> bool:
-    """Return whether an expression can begin after a token, or at the beginning of the text if the token is None."""
+    """Return whether an expression can begin after a token. None stands for the beginning of the text."""
     if previous is None or previous.key in _BEFORE_CALL:
         return True
     return previous.kind is Kind.SYMBOL and previous.key not in (".", *CLOSING.values())
 
 
 def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, inner_edits: list[Edit]) -> dict[str, str]:
-    """Return the SQL text of each parameter's argument or default, by the parameter in lower case. Apply `inner_edits` to the arguments."""
+    """Return the SQL text of each argument or default, by lower-case parameter name, with `inner_edits` applied to the arguments."""
     offsets_by_name = _find_given_arguments(cursor.tokens, call, function)
     arguments: dict[str, str] = {}
     for parameter in function.definition.parameters:
@@ -258,7 +258,7 @@ def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, inner
 
 
 def _find_given_arguments(tokens: Tokens, call: _Call, function: CalledFunction) -> dict[str, tuple[int, int]]:
-    """Return the offsets of each argument in the text, by its parameter in lower case. Raise PlanError for an unknown parameter."""
+    """Return the offsets of each argument in the text, by lower-case parameter name. Raise PlanError for an unknown parameter."""
     parameter_names = {parameter.name.lower() for parameter in function.definition.parameters}
     offsets_by_name: dict[str, tuple[int, int]] = {}
     for position, (first, last) in enumerate(_argument_spans(tokens, call)):
@@ -274,7 +274,7 @@ def _find_given_arguments(tokens: Tokens, call: _Call, function: CalledFunction)
 
 
 def _parameter_at(position: int, function: CalledFunction) -> str:
-    """Return the parameter of an argument without a name, in lower case."""
+    """Return the lower-case name of the parameter that an argument without a name sets. `position` counts from 0."""
     parameters = function.definition.parameters
     if position >= len(parameters):
         plural = "" if len(parameters) == 1 else "s"
@@ -283,9 +283,9 @@ def _parameter_at(position: int, function: CalledFunction) -> str:
 
 
 def _argument_spans(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
-    """Return the indexes of the first and the last token of each argument. An empty argument is left out."""
+    """Return the indexes of the first and the last token of each argument. Leave out empty arguments."""
     delimiters = [call.opening_index]  # the parentheses of the call, and the commas between its arguments
-    bracket_depth = 0  # of brackets inside an argument, whose commas separate other things
+    bracket_depth = 0  # brackets inside an argument, whose commas do not separate arguments
     for index in range(call.opening_index + 1, call.closing_index + 1):
         key = tokens.keys[index]
         if not bracket_depth and (key == "," or index == call.closing_index):
@@ -295,13 +295,13 @@ def _argument_spans(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
 
 
 def _argument_error(function: CalledFunction, problem: str) -> PlanError:
-    """Return the error for a call with wrong arguments. `problem` is the predicate of the sentence about the function."""
+    """Return the error for a call with wrong arguments. `problem`: the predicate of the error message, whose subject is the function."""
     parameters = function.definition.signature.partition(" RETURNS ")[0]
     return PlanError(f"The function {function.name} {problem}. Call it as {function.name}{parameters}.")
 
 
 def _refuse_aggregate(cursor: Cursor, call: _Call, function: CalledFunction) -> None:
-    """Raise UnsupportedStatement for an aggregate over distinct values or with a filter, and for one in SQL over a window."""
+    """Raise UnsupportedStatement for a call of an aggregate with DISTINCT or FILTER, and for a call of a SQL aggregate with OVER."""
     if not function.definition.aggregate:
         return
     first_argument, following = cursor.tokens[call.opening_index + 1], cursor.tokens[call.closing_index + 1]

@@ -16,12 +16,12 @@ _ENDING = re.compile(rf"\.({'|'.join(FILE_FORMATS)})(?:\.\w+)?/?$", re.IGNORECAS
 
 
 def parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
-    """Parse the arguments of TABLE_CHANGES, `(name, start [, end])`, as a list of any number of expressions.
+    """Parse the arguments of TABLE_CHANGES, `(name, start [, end])`, as a list of expressions.
 
-    The session checks the number and the values of the arguments when it resolves the table.
+    The session checks the number and the values of the arguments later, when it resolves the table.
 
     Raises:
-        Unparsable: The list is not closed, or an argument is no expression.
+        Unparsable: The list is not closed, or an argument is not an expression.
     """
     cursor.expect("(")
     arguments = []
@@ -36,8 +36,8 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     """Parse the arguments of READ_FILES: `('path', option => constant, …)`.
 
     Raises:
-        Unparsable: The arguments do not follow the grammar, or the format is neither an option nor in the ending of the path.
-        UnsupportedStatement: The format is unknown, or the path is a table and an option is not one of a table.
+        Unparsable: The arguments do not follow the grammar, or neither an option nor the file extension specifies the format.
+        UnsupportedStatement: The format is unknown, or the path is that of a table and an option does not apply to tables.
     """
     start_token = cursor.token()
     cursor.expect("(")
@@ -56,19 +56,19 @@ def parse_file_source(cursor: Cursor) -> FileSource:
 
 
 def _pop_option(options: dict[str, str], option: str) -> str | None:
-    """Remove an option, whose name can be in any case, from `options`. Return its value, or None without such an option."""
+    """Remove an option from `options` without regard to case. Return the option's value, or None if it is not set."""
     names = [name for name in options if name.lower() == option]
     return options.pop(names[0]) if names else None
 
 
 def _infer_format(path: str) -> str | None:
-    """Return the format in the ending of a path, such as `.csv` or `.json.gz`, or None."""
+    """Return the format that the extension of a path, such as `.csv` or `.json.gz`, specifies, or None for any other extension."""
     ending = _ENDING.search(path)
     return None if ending is None else ending[1]
 
 
 def _parse_options(cursor: Cursor) -> dict[str, str]:
-    """Parse `, option => constant, …`. The names of options are unique without regard to case."""
+    """Parse `, option => constant, …`. Option names must be unique without regard to case."""
     options: dict[str, str] = {}
     while cursor.accept(","):
         token = cursor.token()
@@ -81,7 +81,7 @@ def _parse_options(cursor: Cursor) -> dict[str, str]:
 
 
 def _with_table_options(cursor: Cursor, source: FileSource) -> FileSource:
-    """Return the source of a table with its options in camel case. Refuse a schema, options of files and two versions."""
+    """Return the source of a table with option names in camel case. Raise an error for a schema, options of files, or two versions."""
     unsupported_options = [name for name in source.options if name.lower() not in _TABLE_OPTIONS]
     if source.schema is not None:
         unsupported_options.append("schema")

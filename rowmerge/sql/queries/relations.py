@@ -1,4 +1,4 @@
-"""Search of a statement for the tables that it reads, by Spark's grammar of relations. The search skips all other clauses."""
+"""Functions that find the tables that a statement reads. They follow Spark's grammar of relations and skip all other clauses."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _BEFORE_QUERY = frozenset("AS UNION EXCEPT MINUS INTERSECT ALL DISTINCT EXPLAIN 
 _READING = frozenset(
     "SELECT WITH FROM TABLE VALUES ( INSERT MERGE UPDATE DELETE CREATE REPLACE CACHE EXPLAIN DESCRIBE DESC SET DECLARE ALTER BEGIN".split()
 )
-"""First tokens of statements that can contain a query."""
+"""The first tokens of the statements that can contain a query."""
 _NOT_DESCRIBED = frozenset({"FUNCTION", "QUERY", "PROCEDURE", "CATALOG", "SCHEMA", "DATABASE", "NAMESPACE"})
 DEEPEST = 100
-"""The largest number of levels of nested queries and relations in parentheses."""
+"""The maximum nesting depth of queries and relations in parentheses."""
 
 
 @dataclass(frozen=True)
 class Read:
     """One table or table function that a query reads.
 
-    Tokens `start` up to, not including, `end` are the name with its time travel or its arguments. `query_span` has the first token of the
-    query that reads the table, and the token after the query. An alias has to be added before token `alias_index`. It is None if the
-    table has an alias or the grammar allows none. `arguments` are those of the table function TABLE_CHANGES, whose first argument names
-    the table. `files` are the files of READ_FILES.
+    The tokens from `start` up to, but not including, `end` are the name with its time travel or arguments. `query_span`: the first token of
+    the query that reads the table, and the token after the query. `alias_index`: the token before which an alias is added, or None
+    if the table has an alias or cannot have one. `arguments`: the arguments of the table function TABLE_CHANGES, of which
+    the first names the table. `files`: the files of READ_FILES.
     """
 
     name: TableName
@@ -42,13 +42,13 @@ class Read:
     files: FileSource | None = None
 
     def is_read_by_query_of(self, token_index: int) -> bool:
-        """Return whether a token is in the query that reads the table, so that it can name a column of the table."""
+        """Return whether a token is in the query that reads the table and can therefore refer to a column of the table."""
         start, end = self.query_span
         return start <= token_index < end
 
 
 def find_reads(cursor: Cursor) -> list[Read]:
-    """Return the tables that a statement reads, in the order of the text, without names of WITH lists and the target of a write."""
+    """Return the tables that a statement reads, in text order, without the names of WITH lists and the target of a write."""
     finder = _ReadFinder(cursor)
     if cursor.key() in _READING:
         finder.find_reads_in_statement()
@@ -69,17 +69,17 @@ def names_of_with(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The scope of a query: the names of the WITH lists that the query sees, in lower case, and the span of the query's tokens."""
+    """The scope of a query: the lower-case names from WITH lists that are visible in the query, and the span of the query's tokens."""
 
     with_names: Set[str]
     query_span: tuple[int, int]
 
 
 class _ReadFinder:
-    """Adds the tables that a statement reads to `reads`. One cursor moves over the tokens.
+    """A search that adds the tables that a statement reads to `reads`. All methods share one cursor.
 
-    Each method moves the cursor past the tokens that it searches. `end` is the index of the token after them. `closings` has the index of
-    the closing bracket by that of the opening one, and `text_end` is the index of the END token.
+    Each method moves the cursor past the tokens that it searches. The parameter `end` is the index of the token after these. `closings`
+    maps the index of each opening bracket to the index of its closing bracket. `text_end` is the index of the END token.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -89,7 +89,7 @@ class _ReadFinder:
         self.reads: list[Read] = []
 
     def find_reads_in_statement(self) -> None:
-        """Find the tables that a statement reads: a query, an INSERT, another row-level statement, or a DESCRIBE of a table."""
+        """Find the tables that a query, an INSERT, another row-level statement, or a DESCRIBE of a table reads."""
         cursor = self.cursor
         if cursor.accept("EXPLAIN"):
             cursor.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
@@ -107,7 +107,7 @@ class _ReadFinder:
         self.find_reads_in_query(self.text_end, scope)
 
     def _skip_to_insert_query(self, with_names: Set[str]) -> None:
-        """Step from INSERT over the target and its clauses to the query whose rows are inserted."""
+        """Step from INSERT over the target and the target's clauses to the query whose rows are inserted."""
         cursor = self.cursor
         cursor.index += 1
         cursor.accept_any("INTO", "OVERWRITE")
@@ -125,7 +125,7 @@ class _ReadFinder:
             self._skip_token_or_brackets(with_names)
 
     def _find_described_table(self, scope: _Scope) -> None:
-        """Add the table of `DESCRIBE [TABLE] [EXTENDED|FORMATTED] name` to the reads, but no other described object."""
+        """Add the table of `DESCRIBE [TABLE] [EXTENDED|FORMATTED] name` to the reads. Ignore other described objects."""
         cursor = self.cursor
         if cursor.key() in _NOT_DESCRIBED:
             return
@@ -151,13 +151,13 @@ class _ReadFinder:
     def find_reads_in_query(self, end: int, scope: _Scope, starts_in_from: bool = False) -> None:
         """Find the tables that a query reads: they come after FROM, JOIN, the keyword TABLE, or a comma in a FROM clause.
 
-        With `starts_in_from`, the next token is inside a FROM clause, such as the rest of `(a JOIN b, c)` behind `a`.
+        `starts_in_from`: whether the next token is inside a FROM clause, as is the text after `a` in `(a JOIN b, c)`.
         """
         self._enter_level()
         cursor, query_start = self.cursor, self.cursor.index
         in_from = starts_in_from  # a comma in a FROM clause separates relations
         while cursor.index < end:
-            key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is no keyword
+            key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is not a keyword
             with_names = self.find_reads_in_with_list(scope.with_names) if key == "WITH" else None
             if with_names is not None:
                 scope, query_start = replace(scope, with_names=with_names), cursor.index  # the query follows its WITH list
@@ -181,10 +181,10 @@ class _ReadFinder:
             raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Name some of them in a WITH list")
 
     def find_reads_in_with_list(self, outer_names: Set[str]) -> Set[str] | None:
-        """Find the tables that the queries of a WITH list read, and return the names that a query after the list sees, in lower case.
+        """Find the tables that the queries of a WITH list read. Return the lower-case names that are visible to a query after the list.
 
-        These are `outer_names`, of the lists around this one, and the names in the list. Return None, and leave the cursor where it is,
-        if WITH begins no list.
+        These are the names in the list and `outer_names`, the names from the enclosing lists. If WITH does not begin a list, return None
+        and do not move the cursor.
         """
         cursor, with_index = self.cursor, self.cursor.index
         if not expressions.accept_with_list(cursor):
@@ -205,7 +205,7 @@ class _ReadFinder:
         return visible_names
 
     def _find_reads_in_relation(self, scope: _Scope) -> None:
-        """Find the tables of one relation, and step over it without its alias. Relations in parentheses are one relation."""
+        """Find the tables of one relation, and step over the relation without its alias. Relations in parentheses count as one."""
         cursor = self.cursor
         cursor.accept("LATERAL")
         if cursor.next_is("("):
@@ -239,7 +239,7 @@ class _ReadFinder:
     def _add_table(self, scope: _Scope, allows_alias: bool) -> None:
         """Parse the next table, and add it to the reads unless its name is that of a query in a WITH list.
 
-        `allows_alias`: whether the grammar allows an alias after the table. `TABLE name` and DESCRIBE allow none.
+        `allows_alias`: whether the grammar allows an alias after the table. `TABLE name` and DESCRIBE do not.
         """
         cursor, start = self.cursor, self.cursor.index
         name = _parse_name(cursor)
@@ -257,12 +257,12 @@ class _ReadFinder:
             self.reads.append(Read(name, start, end, scope.query_span, alias_index, time_travel))
 
     def _add_table_function(self, name: TableName, start: int, scope: _Scope, allows_alias: bool) -> None:
-        """Add a call of TABLE_CHANGES or READ_FILES to the reads. Of another table function, add the tables in its arguments.
+        """Add a call of TABLE_CHANGES or READ_FILES to the reads. For any other table function, add the tables in the arguments.
 
-        The engine replaces the calls of these two, as it replaces tables. The cursor is behind `name`, which begins at token `start`.
+        The engine replaces calls of these two functions like tables. The cursor is after `name`, which begins at token `start`.
         """
         cursor, is_qualified = self.cursor, len(name.parts) > 1
-        if not allows_alias and not is_qualified:  # `TABLE name` and DESCRIBE take no table function
+        if not allows_alias and not is_qualified:  # `TABLE name` and DESCRIBE do not accept a table function
             return
         function = "" if is_qualified else name.parts[0].upper()  # the engine's functions have no schema
         if function not in ("TABLE_CHANGES", "READ_FILES"):
@@ -275,7 +275,7 @@ class _ReadFinder:
         self.reads.append(Read(name, start, end, scope.query_span, _alias_index(cursor, allows_alias), arguments=arguments, files=files))
 
     def _find_tables_in_arguments(self, scope: _Scope) -> None:
-        """Find the tables in the arguments of a table function: `TABLE(name)`, `TABLE name`, and those that queries read."""
+        """Find the tables in the arguments of a table function: `TABLE(name)`, `TABLE name`, and the tables that queries read."""
         cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
         arguments_scope = replace(scope, query_span=(cursor.index, closing))
@@ -287,7 +287,7 @@ class _ReadFinder:
         self._leave_brackets(closing)
 
     def find_reads_in_expression(self, end: int, with_names: Set[str]) -> None:
-        """Find the tables that the subqueries of an expression, or of several clauses, read. Subqueries are in brackets."""
+        """Find the tables that the subqueries of an expression or of several clauses read. Subqueries are always in brackets."""
         cursor = self.cursor
         while cursor.index < end:
             closing = self.closings[cursor.index] if cursor.key() in CLOSING else 0
@@ -305,7 +305,7 @@ class _ReadFinder:
             self.cursor.index += 1
 
     def _find_reads_in_brackets(self, with_names: Set[str], is_query: bool = False) -> None:
-        """Find the tables that queries in a pair of brackets read, and step over it. `is_query`: the grammar allows only a query here."""
+        """Find the tables that queries in brackets read, and step over the brackets. `is_query`: whether only a query is allowed here."""
         cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
         end = self._enter_inner_parentheses(closing)
@@ -316,7 +316,7 @@ class _ReadFinder:
         self._leave_brackets(closing)
 
     def _enter_inner_parentheses(self, closing: int) -> int:
-        """Step from `((query))` into `query`, which is one level of nesting only. Return the index of its closing parenthesis."""
+        """Step from `((query))` into `query`, which counts as one nesting level. Return the index of its closing parenthesis."""
         while self.cursor.next_is("(") and self.closings[self.cursor.index] == closing - 1:
             closing -= 1
             self.cursor.index += 1
@@ -331,7 +331,7 @@ class _ReadFinder:
         return _Scope(with_names, (self.cursor.index, end))
 
     def _is_query(self, end: int) -> bool:
-        """Return whether the tokens up to `end`, inside brackets, are a query rather than an expression with a subquery."""
+        """Return whether the tokens up to `end`, inside brackets, form a query rather than an expression with a subquery."""
         cursor = self.cursor
         if not expressions.begins_query(cursor):
             return False
@@ -349,12 +349,12 @@ def _accept_describe_query(cursor: Cursor) -> bool:
 
 
 def _begins_table_query(cursor: Cursor, query_start: int) -> bool:
-    """Return whether the keyword TABLE begins the query `TABLE name`, rather than being part of another clause."""
+    """Return whether the keyword TABLE begins the query `TABLE name` rather than being part of another clause."""
     return (cursor.index == query_start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name
 
 
 def _begins_relation(cursor: Cursor, key: str, in_from: bool) -> bool:
-    """Return whether a relation follows FROM, JOIN or a comma, rather than FROM being part of DELETE FROM or IS [NOT] DISTINCT FROM."""
+    """Return whether a relation follows FROM, JOIN or a comma. It does not follow the FROM of DELETE FROM or IS [NOT] DISTINCT FROM."""
     if key != "FROM":
         return key == "JOIN" or (key == "," and in_from)
     is_comparison = cursor.key(-1) == "DISTINCT" and cursor.key(-2) in ("IS", "NOT", "!")
@@ -362,7 +362,7 @@ def _begins_relation(cursor: Cursor, key: str, in_from: bool) -> bool:
 
 
 def _ends_from(cursor: Cursor, key: str) -> bool:
-    """Return whether a keyword ends a FROM clause, rather than being an alias."""
+    """Return whether a word is a keyword that ends a FROM clause rather than an alias."""
     if cursor.key(-1) == "AS":
         return False
     if key in expressions.BEFORE_BY or key == "LATERAL":
@@ -371,7 +371,7 @@ def _ends_from(cursor: Cursor, key: str) -> bool:
 
 
 def _parse_name(cursor: Cursor) -> TableName:
-    """Parse a dotted name. Return a name without parts if no name comes next."""
+    """Parse a dotted name. If no name comes next, return a name without parts."""
     start = cursor.index
     if cursor.token().is_name:
         cursor.index += 1
@@ -381,7 +381,7 @@ def _parse_name(cursor: Cursor) -> TableName:
 
 
 def _alias_index(cursor: Cursor, allows_alias: bool) -> int | None:
-    """Return the index of the next token, before which a table's alias has to be added. Return None if no alias has to be added."""
+    """Return the index of the next token if a table's alias has to be added before it, otherwise None."""
     return cursor.index if allows_alias and not expressions.alias_follows(cursor) else None
 
 

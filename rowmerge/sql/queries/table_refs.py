@@ -1,4 +1,4 @@
-"""Replacement of the table names in queries and expressions, by their positions in the user's text."""
+"""Replacement of table names in queries and expressions at their positions in the user's text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expre
 from rowmerge.table.metadata.schema import backquote
 
 _Search = Callable[[Cursor], list[Read]]
-"""Returns the tables that a text reads: `find_reads` for a statement, and `find_reads_of_expression` for an expression."""
+"""A function that returns the tables that a text reads: `find_reads` for a statement, `find_reads_of_expression` for an expression."""
 ResolveTable = Callable[["TableReference"], str | None]
 _HOLDS_QUERY = re.compile(r"\b(?:select|from|table)\b", re.IGNORECASE)
 _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
@@ -23,10 +23,10 @@ _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
 
 @dataclass(frozen=True)
 class TableReference:
-    """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together in the text, half open.
+    """A table that a text reads. `start` and `end` are the half-open offsets of the table's name together with its time travel.
 
-    `branch_or_tag`: that after VERSION AS OF. `changes`: the arguments of `table_changes(…)`; `name` is then the function's.
-    `files`: the files of `read_files(…)`; `name` is then the argument `name` of the call, or else the function's name.
+    `branch_or_tag`: the branch or tag after VERSION AS OF. `changes`: the arguments of `table_changes(…)`, in which case `name` is the name
+    of the function. `files`: the files of `read_files(…)`, in which case `name` is the call's argument `name` or the name of the function.
     """
 
     name: TableName
@@ -40,12 +40,12 @@ class TableReference:
 
     @property
     def has_time_travel(self) -> bool:
-        """Return whether the reference has a version, a time, a branch or a tag."""
+        """Return whether the reference specifies a version, a time, a branch or a tag."""
         return self.version is not None or self.timestamp is not None or self.branch_or_tag is not None
 
 
 def references(text: str) -> list[TableReference]:
-    """Return the tables that a statement reads, in the order of the text."""
+    """Return the tables that a statement reads, in text order."""
     cursor = Cursor(tokenize(text))
     return [_table_reference(cursor, read) for read in _find_reads(cursor, find_reads)]
 
@@ -53,20 +53,20 @@ def references(text: str) -> list[TableReference]:
 def bind(text: str, resolve_table: ResolveTable, resolve_function: ResolveFunction | None = None) -> str:
     """Replace the tables that a statement reads and the calls of the warehouse's functions, and return the new text.
 
-    Spark executes the text, but does not know the tables of the warehouse. The new text reads temporary views in their place.
+    Spark executes the text, but does not know the tables of the warehouse. The new text reads temporary views instead of the tables.
 
-    A replaced table without an alias gets the last part of its name as alias: `FROM analytics.orders` becomes `FROM … AS orders`. The
-    alias is then the qualifier of the table's columns: `analytics.orders.id` becomes `orders.id`.
+    A replaced table without an alias gets the last part of its name as its alias: `FROM analytics.orders` becomes `FROM … AS orders`. The
+    alias then qualifies the table's columns: `analytics.orders.id` becomes `orders.id`.
 
     Args:
         text: The text of one statement.
-        resolve_table: Returns the quoted name that replaces a table with its time travel, or None to keep the text.
-        resolve_function: Returns the function that a call means, or None to keep the call. None keeps all calls.
+        resolve_table: A function that returns the quoted name to replace a table and its time travel, or None to keep the text.
+        resolve_function: A function that returns the function to which a call refers, or None to keep the call. Omit it to keep all calls.
 
     Raises:
         Unparsable: A string, a quoted name or a comment is not closed, or a time travel does not follow the grammar.
         UnsupportedStatement: Queries are nested too deeply, or the engine cannot replace the call of an aggregate function.
-        PlanError: The arguments of a call do not fit the function.
+        PlanError: The arguments of a call do not match the function's parameters.
     """
     return _replace_tables_and_calls(text, find_reads, resolve_table, resolve_function)
 
@@ -76,8 +76,8 @@ def bind_expression(text: str, resolve_table: ResolveTable, resolve_function: Re
 
     Args:
         text: The text of one expression.
-        resolve_table: Returns the quoted name that replaces a table with its time travel, or None to keep the text.
-        resolve_function: Returns the function that a call means, or None to keep the call. None keeps all calls.
+        resolve_table: A function that returns the quoted name to replace a table and its time travel, or None to keep the text.
+        resolve_function: A function that returns the function to which a call refers, or None to keep the call. Omit it to keep all calls.
     """
     if not _HOLDS_QUERY.search(text) and (resolve_function is None or not _HOLDS_CALL.search(text)):
         return text
@@ -85,7 +85,7 @@ def bind_expression(text: str, resolve_table: ResolveTable, resolve_function: Re
 
 
 def _find_reads(cursor: Cursor, search: _Search) -> list[Read]:
-    """Return the tables that `search` finds. Raise UnsupportedStatement if the nested queries exceed Python's stack."""
+    """Return the tables that `search` finds. Raise UnsupportedStatement if nested queries exceed Python's recursion limit."""
     try:
         return search(cursor)
     except RecursionError:
@@ -94,7 +94,7 @@ def _find_reads(cursor: Cursor, search: _Search) -> list[Read]:
 
 
 def _table_reference(cursor: Cursor, read: Read) -> TableReference:
-    """Return the table of a read with its offsets in the text."""
+    """Return the reference for a table that the search found, with its offsets in the text."""
     tokens, time_travel = cursor.tokens, read.time_travel or TimeTravel()
     name = read.name if read.files is None or read.files.name is None else read.files.name
     start, end = tokens.starts[read.start], tokens.ends[read.end - 1]
@@ -104,8 +104,8 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
 def _replace_tables_and_calls(text: str, search: _Search, resolve_table: ResolveTable, resolve_function: ResolveFunction | None) -> str:
     """Replace the tables that `search` finds, the qualifiers of their columns, and the calls of the warehouse's functions.
 
-    A replaced table without an alias gets the last part of its name as alias. Qualifiers such as `orders` then stay valid, although the
-    replacement has another name. A longer qualifier, such as `analytics.orders`, is shortened to the alias.
+    A replaced table without an alias gets the last part of its name as its alias. Qualifiers such as `orders` then remain valid, although
+    the replacement has a different name. A longer qualifier, such as `analytics.orders`, is shortened to the alias.
     """
     cursor = Cursor(tokenize(text))
     reads = _find_reads(cursor, search)
@@ -125,7 +125,7 @@ def _replace_tables_and_calls(text: str, search: _Search, resolve_table: Resolve
 
 
 def _alias_edit(tokens: Tokens, alias_index: int, alias: str) -> Edit:
-    """Return the edit that adds an alias before token `alias_index`, directly behind the previous token."""
+    """Return the edit that adds an alias before token `alias_index`, directly after the previous token."""
     offset = tokens.ends[alias_index - 1]
     return Edit(offset, offset, f" AS {backquote(alias)}")
 
@@ -133,24 +133,24 @@ def _alias_edit(tokens: Tokens, alias_index: int, alias: str) -> Edit:
 def _qualifier_edits(tokens: Tokens, reads: list[Read], newly_aliased_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
     """Yield an edit for each column `analytics.orders.id` of a table that gets the alias `orders`: it becomes `orders.id`.
 
-    Only the query that reads a table can name its columns. If the qualifier fits several tables of the query, it means the first one.
-    `reads` are all tables in the text. `newly_aliased_reads` are those that get an alias, each with its full name.
+    Only the query that reads a table can refer to its columns. If the qualifier matches several tables of the query, it refers to the
+    first. `reads`: all tables in the text. `newly_aliased_reads`: the tables that get an alias, each with its full name.
     """
     tables = [(read, name.parts) for read, name in newly_aliased_reads if len(name.parts) > 1]
     if not tables:
         return
-    table_starts = {read.start for read in reads}  # a dotted name in a FROM clause is a table, and no column
+    table_starts = {read.start for read in reads}  # a dotted name in a FROM clause is a table, not a column
     for start, parts in _dotted_names(tokens):
-        # The number of parts that qualify the name by each table: 2 for `analytics.orders.id`, and 0 for a table that it does not mean.
+        # For each table, the number of parts that qualify the name: 2 for `analytics.orders.id`, and 0 if it does not refer to the table.
         sizes = [qualifier_size(parts, table_parts) for read, table_parts in tables if read.is_read_by_query_of(start)]
-        size = next((size for size in sizes if size > 1), None)  # a qualifier of one part is the alias, and stays
+        size = next((size for size in sizes if size > 1), None)  # a qualifier of one part is the alias and is kept
         if size is not None and start not in table_starts:
             alias_index = start + 2 * (size - 1)  # the last part of the qualifier: every second token is a dot
             yield Edit(tokens.starts[start], tokens.starts[alias_index], "")
 
 
 def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
-    """Yield dotted names of three parts or more: index of the first token, and the parts. A star can be a part."""
+    """Yield the index of the first token and the parts of each dotted name with at least three parts. A star can be a part."""
     keys = tokens.keys
     for start in range(len(keys)):
         if not tokens.is_name(start) or keys[start - 1] == ".":
