@@ -1,1 +1,1 @@
-"""Grammar of each kind of statement: from tokens to a command of rowmerge.commands."""
+"""The grammar of each kind of statement. Its functions parse tokens and return a command of rowmerge.commands."""

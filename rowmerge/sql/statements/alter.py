@@ -1,4 +1,4 @@
-"""ALTER TABLE, ALTER VIEW and COMMENT ON."""
+"""The grammar of ALTER TABLE, ALTER VIEW and COMMENT ON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNSUPPORTED = {
 
 
 def parse_alter(cursor: Cursor) -> Alteration | None:
-    """Parse the forms of ALTER TABLE and ALTER VIEW that change no data. Return None for other objects, which Spark alters.
+    """Parse the forms of ALTER TABLE and ALTER VIEW that do not change data. Return None for other objects, which Spark alters.
 
     Raises:
         Unparsable: The statement does not follow the grammar.
@@ -43,7 +43,7 @@ def parse_alter(cursor: Cursor) -> Alteration | None:
 
 
 def parse_comment_on(cursor: Cursor) -> definitions.CommentOn | None:
-    """Parse `COMMENT ON TABLE name IS …` or `COMMENT ON COLUMN table.column IS …`. Return None for schemas."""
+    """Parse `COMMENT ON TABLE name IS …` or `COMMENT ON COLUMN table.column IS …`. Return None for a schema."""
     column: tuple[str, ...] | None = None
     if cursor.accept("TABLE"):
         table = cursor.table_name("the name of a table")
@@ -122,7 +122,7 @@ def _parse_alter_column(cursor: Cursor, name: TableName) -> definitions.Definiti
 
 
 def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> definitions.DefinitionCommand:
-    """Parse `SET DEFAULT value`, `DROP DEFAULT` or `SET|DROP NOT NULL`. Refuse every other change of a column."""
+    """Parse `SET DEFAULT value`, `DROP DEFAULT` or `SET|DROP NOT NULL`. Raise UnsupportedStatement for any other change of a column."""
     verb = cursor.accept_any("SET", "DROP")
     if verb and cursor.accept("NOT", "NULL"):
         cursor.expect_end("NOT NULL")
@@ -169,4 +169,4 @@ _TABLE_FORMS: _Forms = {
         for kind in ("BRANCH", "TAG")
     },
 }
-"""The function that parses the tokens after the first words behind the table's name. The first entry with these words applies."""
+"""For the words after the table's name, the function that parses the tokens after these words. The first matching entry applies."""

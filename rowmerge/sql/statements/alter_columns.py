@@ -1,4 +1,4 @@
-"""ALTER TABLE … RENAME COLUMN, DROP COLUMNS, ALTER and CHANGE COLUMN: changes of columns that do not change the data files."""
+"""The grammar of ALTER TABLE … RENAME COLUMN, DROP COLUMNS, ALTER COLUMN and CHANGE COLUMN, which do not change data files."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def parse_drop_columns(cursor: Cursor, name: TableName) -> DropColumns:
 
 
 def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> ColumnChange | None:
-    """Parse COMMENT, TYPE, FIRST or AFTER, or Hive's form with all of them, after `ALTER COLUMN a.b`.
+    """Parse COMMENT, TYPE, FIRST or AFTER after `ALTER COLUMN a.b`, or Hive's form, which can combine these changes.
 
     Args:
-        cursor: The cursor after the column.
+        cursor: The cursor after the column's path.
         name: The name of the table.
         column: The path of the column.
 
     Returns:
-        The command, or None for every other change of a column.
+        The command, or None for any other change of a column.
 
     Raises:
         Unparsable: The text does not follow the grammar.
-        UnsupportedStatement: The statement changes several columns otherwise than in their comments, or renames a column.
+        UnsupportedStatement: The statement renames a column, or changes anything other than the comments of several columns.
     """
     if cursor.accept("COMMENT"):
         return _parse_comments(cursor, name, column)
@@ -78,10 +78,10 @@ def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]
 
 
 def parse_column_place(cursor: Cursor, description: str) -> ColumnPlace | None:
-    """Parse `FIRST` or `AFTER column`, or return None.
+    """Parse `FIRST` or `AFTER column`. Return None if neither comes next.
 
     Args:
-        cursor: The cursor at FIRST or AFTER, or at another token.
+        cursor: The cursor at FIRST, AFTER or any other token.
         description: The noun for the column after AFTER in error messages.
     """
     if cursor.accept("FIRST"):
@@ -90,7 +90,7 @@ def parse_column_place(cursor: Cursor, description: str) -> ColumnPlace | None:
 
 
 def _parse_comments(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> CommentOn | CommentOnColumns:
-    """Parse the comment of `column` and those of other columns after it: `'…'[, b.c COMMENT '…']…`."""
+    """Parse the comment of `column` and the comments of any further columns: `'…'[, b.c COMMENT '…']…`."""
     comment = cursor.string("a comment")
     comments = [(column, comment)]
     while cursor.accept(","):

@@ -1,4 +1,4 @@
-"""Column definitions, constraints and property lists, which CREATE TABLE, ALTER TABLE and CREATE VIEW share."""
+"""The grammar of column definitions, constraints and property lists in CREATE TABLE, ALTER TABLE and CREATE VIEW."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK",
 
 
 def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
-    """Parse `name type` and the column's options in any order. Only CHECK can occur twice.
+    """Parse `name type` and the column's options in any order. Only CHECK can occur more than once.
 
     Args:
-        cursor: The cursor at the name.
+        cursor: The cursor at the column's name.
         nested: Whether the name can be the path of a field inside a struct, as in ADD COLUMN.
 
     Raises:
         Unparsable: The text does not follow the grammar, or an option occurs twice.
-        UnsupportedStatement: The name is a path without `nested`, or the engine does not support an option.
+        UnsupportedStatement: The name is a path although `nested` is false, or the engine does not support an option.
     """
     *struct_path, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
     if cursor.next_is("."):
@@ -39,7 +39,7 @@ def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDe
 
 
 def begins_constraint(cursor: Cursor) -> bool:
-    """Return whether the definition of a constraint of the table comes next, rather than that of a column."""
+    """Return whether the definition of a table constraint comes next rather than the definition of a column."""
     return cursor.key() in _CONSTRAINTS and (cursor.key(1) in ("KEY", "(") or cursor.key(2) in _CONSTRAINTS)
 
 
@@ -62,7 +62,7 @@ def parse_constraint(cursor: Cursor) -> CheckConstraint:
 
 
 def _key_refusal(cursor: Cursor) -> StatementError:
-    """Return the error for a constraint that is no CHECK."""
+    """Return the error for a constraint that is not a CHECK constraint."""
     if cursor.key() not in _CONSTRAINTS:
         return cursor.expected("CHECK")
     constraint = cursor.key() + (" KEY" if cursor.key() in ("PRIMARY", "FOREIGN") else "")
@@ -71,7 +71,7 @@ def _key_refusal(cursor: Cursor) -> StatementError:
 
 
 def _parse_column_option(cursor: Cursor, column: ColumnDefinition) -> tuple[str, ColumnDefinition] | None:
-    """Parse one option of a column. Return the option's name and the column with the option, or None if no option comes next."""
+    """Parse one option of a column. Return the option's name and the column with that option, or None if no option comes next."""
     if cursor.accept("NOT", "NULL") or cursor.accept("!", "NULL"):
         return "NOT NULL", replace(column, nullable=False)
     if cursor.accept("COMMENT"):
@@ -86,7 +86,7 @@ def _parse_column_option(cursor: Cursor, column: ColumnDefinition) -> tuple[str,
 
 
 def _default_ends(cursor: Cursor) -> bool:
-    """Return whether the default value of a column ends here: another option, a constraint, a place or a comma comes next."""
+    """Return whether the default value of a column ends here because another option, a constraint, FIRST, AFTER or a comma comes next."""
     if at_comma(cursor) or cursor.key() in ("GENERATED", "AFTER", "FIRST"):
         return cursor.key(1) != "("
     if cursor.next_is("NOT", "NULL"):
@@ -111,7 +111,7 @@ def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[s
 
     Args:
         cursor: The cursor at the parenthesis.
-        entry_kind: The noun for one entry, which begins the sentence of an error message.
+        entry_kind: The noun for an entry, with which error messages begin.
     """
 
     def read_value(key: str) -> str:
@@ -123,12 +123,12 @@ def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[s
 
 
 def parse_property_key(cursor: Cursor) -> str:
-    """Parse the key of a property: a string, or identifiers joined with dots."""
+    """Parse the key of a property: a string, or identifiers separated by dots."""
     return cursor.string("a property's key") if cursor.token().kind is Kind.STRING else ".".join(cursor.path("a property's key"))
 
 
 def parse_options(cursor: Cursor) -> dict[str, str]:
-    """Parse the list after OPTIONS. A value can be an expression, unlike in a list of properties. Its text is then the value."""
+    """Parse the list after OPTIONS. Unlike in a property list, a value can be an expression, whose text is then the option's value."""
 
     def read_value(key: str) -> str:
         cursor.accept_any("=", "==")
@@ -140,7 +140,7 @@ def parse_options(cursor: Cursor) -> dict[str, str]:
 
 
 def _parse_entries(cursor: Cursor, read_value: Callable[[str], str], entry_kind: str) -> dict[str, str]:
-    """Parse `(key value, …)`. `read_value` parses the value of a key. Raise Unparsable for a key that occurs twice."""
+    """Parse `(key value, …)`. `read_value` parses the value of a given key. Raise Unparsable if a key occurs twice."""
     entries: dict[str, str] = {}
 
     def read_entry() -> None:

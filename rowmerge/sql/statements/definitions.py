@@ -1,4 +1,4 @@
-"""CREATE, REPLACE and DROP of tables, views and schemas."""
+"""The grammar of CREATE, REPLACE and DROP for tables, views and schemas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | Crea
     if cursor.accept("TABLE"):
         return parse_table(cursor, or_replace)
     if cursor.accept_any(*SCHEMA_WORDS):
-        return None if or_replace else _parse_schema(cursor)  # Spark refuses to replace a schema
+        return None if or_replace else _parse_schema(cursor)  # Spark does not allow replacing a schema
     if cursor.accept("FUNCTION"):
         return parse_create_function(cursor, or_replace, aggregate=False)
     if cursor.accept("AGGREGATE", "FUNCTION"):
@@ -56,11 +56,11 @@ def _parse_drop_schema(cursor: Cursor, if_exists: bool) -> DropSchema:
 
 
 def parse_schema_name(cursor: Cursor) -> str:
-    """Parse a schema's name of one level, with or without the catalog's name before it.
+    """Parse the single-level name of a schema, with or without the engine's catalog before the name.
 
     Raises:
-        Unparsable: No name comes next.
-        UnsupportedStatement: The name has more levels.
+        Unparsable: The next token is not a name.
+        UnsupportedStatement: The name has more than one level.
     """
     token = cursor.token()
     path = cursor.path("the name of a schema")
@@ -70,14 +70,14 @@ def parse_schema_name(cursor: Cursor) -> str:
 
 
 def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
-    """Parse a table's definition or a clone after CREATE [OR REPLACE] TABLE or REPLACE TABLE.
+    """Parse the definition or the clone of a table after CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
     Args:
         cursor: The cursor after TABLE.
-        or_replace: Whether the statement begins with CREATE OR REPLACE or REPLACE. Then it cannot have IF NOT EXISTS.
+        or_replace: Whether the statement begins with CREATE OR REPLACE or REPLACE. It then cannot have IF NOT EXISTS.
 
     Returns:
-        The command, or None for a table of another format than Delta and Iceberg, which Spark creates.
+        The command, or None for a table in a format other than Delta or Iceberg, which Spark creates.
 
     Raises:
         Unparsable: The statement does not follow the grammar.
@@ -108,7 +108,7 @@ def _parse_clone(cursor: Cursor, name: TableName, or_replace: bool, if_not_exist
 
 
 def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
-    """Parse the columns, the clauses and the query that follow a table's name, and return `table` with them."""
+    """Parse the columns, the clauses and the query that follow a table's name, and return `table` with these parts added."""
     list_token = cursor.token()
     table = _parse_optional_columns(cursor, table)
     has_column_list = bool(table.columns)
@@ -122,7 +122,7 @@ def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
 
 
 def _parse_optional_columns(cursor: Cursor, table: CreateTable) -> CreateTable:
-    """Parse `[(column | constraint, …)]`, and return `table` with the columns and constraints."""
+    """Parse `[(column | constraint, …)]`, and return `table` with the columns and constraints added."""
     if not cursor.next_is("(") or begins_query(cursor):
         return table
     elements = cursor.parenthesized(lambda: parse_constraint(cursor) if begins_constraint(cursor) else parse_column_definition(cursor))
@@ -148,7 +148,7 @@ def _parse_table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
 
 
 def _parse_table_clause(cursor: Cursor, clause: str, table: CreateTable) -> CreateTable:
-    """Parse a clause after its first word, and return `table` with it. Options become properties `option.<key>`, as in Spark."""
+    """Parse a clause after its first word, and return `table` with the clause added. Options become properties `option.<key>`."""
     match clause:
         case "USING":
             return replace(table, format=".".join(cursor.path("a format")).lower())
@@ -157,7 +157,7 @@ def _parse_table_clause(cursor: Cursor, clause: str, table: CreateTable) -> Crea
         case "LOCATION":
             return replace(table, location=cursor.string("a path"))
         case "TBLPROPERTIES":
-            # An option wins over a property of the same key, whichever clause comes first.
+            # An option takes precedence over a property with the same key, whichever clause comes first.
             return replace(table, properties={**parse_properties(cursor), **table.properties})
         case "OPTIONS":
             options = {f"option.{key}": value for key, value in parse_options(cursor).items()}
@@ -168,7 +168,7 @@ def _parse_table_clause(cursor: Cursor, clause: str, table: CreateTable) -> Crea
 
 
 def _parse_partitioned_by(cursor: Cursor, table: CreateTable) -> CreateTable:
-    """Parse `(column type | partition field, …)`. A column with a type is a column of the table too."""
+    """Parse `(column type | partition field, …)`. A column with a type is also added to the columns of the table."""
     elements = cursor.parenthesized(lambda: parse_column_definition(cursor) if cursor.token(1).is_name else parse_partition_field(cursor))
     columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
     fields = (PartitionField((element.name,)) if isinstance(element, ColumnDefinition) else element for element in elements)
@@ -176,19 +176,19 @@ def _parse_partitioned_by(cursor: Cursor, table: CreateTable) -> CreateTable:
 
 
 def _has_foreign_format(cursor: Cursor) -> bool:
-    """Return whether USING, STORED AS or ROW FORMAT before the query names a format other than Delta and Iceberg."""
+    """Return whether USING, STORED AS or ROW FORMAT before the query specifies a format other than Delta and Iceberg."""
     index = _find_before_query(cursor, ("USING", "STORED", "ROW", "SKEWED"))
     if index is None:
         return False
     if cursor.tokens.keys[index] != "USING":
         return True
     format_, following = cursor.tokens[index + 1], cursor.tokens[min(index + 2, len(cursor.tokens) - 1)]
-    # A dotted name is the class of a data source.
+    # A dotted name is the class name of a data source.
     return format_.is_name and (format_.name.lower() not in TABLE_FORMATS or following.key == ".")
 
 
 def _find_before_query(cursor: Cursor, keys: tuple[str, ...]) -> int | None:
-    """Return the index of the first of these words between here and the query, outside brackets. The cursor stays."""
+    """Return the index of the first of these words before the query, outside brackets, or None. The cursor does not move."""
     start = cursor.index
     while not (cursor.at_end or cursor.next_is("AS") or begins_query(cursor) or cursor.key() in keys):
         cursor.skip_token_or_group()
@@ -197,7 +197,7 @@ def _find_before_query(cursor: Cursor, keys: tuple[str, ...]) -> int | None:
 
 
 def _parse_query(cursor: Cursor) -> SqlText:
-    """Parse the query after AS, up to the end of the statement."""
+    """Parse the query after AS, which extends to the end of the statement."""
     if not begins_query(cursor):
         raise cursor.expected("a query after AS")
     return cursor.take_rest()
@@ -212,7 +212,7 @@ def _accept_if_not_exists(cursor: Cursor) -> bool:
 
 
 def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView | None:
-    """Parse a view's definition after CREATE [OR REPLACE] [TEMPORARY] VIEW. Return None for a temporary view of files, for Spark."""
+    """Parse a view's definition after CREATE … VIEW. Return None for a temporary view of files, which Spark creates."""
     start_token = cursor.token()
     if_not_exists = _accept_if_not_exists(cursor)
     if if_not_exists and (or_replace or temporary):
@@ -260,7 +260,7 @@ def _parse_schema(cursor: Cursor) -> CreateSchema:
 
 
 def _parse_schema_clause(cursor: Cursor, schema: CreateSchema) -> CreateSchema:
-    """Parse `COMMENT '…'` or `WITH DBPROPERTIES (…)`, and return `schema` with it. Refuse LOCATION."""
+    """Parse `COMMENT '…'` or `WITH DBPROPERTIES (…)`, and return `schema` with the clause added. Raise an error for LOCATION."""
     if cursor.accept("COMMENT"):
         return replace(schema, comment=cursor.string("a comment"))
     if cursor.accept("WITH"):

@@ -1,4 +1,4 @@
-"""DESCRIBE, SHOW and USE."""
+"""The grammar of DESCRIBE, SHOW and USE."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
 
 
 def _accept_detail(cursor: Cursor) -> Detail:
-    """Step over EXTENDED, FORMATTED, DETAIL or HISTORY before a table's name or path, and return its meaning. Return COLUMNS without it."""
+    """Step over EXTENDED, FORMATTED, DETAIL or HISTORY before a table's name or path. Return COLUMNS if none comes next."""
     name_follows = cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING
     word = cursor.accept_any(*_DETAILS) if name_follows else ""
     return _DETAILS.get(word, Detail.COLUMNS)
 
 
 def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
-    """Parse SHOW of schemas, tables, views, properties, columns and functions. Return None for other objects, which Spark shows."""
+    """Parse SHOW for schemas, tables, views, properties, columns or functions. Return None for other objects, which Spark shows."""
     subject = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS")
     match subject:
         case "SCHEMAS" | "DATABASES" | "NAMESPACES":
@@ -66,7 +66,7 @@ def parse_use(cursor: Cursor) -> UseSchema:
 
 
 def _parse_show_schemas(cursor: Cursor) -> ShowSchemas | None:
-    """Parse `[FROM|IN catalog] [[LIKE] 'pattern']`. Return None for another catalog than the engine's."""
+    """Parse `[FROM|IN catalog] [[LIKE] 'pattern']` after SHOW SCHEMAS. Return None for a catalog other than the engine's."""
     if cursor.accept_any("FROM", "IN"):
         catalog = cursor.path("a catalog")
         if len(catalog) > 1 or catalog[0].lower() not in CATALOGS:
@@ -86,7 +86,7 @@ def _parse_last_pattern(cursor: Cursor) -> str | None:
 
 
 def _parse_show_table_extended(cursor: Cursor) -> ShowTables:
-    """Parse `[FROM|IN schema] LIKE 'pattern'`."""
+    """Parse `[FROM|IN schema] LIKE 'pattern'` after SHOW TABLE EXTENDED."""
     schema = _parse_optional_schema(cursor)
     cursor.expect("LIKE")
     pattern = cursor.string("a pattern")
@@ -95,7 +95,7 @@ def _parse_show_table_extended(cursor: Cursor) -> ShowTables:
 
 
 def _parse_show_properties(cursor: Cursor) -> ShowProperties:
-    """Parse `table [('key')]`."""
+    """Parse `table [('key')]` after SHOW TBLPROPERTIES."""
     name = cursor.table_name()
     key = None
     if cursor.accept("("):
@@ -106,7 +106,7 @@ def _parse_show_properties(cursor: Cursor) -> ShowProperties:
 
 
 def _parse_show_columns(cursor: Cursor) -> ShowColumns:
-    """Parse `FROM|IN table [FROM|IN schema]`."""
+    """Parse `FROM|IN table [FROM|IN schema]` after SHOW COLUMNS."""
     if not cursor.accept_any("FROM", "IN"):
         raise cursor.expected("IN and the name of a table")
     name = cursor.table_name()

@@ -1,4 +1,4 @@
-"""CREATE, DROP, DESCRIBE and SHOW of functions."""
+"""The grammar of CREATE, DROP, DESCRIBE and SHOW for functions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def parse_create_function(cursor: Cursor, or_replace: bool, aggregate: bool) -> 
         aggregate: Whether the statement has AGGREGATE.
 
     Returns:
-        The command, or None for a function in a Java class, which Spark creates.
+        The command, or None for a function implemented by a Java class, which Spark creates.
 
     Raises:
-        Unparsable: The statement does not follow the grammar, or has OR REPLACE and IF NOT EXISTS.
-        UnsupportedStatement: The function returns a table, is in another language than SQL and Python, or lacks a clause.
+        Unparsable: The statement does not follow the grammar, or has both OR REPLACE and IF NOT EXISTS.
+        UnsupportedStatement: The function returns a table, is in a language other than SQL and Python, or lacks a required clause.
     """
     start_token = cursor.token()
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
@@ -61,7 +61,7 @@ def _parse_definition(cursor: Cursor, aggregate: bool) -> functions.FunctionDefi
 
 
 def _parse_return_type(cursor: Cursor) -> str:
-    """Parse `RETURNS type`, and return the text of the type. Refuse TABLE."""
+    """Parse `RETURNS type`, and return the SQL text of the type. Raise an error for TABLE."""
     cursor.expect("RETURNS")
     if cursor.next_is("TABLE"):
         raise cursor.unsupported("A function that returns a TABLE is not supported. Make a view, or write the query where it is read")
@@ -73,7 +73,7 @@ def parse_drop_function(cursor: Cursor) -> functions.DropFunction | None:
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: A list of types follows the name.
+        UnsupportedStatement: A list of parameter types follows the name.
     """
     if not (cursor.accept("FUNCTION") or cursor.accept("AGGREGATE", "FUNCTION")):
         return None
@@ -96,7 +96,7 @@ def parse_describe_function(cursor: Cursor) -> functions.DescribeFunction | None
 
 
 def parse_show_functions(cursor: Cursor) -> functions.ShowFunctions | None:
-    """Parse `[USER] FUNCTIONS [IN schema] [[LIKE] 'pattern']` after SHOW. Return None without USER and schema, for Spark's functions."""
+    """Parse `[USER] FUNCTIONS [IN schema] [[LIKE] 'pattern']` after SHOW. Without USER and a schema, return None."""
     user = cursor.accept("USER")
     if not cursor.accept("FUNCTIONS"):
         return None
@@ -109,12 +109,12 @@ def parse_show_functions(cursor: Cursor) -> functions.ShowFunctions | None:
 
 
 def parse_like(cursor: Cursor) -> str | None:
-    """Parse `[LIKE] 'pattern'`, or return None."""
+    """Parse `[LIKE] 'pattern'` and return the pattern, or return None if no pattern comes next."""
     return cursor.string("a pattern") if cursor.accept("LIKE") or cursor.token().kind is Kind.STRING else None
 
 
 def _parse_parameters(cursor: Cursor) -> tuple[functions.Parameter, ...]:
-    """Parse `(name type …, …)` or `()`. The names are unique, and the parameters with a default come last."""
+    """Parse `(name type …, …)` or `()`. The names must be unique, and the parameters with a default must come last."""
     if cursor.accept("(", ")"):
         return ()
     list_token = cursor.token()
@@ -141,7 +141,7 @@ def _parse_parameter(cursor: Cursor) -> functions.Parameter:
 
 
 def _accept_clause(cursor: Cursor) -> str:
-    """Step over the words that begin a clause and return them, or return an empty text."""
+    """Step over the words that begin a clause and return these words, or return an empty string if no clause follows."""
     for words in (("NOT", "DETERMINISTIC"), ("CONTAINS", "SQL"), ("READS", "SQL", "DATA")):
         if cursor.accept(*words):
             return " ".join(words)
@@ -149,7 +149,7 @@ def _accept_clause(cursor: Cursor) -> str:
 
 
 def _parse_clause(cursor: Cursor, clause: str, definition: functions.FunctionDefinition) -> functions.FunctionDefinition:
-    """Parse a clause after its first words, and return `definition` with it. The clauses of Python functions are Snowflake's."""
+    """Parse a clause after its first words, and return `definition` with the clause added. Python functions use Snowflake's clauses."""
     if clause in _PYTHON_CLAUSES:
         cursor.accept("=")
     match clause:
@@ -179,7 +179,7 @@ def _parse_language(cursor: Cursor) -> functions.Language:
 
 
 def _refuse_inconsistent(cursor: Cursor, definition: functions.FunctionDefinition) -> None:
-    """Raise UnsupportedStatement for clauses of another language, and for an aggregate without parameters."""
+    """Raise UnsupportedStatement for clauses that do not apply to the function's language, and for an aggregate without parameters."""
     if definition.language == "python" and definition.handler is None:
         raise cursor.unsupported("A function in Python needs a HANDLER: the name of the Python function, or of an aggregate's class")
     if definition.language == "sql" and (definition.handler is not None or definition.packages):

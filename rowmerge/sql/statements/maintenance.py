@@ -1,4 +1,4 @@
-"""VACUUM, OPTIMIZE, REORG and RESTORE."""
+"""The grammar of VACUUM, OPTIMIZE, REORG and RESTORE."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowmerge.sql.lexing.lexer import Kind
 
 
 def parse_vacuum(cursor: Cursor) -> Vacuum:
-    """Parse `VACUUM table [FULL] [RETAIN n HOURS] [DRY RUN]`: each clause at most once, in any order.
+    """Parse `VACUUM table [FULL] [RETAIN n HOURS] [DRY RUN]`. The clauses can appear in any order, each at most once.
 
     Raises:
         Unparsable: The statement does not follow the grammar.
@@ -26,14 +26,14 @@ def parse_vacuum(cursor: Cursor) -> Vacuum:
         elif not dry_run and cursor.accept("DRY", "RUN"):
             dry_run = True
         elif not full and cursor.accept("FULL"):
-            full = True  # the mode of VACUUM without LITE
+            full = True  # the default mode of VACUUM
         else:
             raise _vacuum_refusal(cursor)
     return Vacuum(target, retain_hours, dry_run)
 
 
 def _vacuum_refusal(cursor: Cursor) -> StatementError:
-    """Return the error for words that are no clause of VACUUM, or a clause that is not supported."""
+    """Return the error for text that is not a clause of VACUUM, or for an unsupported clause."""
     if cursor.next_is("LITE"):
         return cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM looks at every file of the table")
     if cursor.next_is("USING", "INVENTORY"):
@@ -100,14 +100,14 @@ def _parse_optional_where(cursor: Cursor, following: str) -> SqlText | None:
 
 
 def _parse_target(cursor: Cursor) -> TableName:
-    """Parse the name of the table. Raise UnsupportedStatement for a path."""
+    """Parse the name of a table. Raise UnsupportedStatement for a path."""
     if cursor.token().kind is Kind.STRING:
         raise cursor.unsupported("A table is named here, not its path. Give the path a name: CREATE TABLE name USING delta LOCATION 'path'")
     return cursor.table_name()
 
 
 def _parse_hours(cursor: Cursor) -> float:
-    """Parse `n HOURS` after RETAIN; `n` can be a fraction."""
+    """Parse `n HOURS` after RETAIN and return the number of hours, which can be fractional."""
     if cursor.next_is("-"):
         raise cursor.error("A retention is not negative. Write 0 HOURS or more")
     token = cursor.token()

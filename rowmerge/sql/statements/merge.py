@@ -1,4 +1,4 @@
-"""MERGE INTO, as Spark and Delta write it."""
+"""The grammar of MERGE INTO in Spark and Delta."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
 
 
 def qualifier_of(target: TableName, target_alias: str | None) -> tuple[str, ...]:
-    """Return the name that qualifies the target's columns: its alias, or else its name, of which the last parts are enough.
+    """Return the parts of the qualifier of the target's columns: the target's alias or, without an alias, the name of the table.
+
+    The last parts of the table's name also qualify columns.
 
     Args:
-        target: The name of the changed table.
-        target_alias: The alias of the changed table, or None.
+        target: The name of the table that the statement changes.
+        target_alias: The alias of that table, or None.
     """
     return target.parts if target_alias is None else (target_alias,)
 
@@ -50,8 +52,8 @@ def parse_assignments(cursor: Cursor, qualifier: tuple[str, ...], ends: Callable
 
     Args:
         cursor: The cursor at the first column.
-        qualifier: The parts of the target's alias or name, which can precede a column.
-        ends: Returns whether a value ends before the next token.
+        qualifier: The parts of the target's alias or name, which can precede a column name.
+        ends: A function that returns whether a value ends before the next token.
 
     Raises:
         Unparsable: The list does not follow the grammar.
@@ -77,7 +79,7 @@ def _at_when(cursor: Cursor) -> bool:
 
 
 def _parse_when_clauses(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[When, ...]:
-    """Parse the WHEN clauses up to the end of the statement, at least one."""
+    """Parse one or more WHEN clauses up to the end of the statement."""
     clauses: list[When] = []
     while not cursor.at_end:
         clauses.append(_parse_when(cursor, clauses, qualifier))
@@ -87,7 +89,7 @@ def _parse_when_clauses(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[Whe
 
 
 def _parse_when(cursor: Cursor, previous_clauses: list[When], qualifier: tuple[str, ...]) -> When:
-    """Parse one `WHEN … [AND condition] THEN action`. Only the last clause of a kind can go without a condition."""
+    """Parse one `WHEN … [AND condition] THEN action`. Only the last clause of each kind can omit the condition."""
     when_token = cursor.token()
     if not cursor.accept("WHEN"):
         raise cursor.expected("WHEN or the end of the statement")
@@ -115,10 +117,10 @@ def _parse_match(cursor: Cursor) -> Match:
 
 
 def _parse_action(cursor: Cursor, match: Match, qualifier: tuple[str, ...]) -> Action:
-    """Parse the action after THEN in a WHEN clause: INSERT for source rows without a target row, else UPDATE or DELETE.
+    """Parse the action after THEN in a WHEN clause: INSERT for source rows without a target row, otherwise UPDATE or DELETE.
 
-    `match`: the kind of the WHEN clause, which decides the actions that it can have. `qualifier`: the parts of the target's alias or name,
-    which can precede an assigned column.
+    `match`: the kind of the WHEN clause, which determines the allowed actions. `qualifier`: the parts of the target's alias or name, which
+    can precede an assigned column.
     """
     verb_token = cursor.token()
     verb = cursor.accept_any("UPDATE", "DELETE", "INSERT")
@@ -159,7 +161,7 @@ def _parse_insert(cursor: Cursor, qualifier: tuple[str, ...]) -> InsertAction:
 
 
 def _accept_star(cursor: Cursor, action: str) -> bool:
-    """Step over `*` if it comes next, and return whether it does. Refuse `* EXCEPT`."""
+    """Step over `*` if it comes next, and return whether it does. Raise an error for `* EXCEPT`."""
     if not cursor.accept("*"):
         return False
     if cursor.next_is("EXCEPT"):

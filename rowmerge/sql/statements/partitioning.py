@@ -1,4 +1,4 @@
-"""Partition fields and write orders in the syntax of PARTITIONED BY and Iceberg's SQL extensions."""
+"""The grammar of partition fields and write orders, as in PARTITIONED BY and Iceberg's SQL extensions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rowmerge.table.metadata.partitioning import Distribution, PartitionField, S
 _ALIASES = {"years": "year", "months": "month", "days": "day", "date": "day", "hours": "hour", "date_hour": "hour"}
 _TRANSFORMS = {name: name for name in ("identity", "bucket", "truncate", "year", "month", "day", "hour")} | _ALIASES
 _PARAMETERS = {"bucket": "a number of buckets", "truncate": "a width"}
-"""Transforms that have a parameter, with its description."""
+"""The transforms that have a parameter, with a description of the parameter for error messages."""
 _MAX_PARAMETER = 2**31 - 1
 
 
 def parse_partition_field(cursor: Cursor) -> PartitionField:
-    """Parse a column or a transform: `bucket(16, id)`, or `bucket(id, 16)` with the parameter last. The field has no name."""
+    """Parse a column or a transform, and return an unnamed partition field. `bucket(16, id)` can also be written as `bucket(id, 16)`."""
     if not (cursor.token().is_name and cursor.key(1) == "("):
         return PartitionField(cursor.path("a partition column"))
     transform = _parse_transform_name(cursor)
@@ -36,7 +36,7 @@ def parse_partition_field(cursor: Cursor) -> PartitionField:
 
 
 def _parse_transform_name(cursor: Cursor) -> str:
-    """Parse the name or an alias of a transform, and return the name."""
+    """Parse the name or an alias of a transform, and return the transform's name."""
     token = cursor.token()
     transform = _TRANSFORMS.get(cursor.identifier("a partition transform").lower())
     if transform is None:
@@ -80,8 +80,8 @@ def parse_partition_field_change(cursor: Cursor, table: TableName, verb: str) ->
 def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
     """Parse `[DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]` or `UNORDERED` after WRITE.
 
-    The two clauses can have any order, and one of them is enough. ORDERED BY alone sorts over all files, LOCALLY sorts inside each file.
-    DISTRIBUTED BY replaces the distribution that the order implies.
+    The two clauses can appear in any order, and one of them is enough. ORDERED BY sorts rows across all files. With LOCALLY, it sorts rows
+    only within each file. DISTRIBUTED BY replaces the distribution that the order implies.
 
     Args:
         cursor: The cursor after WRITE.
@@ -89,7 +89,7 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
 
     Raises:
         Unparsable: The text does not follow the grammar, or a clause occurs twice.
-        UnsupportedStatement: The order is by zorder(…), or by an unknown transform.
+        UnsupportedStatement: The order contains zorder(…) or an unknown transform.
     """
     distribution: Distribution | None = None
     order: SetWriteOrder | None = None
@@ -109,13 +109,13 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
 
 
 def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
-    """Raise Unparsable if a clause of this kind came before the one that begins with the previous token."""
+    """Raise Unparsable for a second clause of the same kind. `previous`: the value of the first clause, or None if there is none."""
     if previous is not None:
         raise cursor.error(f"WRITE has its {kind} twice. Keep one", cursor.token(-1))
 
 
 def _parse_order(cursor: Cursor, clause: str, name: TableName) -> SetWriteOrder:
-    """Parse the tokens after UNORDERED, ORDERED or LOCALLY. Return the order with the distribution that it implies."""
+    """Parse the tokens after UNORDERED, ORDERED or LOCALLY. Return the write order with the distribution that it implies."""
     if clause == "UNORDERED":
         return SetWriteOrder(name, (), Distribution.NONE)
     if clause == "LOCALLY":
@@ -126,7 +126,7 @@ def _parse_order(cursor: Cursor, clause: str, name: TableName) -> SetWriteOrder:
 
 
 def _parse_sort_field(cursor: Cursor) -> SortField:
-    """Parse `field [ASC|DESC] [NULLS FIRST|LAST]`. The default is that of Iceberg on Spark: ASC NULLS FIRST, DESC NULLS LAST."""
+    """Parse `field [ASC|DESC] [NULLS FIRST|LAST]`. As in Iceberg on Spark, the defaults are ASC NULLS FIRST and DESC NULLS LAST."""
     if cursor.next_is("ZORDER", "("):
         raise cursor.unsupported("An order by zorder(…) is not supported. Order by the columns, the one that is looked up most first")
     field = parse_partition_field(cursor)

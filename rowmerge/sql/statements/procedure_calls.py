@@ -1,4 +1,4 @@
-"""CALL [catalog.]system.procedure(argument, …): the procedures of Iceberg's Spark catalogs."""
+"""The grammar of CALL [catalog.]system.procedure(argument, …) for the procedures of Iceberg's Spark catalogs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from rowmerge.sql.lexing.expressions import at_comma, parse_expression
 
 _SYSTEM = "system"
 _NAMESPACES = ([_SYSTEM], *([catalog, _SYSTEM] for catalog in CATALOGS))
-"""The qualifiers of a procedure of the engine's catalog."""
+"""The qualifiers that can precede the name of a procedure in the engine's catalog."""
 
 
 def parse_call(cursor: Cursor) -> Call | None:
-    """Parse CALL of a procedure of the engine's catalog. Return None for procedures of other catalogs, which Spark executes.
+    """Parse CALL for a procedure in the engine's catalog. Return None for procedures in other catalogs, which Spark executes.
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: There is no such procedure or parameter, or a required argument is missing.
+        UnsupportedStatement: The procedure or a parameter does not exist, or a required argument is missing.
     """
     token = cursor.token()
     *namespace, name = cursor.path("the name of a procedure")
@@ -36,7 +36,7 @@ def parse_call(cursor: Cursor) -> Call | None:
 
 
 def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, SqlText]:
-    """Parse `(value, …, parameter => value, …)`, and return the values by parameter. An argument NULL is left out."""
+    """Parse `(value, …, parameter => value, …)`, and return the values by parameter name. Leave out NULL arguments."""
     arguments: dict[str, SqlText] = {}
     needs_name = False  # true from the first argument with a name to the last one
     cursor.expect("(")
@@ -59,7 +59,7 @@ def _begins_named_argument(cursor: Cursor) -> bool:
 
 
 def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure, arguments: dict[str, SqlText]) -> str:
-    """Parse `parameter =>`, and return the parameter. Raise Unparsable if `arguments` already has it."""
+    """Parse `parameter =>`, and return the parameter's name. Raise Unparsable if `arguments` already contains the parameter."""
     parameters, token = tuple(procedure.parameters), cursor.token()
     if not _begins_named_argument(cursor):
         raise cursor.error(f"An argument without a name stands after one with a name. Name it too: one of {', '.join(parameters)}")
@@ -72,7 +72,7 @@ def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure, argum
 
 
 def _parameter_at(cursor: Cursor, name: str, procedure: Procedure, position: int) -> str:
-    """Return the parameter of an argument by position."""
+    """Return the name of the parameter to which the positional argument at `position` belongs."""
     parameters = tuple(procedure.parameters)
     if position == len(parameters):
         raise cursor.error(f"{name} takes {len(parameters)} arguments: {', '.join(parameters)}. Leave this one out")

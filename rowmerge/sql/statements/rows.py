@@ -1,4 +1,4 @@
-"""UPDATE, DELETE, INSERT, TRUNCATE, and the WITH list before a row-level statement."""
+"""The grammar of UPDATE, DELETE, INSERT and TRUNCATE, and of the WITH list before a row-level statement."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rowmerge.sql.statements.merge import parse_assignments, parse_merge, qualif
 
 _NO_JOIN = "{verb} from another table is not supported. Use MERGE INTO … USING the other table ON … WHEN MATCHED THEN {verb}"
 _OVERWRITE_MODE_OPTIONS = ("partitionoverwritemode", "overwrite-mode")
-"""The names of the option in Delta's writer and in Iceberg's writer, in lower case."""
+"""The names of the overwrite mode option in Delta's and in Iceberg's writer, in lower case."""
 _Partition = tuple[tuple[str, SqlText | None], ...]
-"""The columns of a PARTITION clause with their values. A column without a value is dynamic."""
+"""The columns of a PARTITION clause with their values. The value of a dynamic partition column is None."""
 
 
 def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
@@ -50,7 +50,7 @@ def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement has FROM, an UPDATE from another table.
+        UnsupportedStatement: The statement has a FROM clause, which takes new values from another table.
     """
     target = cursor.table_name()
     alias = expressions.parse_alias(cursor)
@@ -70,7 +70,7 @@ def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement has USING, a DELETE from a join.
+        UnsupportedStatement: The statement has a USING clause, which joins another table.
     """
     cursor.expect("FROM")
     target = cursor.table_name()
@@ -103,8 +103,8 @@ def parse_insert(cursor: Cursor) -> Insert | None:
         The command, or None for INSERT OVERWRITE DIRECTORY, which Spark executes.
 
     Raises:
-        Unparsable: The statement does not follow the grammar, or combines clauses that exclude each other.
-        UnsupportedStatement: The statement has DEFAULT VALUES, an unknown option, or WITH RECURSIVE after another WITH list.
+        Unparsable: The statement does not follow the grammar, or combines mutually exclusive clauses.
+        UnsupportedStatement: The statement has DEFAULT VALUES, an unknown option, or has WITH RECURSIVE in addition to another WITH list.
     """
     insert_index = cursor.index - 1
     schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
@@ -123,7 +123,7 @@ def parse_insert(cursor: Cursor) -> Insert | None:
 
 
 def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
-    """Parse the target of an INSERT and the clauses before the query. `mode` is INTO or OVERWRITE. The returned query is empty."""
+    """Parse the target of an INSERT and the clauses before the query. `mode` is INTO or OVERWRITE. The query of the result is empty."""
     target = cursor.table_name()
     overwrite_mode = _parse_overwrite_mode(cursor, mode)
     alias = _parse_target_alias(cursor)
@@ -139,7 +139,7 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
 
 
 def refuse_from_insert(cursor: Cursor) -> None:
-    """Raise an error for Hive's `FROM … INSERT …`, which writes one query into several tables. A FROM without INSERT is a query.
+    """Raise an error for Hive's `FROM … INSERT …`, which writes one query to several tables. FROM without INSERT begins a query.
 
     Raises:
         UnsupportedStatement: INSERT INTO or INSERT OVERWRITE follows.
@@ -151,13 +151,13 @@ def refuse_from_insert(cursor: Cursor) -> None:
 
 
 def _assignment_ends(cursor: Cursor) -> bool:
-    """Return whether the value of an assignment ends here. FROM after DISTINCT is part of IS DISTINCT FROM."""
+    """Return whether the value of an assignment ends here. FROM after DISTINCT does not end the value."""
     at_from = cursor.next_is_keyword("FROM") and cursor.key(-1) != "DISTINCT"
     return at_from or expressions.at_comma(cursor) or cursor.next_is_keyword("WHERE")
 
 
 def _parse_optional_where(cursor: Cursor, preceding: str) -> SqlText | None:
-    """Parse `[WHERE condition]` at the end of the statement, after its part `preceding`."""
+    """Parse `[WHERE condition]` at the end of the statement. `preceding`: the noun for the previous clause in error messages."""
     if cursor.at_end:
         return None
     if not cursor.accept("WHERE"):
@@ -166,7 +166,7 @@ def _parse_optional_where(cursor: Cursor, preceding: str) -> SqlText | None:
 
 
 def _at_directory(cursor: Cursor) -> bool:
-    """Return whether `[LOCAL] DIRECTORY` comes next rather than a table of this name."""
+    """Return whether `[LOCAL] DIRECTORY` comes next rather than a table with such a name."""
     ahead = 1 if cursor.next_is("LOCAL", "DIRECTORY") else 0
     following = cursor.token(ahead + 1)
     return cursor.key(ahead) == "DIRECTORY" and (following.kind is Kind.STRING or following.key in ("USING", "OPTIONS", "ROW", "STORED"))
@@ -191,8 +191,9 @@ def _parse_partition_value(cursor: Cursor) -> tuple[str, SqlText | None]:
 def _parse_overwrite_mode(cursor: Cursor, insert_keyword: str) -> OverwriteMode | None:
     """Parse `[WITH ('partitionOverwriteMode' = 'dynamic'|'static')]` before the query of an INSERT.
 
-    A dynamic overwrite replaces the partitions that get new rows, and a static one all partitions, or those of the PARTITION clause. The
-    option has Delta's or Iceberg's name. `insert_keyword` is INTO, which takes no option, or OVERWRITE.
+    A dynamic overwrite replaces the partitions that receive new rows. A static overwrite replaces all partitions, or those that match the
+    PARTITION clause. The option can have Delta's or Iceberg's name. `insert_keyword` is INTO, which does not allow the option, or
+    OVERWRITE.
     """
     if not cursor.next_is("WITH", "("):
         return None
@@ -203,14 +204,14 @@ def _parse_overwrite_mode(cursor: Cursor, insert_keyword: str) -> OverwriteMode 
     if unknown_options or insert_keyword == "INTO":  # INTO overwrites nothing
         option = next(iter(unknown_options or options))
         raise cursor.unsupported(f"The option `{option}` of INSERT {insert_keyword} is not supported. Leave it out", with_token)
-    option_values = {value.lower() for value in options.values()}  # one value, even if the option is given under both names
+    option_values = {value.lower() for value in options.values()}  # the option can have both names, but only one value
     if option_values not in ({"dynamic"}, {"static"}):
         raise cursor.error(f"`{next(iter(options))}` is dynamic or static. Set it to one of them", with_token)
     return OverwriteMode(option_values.pop())
 
 
 def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
-    """Parse `[(columns)] [BY NAME]`. Return the columns, None without a list, and whether BY NAME comes next."""
+    """Parse `[(columns)] [BY NAME]`. Return the columns, or None without a list, and whether the statement has BY NAME."""
     if cursor.next_is("DEFAULT", "VALUES"):
         raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
     if cursor.accept("BY", "NAME"):
@@ -220,7 +221,7 @@ def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
 
 
 def _parse_replaced_rows(cursor: Cursor, insert: Insert) -> Insert:
-    """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`, and return `insert` with it."""
+    """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`, and return `insert` with the clause added."""
     if not cursor.accept("REPLACE"):
         return insert
     kind = cursor.expect_any("WHERE, USING or ON")
@@ -244,7 +245,7 @@ def _parse_target_alias(cursor: Cursor) -> str | None:
 
 
 def _parse_query(cursor: Cursor, takes_alias: bool) -> tuple[SqlText, str | None]:
-    """Parse the query that ends the statement, or with `takes_alias` also `(query) [AS] alias`. Return the query and its alias."""
+    """Parse the query that ends the statement. Return the query and its alias, which only `takes_alias` allows: `(query) [AS] alias`."""
     start = cursor.index
     if not takes_alias or not cursor.next_is("("):
         return cursor.take_rest(), None
@@ -260,7 +261,7 @@ def _parse_query(cursor: Cursor, takes_alias: bool) -> tuple[SqlText, str | None
 
 
 def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> bool:
-    """Step over IF NOT EXISTS if it comes next. Raise Unparsable unless it follows OVERWRITE … PARTITION with all values."""
+    """Step over IF NOT EXISTS if it comes next. Raise Unparsable unless it follows OVERWRITE … PARTITION with a value for each column."""
     if not cursor.next_is("IF", "NOT", "EXISTS"):
         return False
     if mode == "INTO":
@@ -272,7 +273,7 @@ def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> b
 
 
 def _prepend_with_list(cursor: Cursor, query: SqlText, insert_index: int, query_index: int) -> SqlText:
-    """Return the query with the WITH list that precedes INSERT before it. Spaces between them keep each character in its place."""
+    """Return the query, prefixed with the WITH list that precedes INSERT. Spaces in between keep the position of each character."""
     starts, keys = cursor.tokens.starts, cursor.tokens.keys
     if keys[query_index : query_index + 2] == ["WITH", "RECURSIVE"]:
         reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"

@@ -1,4 +1,4 @@
-"""ALTER TABLE … CREATE, REPLACE and DROP BRANCH and TAG, as in Iceberg's SQL extensions."""
+"""The grammar of ALTER TABLE … CREATE, REPLACE and DROP BRANCH or TAG, as in Iceberg's SQL extensions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rowmerge.commands.names import TableName
 from rowmerge.sql.lexing.cursor import Cursor
 
 _UNITS = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
-"""Milliseconds of each unit."""
+"""The number of milliseconds in each unit of time."""
 
 
 def parse_drop_reference(cursor: Cursor, table: TableName, kind: str) -> DropReference:
@@ -30,10 +30,10 @@ def parse_drop_reference(cursor: Cursor, table: TableName, kind: str) -> DropRef
 
 
 def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) -> SetReference:
-    """Parse `[IF NOT EXISTS] name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]` after CREATE BRANCH and similar words.
+    """Parse `[IF NOT EXISTS] name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]` after CREATE BRANCH and similar keywords.
 
-    A branch or tag is a name for a snapshot. RETAIN limits the age of the name. SNAPSHOT RETENTION limits which older snapshots of a branch
-    expire ("Snapshot Retention Policy" in the Iceberg specification).
+    A branch or tag is a named reference to a snapshot. RETAIN limits the age of the reference. SNAPSHOT RETENTION determines which older
+    snapshots of a branch expire ("Snapshot Retention Policy" in the Iceberg specification).
 
     Args:
         cursor: The cursor after BRANCH or TAG.
@@ -58,7 +58,7 @@ def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) 
 
 
 def _parse_snapshot_retention(cursor: Cursor, kind: str) -> tuple[int | None, int | None]:
-    """Parse `[WITH SNAPSHOT RETENTION [n SNAPSHOTS] [n DAYS]]` of a branch. Return the number of snapshots and the age in milliseconds."""
+    """Parse `[WITH SNAPSHOT RETENTION [n SNAPSHOTS] [n DAYS]]` of a branch. Return the number of snapshots, and the age in milliseconds."""
     if not cursor.accept("WITH", "SNAPSHOT", "RETENTION"):
         return None, None
     if kind == "TAG":
@@ -71,5 +71,5 @@ def _parse_snapshot_retention(cursor: Cursor, kind: str) -> tuple[int | None, in
 
 
 def _parse_duration(cursor: Cursor) -> int:
-    """Parse `n DAYS|HOURS|MINUTES`, and return milliseconds."""
+    """Parse `n DAYS|HOURS|MINUTES`, and return the duration in milliseconds."""
     return cursor.integer("a number of days, hours or minutes") * _UNITS[cursor.expect_any("DAYS, HOURS or MINUTES")]
