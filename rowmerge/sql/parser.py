@@ -54,7 +54,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
 
 
 def parse(text: str) -> Statement:
-    """Parse a text that contains a single statement. Its expressions, queries and relations remain the user's verbatim text.
+    """Parse SQL text that contains a single statement. Its expressions, queries and relations remain the user's verbatim text.
 
     A statement that the engine does not execute becomes a `Query`, without the semicolons at the end.
 

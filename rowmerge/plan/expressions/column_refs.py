@@ -101,7 +101,7 @@ def mentions(text: str, path: Sequence[str]) -> bool:
 
 
 def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with edits applied.
+    """Apply edits to SQL text, and return the result.
 
     Args:
         text: The text to edit.

@@ -16,7 +16,7 @@ _KEYWORDS = re.compile("[A-Z]{2,}")
 
 
 class TokenCursor:
-    """A cursor that steps over the tokens of a text. `index` is the index of the next token.
+    """A cursor that steps over the tokens of a statement. `index` is the index of the next token.
 
     The parameter `ahead` counts tokens from the next one, which is 0. The previous token is -1.
     """

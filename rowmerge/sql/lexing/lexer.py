@@ -58,7 +58,7 @@ class Token:
 
 
 class Tokens(Sequence[Token]):
-    """The tokens of a text without whitespace, comments and hints. The last token is END.
+    """The tokens of SQL text without whitespace, comments and hints. The last token is END.
 
     `keys`, `kinds`, `starts` and `ends` contain one item per token. A Token object is created only on access, to relieve the garbage
     collector.
@@ -163,7 +163,7 @@ _NAMES = {"'": "string", '"': "string", "$": "string", "`": "quoted name", "/": 
 
 
 def tokenize(text: str) -> Tokens:
-    """Return the tokens of a text as in Spark's lexer (SqlBaseLexer.g4).
+    """Divide SQL text into tokens as Spark's lexer does (SqlBaseLexer.g4).
 
     Bracketed comments can be nested, and names can begin with a digit. `'it''s'` is one string, as is any text between `$$` and `$$` or
     between `$tag$` and `$tag$`. `<` and `>` are always separate tokens, so that nested types can be parsed.
@@ -178,7 +178,7 @@ def tokenize(text: str) -> Tokens:
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Split a text at its semicolons and yield the statements. Skip statements that contain only whitespace and comments.
+    """Split SQL text at its semicolons and yield the statements. Skip statements that contain only whitespace and comments.
 
     Each statement is prefixed with one line feed per preceding line, so that line numbers stay correct. The last statement may contain an
     unclosed string.
@@ -202,7 +202,7 @@ def _text_on_its_line(tokens: Tokens, start: int, end: int) -> str:
 
 
 def first_word(text: str) -> str:
-    """Return the first word of a text in upper case, or an empty string if the text does not begin with a word."""
+    """Return the first word of SQL text in upper case, or an empty string if the text does not begin with a word."""
     match = _TOKEN.match(text, skip_space(text))
     return match.group().upper() if match is not None and match.lastgroup == "word" else ""
 
@@ -230,7 +230,7 @@ def skip_space(text: str, offset: int = 0, *, over_hints: bool = True) -> int:
 
 
 def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
-    """Return the tokens of a text, and the offset of an unclosed string, quoted name or comment, before which the tokens end, or None.
+    """Return the tokens before the first unclosed string, quoted name or comment, and its offset. If there is none, return all and None.
 
     The loop creates no `Token` objects and makes few calls, because a statement can have many thousands of tokens.
     """

@@ -1,4 +1,4 @@
-"""Calls of the warehouse's functions in a text, and their replacement by expressions and functions that Spark executes.
+"""Calls of the warehouse's functions in SQL text, and their replacement by expressions and functions that Spark executes.
 
 A call is replaced by the function's expression, with the arguments cast to the parameter types, so that conditions with calls prune files.
 Where the expression would have a different meaning, the call is replaced by a call of a function registered in Spark. This is the case for

@@ -23,7 +23,7 @@ _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
 
 @dataclass(frozen=True)
 class TableReference:
-    """A table that a text reads. `start` and `end` are the half-open offsets of the table's name together with its time travel.
+    """A table that a statement or expression reads. `start` and `end` are the half-open offsets of the name and the time travel.
 
     `branch_or_tag`: the branch or tag after VERSION AS OF. `changes`: the arguments of `table_changes(…)`, in which case `name` is the name
     of the function. `files`: the files of `read_files(…)`, in which case `name` is the call's argument `name` or the name of the function.
