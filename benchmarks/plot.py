@@ -46,14 +46,15 @@ def bar_chart(run: Run) -> str:
         for engine in BAR_ENGINES
         if (case := run.case(scenario, engine)) is not None and case.warm is not None
     }
-    scale = BARS_WIDTH / max(seconds.values())
-    width, height = BARS_LEFT + BARS_WIDTH + 80, len(BAR_SCENARIOS) * (GAP + BAR * len(BAR_ENGINES))
+    scenarios = [scenario for scenario in BAR_SCENARIOS if any((scenario, engine) in seconds for engine in BAR_ENGINES)]
+    scale = BARS_WIDTH / max(seconds.values(), default=1.0)
+    width, height = BARS_LEFT + BARS_WIDTH + 80, len(scenarios) * (GAP + BAR * len(BAR_ENGINES))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     y = 0
-    for scenario in BAR_SCENARIOS:
+    for scenario in scenarios:
         parts.append(f'<text x="{BARS_LEFT}" y="{y + 24}" font-weight="bold">{escape(SCENARIOS[scenario].title)}</text>')
         y += GAP - 6
         for engine, color in BAR_ENGINES.items():

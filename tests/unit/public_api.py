@@ -55,7 +55,7 @@ def _members(path: str, owner: type) -> Iterator[str]:
 
 
 def _signature(member: object) -> str:
-    """Return the signature without defaults that have no stable text (functions and objects)."""
+    """Return the signature as text, or `(…)` if Python knows none."""
     try:
         return str(inspect.signature(member))  # type: ignore[arg-type]
     except ValueError:

@@ -8,6 +8,7 @@ from tests.support.prose import ROOT, python_files, violations
 
 
 def test_the_repository_has_no_violation() -> None:
+    assert len(python_files()) > 300
     messages = [message for path in python_files() for message in violations(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))]
     assert messages == []
 

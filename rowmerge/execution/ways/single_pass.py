@@ -18,7 +18,7 @@ def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
     """Return why the join cannot read the source in a single pass, or None if it can.
 
     In a single pass, Spark evaluates the source during the join, and keeps none of its rows. Other ways first evaluate and keep the source,
-    to determine its size and its keys. This is worth the time if the source is small, or if its keys exclude target files.
+    to determine its size and its keys. That evaluation saves time if the source is small, or if its keys exclude target files.
     """
     source = request.planned.source
     # If every target row without a match changes, all files are read, and the keys exclude none.

@@ -1,13 +1,16 @@
-"""The commands and files of README.md and docs/tutorial.md work as they are written.
+"""The examples of README.md, docs/tutorial.md and docs/python_api.md work as they are written.
 
 A code block whose first line is a comment with a path is a file of the project. The dbt commands of a `shell` block run in the project. A
-`text` block after them shows lines that the commands print.
+`text` block after them shows lines that the commands print. A `python` block is a program.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +41,7 @@ def words_of(line: str) -> str:
 
 @pytest.mark.parametrize(("page", "file_format"), [("README.md", "delta"), ("README.md", "iceberg"), ("docs/tutorial.md", "delta")])
 def test_the_project_of_a_page_runs(page: str, file_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"sql", "yaml", "shell", "text"} <= {language for language, _ in blocks(page)}
     output, folders = "", ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dbt_project.yml").write_text("name: shop\nprofile: shop\n", encoding="utf-8")
@@ -56,3 +60,14 @@ def test_the_project_of_a_page_runs(page: str, file_format: str, tmp_path: Path,
         elif language == "text":
             lines = words_of(output)
             assert all(words_of(line) in lines for line in text.splitlines()), output
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python_api.md"])
+def test_the_python_program_of_a_page_merges_into_a_table(page: str, tmp_path: Path) -> None:
+    """The program runs in its own process, because it starts Spark with other settings than the tests."""
+    (program,) = [text for language, text in blocks(page) if language == "python"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    commit = tmp_path / "warehouse/analytics/orders/_delta_log/00000000000000000001.json"
+    assert '"operation":"MERGE"' in commit.read_text(encoding="utf-8")

@@ -67,7 +67,7 @@ class IncrementalPlan(StrategyArguments):
     Column names are quoted, and conditions are SQL. Fields that the strategy does not use are empty.
 
     Attributes:
-        incremental_strategy: The strategy as named in dbt, which selects the macro; `default` if the model does not set a strategy.
+        incremental_strategy: dbt's name of the strategy, which selects the macro, or `default` if the model sets none.
         strategy: The strategy to apply: `incremental_strategy`, but `merge` or `append` instead of `default`, with or without a key.
         keys: The columns of the key, or expressions that are valid for the model's rows and the table's rows.
         source_alias: The SQL alias of the model's rows in conditions.
@@ -124,7 +124,7 @@ def plan_strategy(
 
     Args:
         model_config: The configs of the model.
-        strategy: The strategy as named in dbt, or `default`.
+        strategy: dbt's name of the strategy, or `default`.
         arguments: The arguments of the strategy's macro. The key and the predicates in them take precedence over those of the model.
         source_columns: A function that returns the names of the model's columns. This function runs a query, so only some merges call it.
 

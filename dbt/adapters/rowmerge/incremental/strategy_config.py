@@ -15,7 +15,7 @@ SCHEMA_CHANGES = ("ignore", "fail", "append_new_columns", "sync_all_columns")
 
 
 def strategy_of(config: Any) -> str:
-    """Return the strategy of a model as named in dbt, or `default` if the model does not set a strategy."""
+    """Return dbt's name of a model's strategy, or `default` if the model sets none."""
     return str(config.get("incremental_strategy") or "default").replace("delete_insert", "delete+insert")
 
 
