@@ -13,9 +13,14 @@ from pathlib import Path
 
 @dataclass
 class Measured:
-    """`seconds` by the scenario's labels; `bytes_read` by all calls to read, page cache or not; `bytes_written` are new
-    files in the table's folder; `files` data files and files of deleted rows that were written, removed or replaced; `memory` the highest
-    resident size in bytes of the engine's processes together.
+    """The measurements of one repetition of a scenario.
+
+    Attributes:
+        seconds: The durations by the labels of the scenario.
+        bytes_read: The bytes that all read calls returned, whether from the page cache or from the disk.
+        bytes_written: The bytes of the new files in the table's folder.
+        files: The number of data files and delete files that the statements wrote, removed or replaced.
+        memory: The highest resident size of all processes of the engine together, in bytes.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)

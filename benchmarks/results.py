@@ -15,8 +15,11 @@ from benchmarks.scenarios import SCENARIOS
 
 @dataclass
 class Case:
-    """One scenario on one engine. `repetitions` as Measured has them, the first on a table that was never opened before. `cold`: the
-    seconds of processes that did nothing else, from their start to the end of their one repetition.
+    """The results of one scenario on one engine.
+
+    Attributes:
+        repetitions: The fields of `Measured` for each repetition. The first repetition opens the table for the first time.
+        cold: The durations of processes that run one repetition, from their start to its end, in seconds.
     """
 
     scenario: str

@@ -23,8 +23,10 @@ MARK = "told: "
 
 
 class Worker:
-    """`job`: `sources`, Parquet files by name; `repetitions`, those after the first, fewer when they take more than `seconds` together;
-    `prepared`: whether an earlier process of the engine has given the tables its settings.
+    """Runs the scenarios of one engine in its process.
+
+    `job` contains `sources` (Parquet files by name), `repetitions` (the number of repetitions after the first), `seconds` (the time
+    after which a scenario is not repeated again) and `prepared` (whether another process of the engine already configured the tables).
     """
 
     def __init__(self, engine: Engine, tables: Tables, job: Mapping[str, Any], begun: float) -> None:

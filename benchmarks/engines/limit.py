@@ -26,8 +26,9 @@ from benchmarks.scenarios import Compact, Merge, Query, Scenario, Step, Update
 
 
 class Limit(ABC):
-    """What both have in common: which files are read, and how many rows are written. An engine has that in its log, so it is looked up
-    outside of what is timed.
+    """A lower bound for an engine: it only reads and writes the files that the statement must read and write.
+
+    An engine finds these files in its log, so the search for them is not timed.
     """
 
     format = "delta"

@@ -1,7 +1,8 @@
-"""Proves the demo's tables: DuckDB computes them from the feed's CSV files, two independent readers read them from disk, and all must
-be equal. Delta tables are read by delta-rs and DuckDB's delta extension, Iceberg tables by pyiceberg and DuckDB's iceberg extension.
+"""Verify the demo's tables: DuckDB computes the rows from the feed's CSV files, and two independent readers read the tables.
 
-Nothing here uses dbt, Spark or rowmerge. The exit code is 1 when a table differs, or when dbt reported other row counts than the feed's.
+Delta tables are read by delta-rs and DuckDB's delta extension, Iceberg tables by pyiceberg and DuckDB's iceberg extension.
+This module uses neither dbt nor Spark nor rowmerge. The exit code is 1 when a table differs, or when the row counts that dbt reported
+differ from the feed's.
 """
 
 from __future__ import annotations
@@ -64,8 +65,12 @@ MERGE_COUNTS = """
 
 @dataclass(frozen=True)
 class TableFormat:
-    """How tables of a format are read by software that is not ours. `read`: from a table's folder, its version and its rows, as Arrow;
-    `scan`: the same rows as a DuckDB query, given the folder.
+    """The independent readers of a table format.
+
+    Attributes:
+        reader: The name of the reader that `read` uses.
+        read: A function that takes the folder of a table and returns its version and its rows.
+        scan: A function that takes the folder of a table and returns a DuckDB query for its rows.
     """
 
     reader: str

@@ -49,7 +49,7 @@ def _remembering(look_up: Any) -> Any:
     """Return a `__getattr__` that calls `look_up` once for each name in a namespace of a JVM."""
     classes: dict[tuple[int, str, str], tuple[Any, Any]] = {}
 
-    def __getattr__(view: Any, name: str) -> Any:
+    def get_attribute(view: Any, name: str) -> Any:
         client = view.__dict__.get("_gateway_client")
         if client is None or name.startswith("_"):
             return look_up(view, name)
@@ -59,4 +59,4 @@ def _remembering(look_up: Any) -> Any:
             classes[key] = (client, look_up(view, name))
         return classes[key][1]
 
-    return __getattr__
+    return get_attribute

@@ -29,6 +29,7 @@ _ENDS_WITH_UUID = rf"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{{}}@%$#]{{{_UUID_LENGTH}}}$"
 
 
 def partition_type(columns: Sequence[str]) -> pa.StructType:
+    """Return the Arrow type of the partition values of a file: a struct with one string field per partition column."""
     return pa.struct([(name, pa.string()) for name in columns])
 
 

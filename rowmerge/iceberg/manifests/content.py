@@ -31,6 +31,8 @@ class ManifestContent(IntEnum):
 
 
 class Status(IntEnum):
+    """The `status` of a manifest entry, relative to the snapshot that wrote the manifest."""
+
     EXISTING = 0
     ADDED = 1
     DELETED = 2

@@ -50,6 +50,8 @@ class Primitive:
 
 @dataclass(frozen=True)
 class Decimal:
+    """A decimal type with `precision` digits in all, of which `scale` follow the decimal point."""
+
     precision: int
     scale: int
 
@@ -72,12 +74,16 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Array:
+    """An array type. `contains_null`: whether elements can be NULL."""
+
     element: DataType
     contains_null: bool = True
 
 
 @dataclass(frozen=True)
 class Map:
+    """A map type. Keys are never NULL. `value_contains_null`: whether values can be NULL."""
+
     key: DataType
     value: DataType
     value_contains_null: bool = True
@@ -169,9 +175,8 @@ def type_from_json(value: Any) -> DataType:
         case "array":
             return Array(type_from_json(value.get("elementType")), _member(value, "containsNull", bool))
         case "map":
-            return Map(
-                type_from_json(value.get("keyType")), type_from_json(value.get("valueType")), _member(value, "valueContainsNull", bool)
-            )
+            key, entry_value = type_from_json(value.get("keyType")), type_from_json(value.get("valueType"))
+            return Map(key, entry_value, _member(value, "valueContainsNull", bool))
     raise UnknownType(f"unknown type {value!r}")
 
 
@@ -301,12 +306,10 @@ def convert_parts(
 
 
 def outermost_structs(type_: DataType) -> Iterator[Struct]:
-    """Yield the structs in a type that are not nested in another struct."""
+    """Iterate over the structs in a type that are not nested in another struct."""
     if isinstance(type_, Struct):
-        yield type_
-    else:
-        for field in parts(type_):
-            yield from outermost_structs(field.type)
+        return iter([type_])
+    return (struct for field in parts(type_) for struct in outermost_structs(field.type))
 
 
 def nested_path(path: str, name: str) -> str:
@@ -370,8 +373,7 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
 
 def _nested_arrow_field(path: str, type_: DataType, is_nullable: bool, nested_ids: Mapping[str, int] | None) -> pa.Field:
     """Return the Arrow field of an array's elements, or of a map's keys or values. `path` is its path in `nested_ids`."""
-    name = path.rpartition(".")[2]
-    return pa.field(name, arrow_type(type_, nested_ids, f"{path}."), is_nullable, _arrow_id(nested_ids, path))
+    return pa.field(path.rpartition(".")[2], arrow_type(type_, nested_ids, f"{path}."), is_nullable, _arrow_id(nested_ids, path))
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:
