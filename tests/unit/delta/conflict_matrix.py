@@ -1,7 +1,7 @@
-"""The conflict matrix: every command as winner and as loser of a race, made by real commits on real files.
+"""Conflict matrix: every command as winner and as loser of a race, with real commits and files.
 
-The table has three files: the ids 1 to 4 and 11 to 14 in partition `a`, 21 to 24 in `b`. A command works on the keys r and r + 100; r is
-a row that exists, r + 100 one that does not. The loser's r is 3; the winner's r makes the relation of the two.
+The table has three files: the ids 1 to 4 and 11 to 14 in partition `a`, 21 to 24 in `b`. A command works on the keys r and r + 100: r is an
+existing row, r + 100 a missing one. The loser's r is 3; the winner's r sets how far the two overlap.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from tests.support.delta_tables import Lake, committed, live_rows
 
 LEVELS = ("WriteSerializable", "Serializable")
 RELATIONS = {"other partition": 21, "same partition": 11, "same file": 1, "same rows": 3}
-"""What winner and loser have in common at most, and the winner's r."""
+"""The largest overlap of winner and loser, and the winner's r."""
 LOSER = 3
 FILES = {1: "a", 11: "a", 21: "b"}
-"""The first id of each file, and its partition."""
+"""First id of each file, and its partition."""
 
 Rows = list[tuple[int, str, str]]
 """Id, partition and last writer."""
@@ -59,7 +59,7 @@ def file_of(r: int) -> int:
 
 @dataclass(frozen=True)
 class Command:
-    """What a command makes of the rows, and of the files. `rewrites`: copy-on-write rather than a deletion vector."""
+    """A command with its effect on rows and on files. `rewrites`: it writes copy-on-write instead of a deletion vector."""
 
     name: str
     rows: Callable[[Rows, int, str], Rows]
@@ -67,7 +67,7 @@ class Command:
     rewrites: bool = False
 
 
-# ------------------------------------------------------------------ what commands make of rows
+# ------------------------------------------------------------------ effect of commands on rows
 
 
 def _appended(rows: Rows, r: int, who: str) -> Rows:
@@ -103,12 +103,12 @@ def _unchanged(rows: Rows, r: int, who: str) -> Rows:
     return rows
 
 
-# ------------------------------------------------------------------ what they make of files
+# ------------------------------------------------------------------ effect of commands on files
 
 
 @dataclass
 class Race:
-    """One table, and the hands that write its files."""
+    """A table and the methods that write its files."""
 
     lake: Lake
     paths: Mapping[int, str]
@@ -123,7 +123,7 @@ class Race:
         return CommitRequest("WRITE", files=FileChanges((self.file(r, who, r + 100),)))
 
     def insert_only(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
-        """The row of r keeps its source row from being inserted."""
+        """Return an insert of the missing key. The matched row r keeps its source row from being inserted."""
         reads = replace(self.looked_for(r), rows={self.paths[file_of(r)]: Positions([r - file_of(r)])})
         return CommitRequest("MERGE", files=FileChanges((self.file(r, who, r + 100),)), reads=reads)
 
@@ -140,15 +140,15 @@ class Race:
         first = file_of(r)
         added = (self.file(r, who, *written),) if written else ()
         if rewrites:
-            rest = self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ != r))
-            files = FileChanges((*added, rest), (self.paths[first],))
+            unmatched = self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ != r))
+            files = FileChanges((*added, unmatched), (self.paths[first],))
         else:
             files = FileChanges(added, deleted={self.paths[first]: Positions([r - first])})
         return CommitRequest(operation, files=files, reads=self.looked_for(r))
 
     def looked_for(self, r: int) -> Reads:
-        """What a command that looks for the keys of r has read: files by their bounds, and of added files the rows themselves."""
-        wanted = pa.array(keys(r), pa.int64())
+        """Return the reads of a command that searches the keys of r: files by their bounds, and the rows of added files."""
+        searched_keys = pa.array(keys(r), pa.int64())
 
         def may_match(listing: FileListing) -> pa.Array:
             low, high = (pc.struct_field(listing.rows[side].combine_chunks(), ["id"]) for side in ("lower", "upper"))
@@ -157,19 +157,19 @@ class Race:
 
         def matching(files: FileListing) -> pa.Array:
             read = [pq.read_table(path[len("file://") :], partitioning=None)["id"] for path in files.paths]
-            return pa.array([pc.any(pc.is_in(ids, value_set=wanted)).as_py() for ids in read], pa.bool_())
+            return pa.array([pc.any(pc.is_in(ids, value_set=searched_keys)).as_py() for ids in read], pa.bool_())
 
         return Reads(frozenset({self.paths[file_of(r)]}), may_match, ("id",), {}, matching)
 
     def overwrite(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         partition = FILES[file_of(r)]
-        leaving = [path for first, path in self.paths.items() if FILES[first] == partition]
+        replaced = [path for first, path in self.paths.items() if FILES[first] == partition]
 
         def same_partition(listing: FileListing) -> pa.Array:
             return pc.equal(pc.struct_field(listing.partitions, ["p"]), partition)
 
-        files = FileChanges((self.file(r, who, r + 100),), tuple(leaving))
-        return CommitRequest("WRITE", files=files, reads=Reads(frozenset(leaving), same_partition))
+        files = FileChanges((self.file(r, who, r + 100),), tuple(replaced))
+        return CommitRequest("WRITE", files=files, reads=Reads(frozenset(replaced), same_partition))
 
     def replace(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         definition = TableDefinition(SCHEMA, identities(("p",)), self.properties)
@@ -203,9 +203,9 @@ COMMANDS = (
     Command("metadata", _unchanged, Race.set_property),
     Command("protocol", _unchanged, Race.upgrade),
 )
-"""merge, update and delete mark rows in deletion vectors; `copy-on-write` is an update that rewrites its file, as all three would."""
+"""merge, update and delete write deletion vectors; `copy-on-write` is an update that rewrites its file, which stands for all three."""
 
-# ------------------------------------------------------------------ what happens to the log
+# ------------------------------------------------------------------ changes of the log
 
 
 def _drop_and_create(race: Race) -> None:
@@ -218,21 +218,21 @@ def clean_log(race: Race) -> None:
     for value in ("1", "2"):
         change = CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**race.properties, "owner": value}))
         committed(race.lake.table.commit(race.lake.table.snapshot(), change))
-    # The retention of a second is over.
+    # Let the retention of one second expire.
     for file in race.lake.log.iterdir():
         os.utime(file, (time.time() - 2, time.time() - 2))
-    theirs = deltalake.DeltaTable(str(race.lake.folder))
-    theirs.create_checkpoint()
-    theirs.cleanup_metadata()
+    delta_rs_table = deltalake.DeltaTable(str(race.lake.folder))
+    delta_rs_table.create_checkpoint()
+    delta_rs_table.cleanup_metadata()
 
 
 MAINTENANCE: Mapping[str, tuple[Callable[[Race], None], Callable[[Rows], Rows]]] = {
     "drop and creation": (_drop_and_create, lambda rows: []),
     "cleanup of the log": (clean_log, list),
 }
-"""Winners that have no rows in common with anybody, and what they make of the rows."""
+"""Winners without rows in common with other commands, and their effect on the rows."""
 LAST_LOSERS = ("cleanup of the log", "drop")
-"""Losers that are no commits on a version. They come last, because they end the log that the others race in."""
+"""Losers that are not commits on a version. They run last, because they end the log in which the others race."""
 LOSERS = (*(command.name for command in COMMANDS), *LAST_LOSERS)
 WINNERS = (*(command.name for command in COMMANDS), *MAINTENANCE)
 
@@ -244,11 +244,11 @@ RACES = [
     for level in LEVELS
     for relation in (RELATIONS if winner not in MAINTENANCE else ["same rows"])
 ]
-"""Winner, isolation level and relation of each table in which all losers race."""
+"""Winner, isolation level and relation of each table on which all losers race."""
 
 
 def begun(folder: Path, level: str) -> Race:
-    """A new table."""
+    """Create the table of a race."""
     lake = Lake(folder, SCHEMA, ("p",))
     properties = {"delta.isolationLevel": level, "delta.enableDeletionVectors": "true", "delta.logRetentionDuration": "interval 1 seconds"}
     race = Race(lake, {}, properties)
@@ -259,7 +259,7 @@ def begun(folder: Path, level: str) -> Race:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a race ended: the sign of the table, the rows that are there then, and those of winner, loser and of loser, winner."""
+    """The outcome of a race: its sign, the rows of the table, and the rows that either serial order would give."""
 
     sign: str
     rows: Rows
@@ -268,10 +268,13 @@ class Ending:
 
 
 def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, Ending]:
-    """By loser, how it ends. The winner commits; each loser, planned before, comes after it, and is taken out of the log again."""
+    """Return the outcome of the race by loser.
+
+    The winner commits, then each loser, planned earlier, commits and is removed from the log.
+    """
     race, r = begun(folder, level), RELATIONS[relation]
     base = race.lake.table.snapshot()
-    # Files that are needed are written before the winner comes, as statements do.
+    # Write the losers' files before the winner commits, as statements do.
     losers = {command.name: command.change(race, base, LOSER, "loser", command.rewrites) for command in COMMANDS}
     drop = Drop(Storage(str(folder)), "s.t")
     if winner in MAINTENANCE:
@@ -281,35 +284,37 @@ def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, E
         command = next(command for command in COMMANDS if command.name == winner)
         committed(race.lake.table.commit(base, command.change(race, base, r, "winner", command.rewrites)))
         won = lambda rows: command.rows(rows, r, "winner")  # noqa: E731
-    before = [(id_, FILES[first], "base") for first in FILES for id_ in range(first, first + 4)]
-    after, log = sorted(won(before)), set(race.lake.log.iterdir())
-    found = {}
+    initial_rows = [(id_, FILES[first], "base") for first in FILES for id_ in range(first, first + 4)]
+    winner_rows, log = sorted(won(initial_rows)), set(race.lake.log.iterdir())
+    results = {}
     for loser in COMMANDS:
         outcome = race.lake.table.commit(base, losers[loser.name])
         written = {path for path in race.lake.log.iterdir() if path not in log}
         if isinstance(outcome, Committed):
-            other = sorted(won(loser.rows(before, LOSER, "loser")))
-            found[loser.name] = Ending("+" if outcome.rebases else ".", rows_in(folder), sorted(loser.rows(after, LOSER, "loser")), other)
+            other = sorted(won(loser.rows(initial_rows, LOSER, "loser")))
+            results[loser.name] = Ending(
+                "+" if outcome.rebases else ".", rows_in(folder), sorted(loser.rows(winner_rows, LOSER, "loser")), other
+            )
         elif isinstance(outcome, Unknown):
-            # Its commit lies below a checkpoint, where no reader applies it.
-            found[loser.name] = Ending("U", rows_in(folder), after, after)
+            # The commit lies below a checkpoint, so readers do not apply it.
+            results[loser.name] = Ending("U", rows_in(folder), winner_rows, winner_rows)
         else:
             assert not written
-            found[loser.name] = Ending(SIGNS[type(outcome.conflict)], after, after, after)
+            results[loser.name] = Ending(SIGNS[type(outcome.conflict)], winner_rows, winner_rows, winner_rows)
         for path in written:
             path.unlink()
     clean_log(replace(race, lake=Lake(folder, SCHEMA, ("p",))))
-    found["cleanup of the log"] = Ending(".", rows_in(folder), after, after)
+    results["cleanup of the log"] = Ending(".", rows_in(folder), winner_rows, winner_rows)
     outcome = commit(drop, Storage(str(folder)), FileChanges())
     is_dropped = isinstance(outcome, Committed)
-    left = [] if is_dropped else after
-    found["drop"] = Ending("." if is_dropped else SIGNS[type(outcome.conflict)], left if is_dropped else rows_in(folder), left, left)  # type: ignore[union-attr]
+    rows = [] if is_dropped else winner_rows
+    results["drop"] = Ending("." if is_dropped else SIGNS[type(outcome.conflict)], rows if is_dropped else rows_in(folder), rows, rows)  # type: ignore[union-attr]
     assert Lake(folder).table.exists() is not is_dropped
-    return found
+    return results
 
 
 def rows_in(folder: Path) -> Rows:
-    """Return the rows of a table, no rows for a version that its checksum contradicts."""
+    """Return the rows of a table; no rows for a version that contradicts its checksum."""
     try:
         rows = live_rows(Lake(folder).table.snapshot())
     except ChecksumMismatch:
@@ -325,7 +330,7 @@ SIGNS: dict[type[CommitConflict], str] = {
     ProtocolChanged: "P",
 }
 
-# ------------------------------------------------------------------ what must come of them
+# ------------------------------------------------------------------ expected outcomes
 
 WRITE_SERIALIZABLE = """
 append             .... .... .... .... .... .... .... .... .... .... .... .... ....
@@ -345,17 +350,17 @@ cleanup of the log M M M M M M M M M U U . .
 SERIALIZABLE = """
 append             .... ...A ...A ...A ...A ...A .AAA .... .... .... .... .... ....
 """
-"""The winner that makes a difference; all others end as under WriteSerializable."""
+"""The only winner with other outcomes than under WriteSerializable."""
 
 
 def expected(level: str, winner: str, relation: str) -> dict[str, str]:
-    """Return by loser the sign of its race against the winner in this relation."""
+    """Return the sign of the race by loser, for a winner in this relation."""
     index = 0 if winner in MAINTENANCE else list(RELATIONS).index(relation)
     return {loser: signs[index] for loser, signs in expected_signs(level, winner).items()}
 
 
 def expected_signs(level: str, winner: str) -> dict[str, str]:
-    """Return by loser the signs of its races against the winner, one for each relation."""
+    """Return the signs of the races by loser, one for each relation."""
     lines = {line[:19].strip(): line[19:].split() for line in WRITE_SERIALIZABLE.strip().splitlines()}
     if level == "Serializable":
         lines |= {line[:19].strip(): line[19:].split() for line in SERIALIZABLE.strip().splitlines()}
@@ -363,13 +368,13 @@ def expected_signs(level: str, winner: str) -> dict[str, str]:
 
 
 def tables() -> str:
-    """The tables of docs/conflicts.md about Delta."""
+    """Return the Delta tables of docs/conflicts.md."""
     names = LOSERS
-    found = []
+    parts = []
     for level, winners in (("WriteSerializable (default)", WINNERS), ("Serializable", WINNERS[:1])):
         lines = [f"#### {level}", "", f"| first commit ↓ later statement → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
         for winner in winners:
             cells = expected_signs(level.split()[0], winner)
             lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")
-        found.append("\n".join(lines))
-    return "\n\n".join(found)
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)

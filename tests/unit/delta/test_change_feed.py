@@ -1,4 +1,4 @@
-"""Which rows each version changed, told from the log alone: recorded change rows, files, and deletion vectors."""
+"""Changed rows of each version, computed from the log: recorded change rows, files, and deletion vectors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def changes(lake: Lake, first: int, last: int | None = None) -> tuple[ChangedFil
     return lake.table.change_feed.changes(lake.table.snapshot(), Bound(version=first), None if last is None else Bound(version=last)).files
 
 
-def told(files: tuple[ChangedFile, ...]) -> list[tuple[int, str | None, list[int], bool]]:
+def change_summaries(files: tuple[ChangedFile, ...]) -> list[tuple[int, str | None, list[int], bool]]:
     return [(file.version, file.change, list(file.rows), file.listed) for file in files]
 
 
@@ -50,21 +50,21 @@ def rewrite_log(lake: Lake, version: int, edit: Any) -> None:
     path.write_text("\n".join(json.dumps(action) for action in edit([json.loads(line) for line in path.read_text().splitlines()])) + "\n")
 
 
-def test_added_files_are_inserts_and_removed_ones_deletes(lake: Lake) -> None:
+def test_added_files_are_inserts_and_removed_files_are_deletes(lake: Lake) -> None:
     path = only_path(lake)
     committed(lake.commit("WRITE", added=(lake.file([9]),), removed=(path,)))
-    assert told(changes(lake, 0)) == [(0, "insert", [], False), (1, "delete", [], False), (1, "insert", [], False)]
+    assert change_summaries(changes(lake, 0)) == [(0, "insert", [], False), (1, "delete", [], False), (1, "insert", [], False)]
 
 
-def test_a_deletion_vector_deletes_what_it_did_not_hold_before(lake: Lake) -> None:
+def test_only_new_positions_of_a_deletion_vector_are_deletes(lake: Lake) -> None:
     path = only_path(lake)
     committed(lake.commit("DELETE", deleted={path: Positions([1])}))
     committed(lake.commit("DELETE", deleted={path: Positions([1, 3])}))
     committed(lake.commit("DELETE", removed=(path,)))
-    assert told(changes(lake, 1)) == [(1, "delete", [1], True), (2, "delete", [3], True), (3, "delete", [1, 3], False)]
+    assert change_summaries(changes(lake, 1)) == [(1, "delete", [1], True), (2, "delete", [3], True), (3, "delete", [1, 3], False)]
 
 
-def test_a_deletion_vector_that_shrinks_inserts_rows_again(lake: Lake) -> None:
+def test_positions_removed_from_a_deletion_vector_are_inserts(lake: Lake) -> None:
     committed(lake.commit("DELETE", deleted={only_path(lake): Positions([0, 2])}))
     rewrite_log(lake, 1, lambda actions: actions)
     marked = json.loads((lake.log / f"{1:020d}.json").read_text().splitlines()[-1])["add"]
@@ -72,29 +72,29 @@ def test_a_deletion_vector_that_shrinks_inserts_rows_again(lake: Lake) -> None:
     added = {name: value for name, value in marked.items() if name != "deletionVector"}
     actions = [{"commitInfo": {"operation": "RESTORE"}}, {"remove": removed}, {"add": added}]
     (lake.log / f"{2:020d}.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
-    assert told(changes(lake, 2)) == [(2, "insert", [0, 2], True)]
+    assert change_summaries(changes(lake, 2)) == [(2, "insert", [0, 2], True)]
 
 
-def test_recorded_change_rows_are_all_there_is_of_a_version(lake: Lake) -> None:
+def test_recorded_change_rows_replace_file_changes_of_a_version(lake: Lake) -> None:
     path, rows = only_path(lake), lake.file([1], folder="_change_data")
     files = FileChanges((lake.file([7]),), (path,), {}, (rows,))
     committed(lake.table.commit(lake.table.snapshot(), CommitRequest("UPDATE", files=files)))
-    (found,) = changes(lake, 1)
-    assert (found.path, found.change, found.partition) == (rows.path, None, {})
+    (changed_file,) = changes(lake, 1)
+    assert (changed_file.path, changed_file.change, changed_file.partition) == (rows.path, None, {})
 
 
-def test_rearranged_files_are_no_change(lake: Lake) -> None:
+def test_compaction_produces_no_changes(lake: Lake) -> None:
     committed(lake.commit("OPTIMIZE", added=(lake.file([1, 2, 3, 4]),), removed=(only_path(lake),), data_change=False))
     assert changes(lake, 1) == ()
 
 
-def test_a_merge_that_says_it_changed_nothing_is_no_change(lake: Lake) -> None:
+def test_a_merge_with_zero_row_metrics_produces_no_changes(lake: Lake) -> None:
     metrics = {"numTargetRowsInserted": 0, "numTargetRowsUpdated": 0, "numTargetRowsDeleted": 0}
     committed(lake.commit("MERGE", added=(lake.file([1, 2, 3, 4]),), removed=(only_path(lake),), metrics=metrics))
     assert changes(lake, 1) == ()
 
 
-def test_partition_values_are_typed(tmp_path: Path) -> None:
+def test_partition_values_of_changes_are_typed(tmp_path: Path) -> None:
     schema = Struct((Field("id", LONG), Field("p", INT)))
     lake = Lake(tmp_path / "t", schema, ("p",))
     committed(lake.create(lake.file([1], "p=7", {"p": 7}), lake.file([2], "p=x", {"p": None}), properties=FEED))
@@ -103,7 +103,7 @@ def test_partition_values_are_typed(tmp_path: Path) -> None:
     assert sorted((file.partition["p"] for file in changes(lake, 1)), key=repr) == [7, None]
 
 
-def test_versions_before_the_feed_and_after_it_were_not_recorded(tmp_path: Path) -> None:
+def test_versions_without_enabled_change_feed_raise_changes_not_recorded(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t")
     committed(lake.create(lake.file([1])))
     for properties in (FEED, {}):
@@ -115,7 +115,7 @@ def test_versions_before_the_feed_and_after_it_were_not_recorded(tmp_path: Path)
     assert changes(lake, 1, 1) == ()
 
 
-def test_a_log_that_was_cleaned_up_tells_where_it_begins(lake: Lake) -> None:
+def test_a_start_in_a_cleaned_log_reports_the_first_available_version(lake: Lake) -> None:
     definition = TableDefinition(properties={**FEED, "delta.checkpointInterval": "2"})
     committed(lake.table.commit(lake.table.snapshot(), CommitRequest("ALTER", definition=definition)))
     committed(lake.append([5]))
@@ -124,10 +124,10 @@ def test_a_log_that_was_cleaned_up_tells_where_it_begins(lake: Lake) -> None:
         (lake.log / f"{version:020d}.json").unlink()
     with pytest.raises(VersionNotFound, match="up to version 1. Begin at version 2"):
         changes(lake, 1)
-    assert told(changes(lake, 2)) == [(2, "insert", [], False), (3, "insert", [], False)]
+    assert change_summaries(changes(lake, 2)) == [(2, "insert", [], False), (3, "insert", [], False)]
 
 
-def test_a_log_without_commits_has_no_changes(lake: Lake) -> None:
+def test_a_log_without_commits_raises_version_not_found(lake: Lake) -> None:
     definition = TableDefinition(properties={**FEED, "delta.checkpointInterval": "1"})
     committed(lake.table.commit(lake.table.snapshot(), CommitRequest("ALTER", definition=definition)))
     for path in lake.log.glob("*.json"):
@@ -137,13 +137,13 @@ def test_a_log_without_commits_has_no_changes(lake: Lake) -> None:
         lake.table.change_feed.changes(newest, Bound(version=1), None)
 
 
-def test_a_range_is_within_the_versions_that_there_are(lake: Lake) -> None:
+def test_version_ranges_are_checked_against_existing_versions(lake: Lake) -> None:
     committed(lake.append([5]))
     with pytest.raises(VersionNotFound, match="after the newest version, 1"):
         changes(lake, 2)
     with pytest.raises(PlanError, match="not before the start"):
         changes(lake, 1, 0)
-    assert told(changes(lake, 1, 7)) == [(1, "insert", [], False)]
+    assert change_summaries(changes(lake, 1, 7)) == [(1, "insert", [], False)]
     base = lake.table.snapshot()
     committed(lake.append([6]))
     assert lake.table.change_feed.changes(base, Bound(version=0), None).last == 1
@@ -161,16 +161,16 @@ def test_a_range_is_within_the_versions_that_there_are(lake: Lake) -> None:
         (10 * HOUR, 10 * HOUR, (0, 0)),
     ],
 )
-def test_times_stand_for_the_first_version_after_and_the_last_before(
+def test_timestamps_select_first_version_after_start_and_last_before_end(
     lake: Lake, first: int, last: int | None, versions: tuple[int, int]
 ) -> None:
     hours(lake, 10, 11, 12, 13)
-    found = lake.table.change_feed.changes(lake.table.snapshot(), Bound(timestamp=first), None if last is None else Bound(timestamp=last))
-    assert (found.first, found.last) == versions
-    assert [file.timestamp for file in found.files] == [(10 + file.version) * HOUR for file in found.files]
+    feed = lake.table.change_feed.changes(lake.table.snapshot(), Bound(timestamp=first), None if last is None else Bound(timestamp=last))
+    assert (feed.first, feed.last) == versions
+    assert [file.timestamp for file in feed.files] == [(10 + file.version) * HOUR for file in feed.files]
 
 
-def test_times_between_two_versions_hold_no_change(lake: Lake) -> None:
+def test_timestamps_between_two_versions_select_no_changes(lake: Lake) -> None:
     hours(lake, 10, 11)
     newest = lake.table.snapshot()
     assert lake.table.change_feed.changes(newest, Bound(timestamp=10 * HOUR + 1), Bound(timestamp=11 * HOUR - 1)).files == ()
@@ -183,7 +183,7 @@ def test_times_between_two_versions_hold_no_change(lake: Lake) -> None:
 
 
 def hours(lake: Lake, *at: int) -> None:
-    """Versions that were committed at these hours of the first day of 1970."""
+    """Append versions, and set their commit times to these hours of the first day of 1970."""
     for number in range(len(at)):
         if number:
             committed(lake.append([10 + number]))
@@ -191,12 +191,12 @@ def hours(lake: Lake, *at: int) -> None:
         os.utime(lake.log / f"{number:020d}.json", (hour * 3600, hour * 3600))
 
 
-def test_times_never_go_back_from_one_version_to_the_next(lake: Lake) -> None:
+def test_commit_timestamps_never_decrease_between_versions(lake: Lake) -> None:
     hours(lake, 10, 8, 12)
     assert [file.timestamp // HOUR for file in changes(lake, 0)] == [10, 10, 12]
 
 
-def test_a_time_that_the_commit_tells_counts(tmp_path: Path) -> None:
+def test_in_commit_timestamps_override_file_modification_times(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t")
     committed(lake.create(lake.file([1]), properties={**FEED, "delta.enableInCommitTimestamps": "true"}))
     os.utime(lake.log / f"{0:020d}.json", (3600, 3600))
@@ -204,7 +204,7 @@ def test_a_time_that_the_commit_tells_counts(tmp_path: Path) -> None:
     assert file.timestamp == lake.table.snapshot().timestamp > 24 * HOUR
 
 
-def test_rows_of_a_replaced_table_with_other_columns_are_refused(lake: Lake) -> None:
+def test_changes_across_an_incompatible_schema_replacement_are_refused(lake: Lake) -> None:
     other = TableDefinition(Struct((Field("id", TEXT),)), (), FEED)
     committed(lake.commit("CREATE OR REPLACE", definition=other, replace=True))
     with pytest.raises(IncompatibleSchemaChange, match="version 0 do not fit"):
@@ -236,7 +236,7 @@ def schema(**types: DataType) -> Struct:
         (schema(a=LONG), Struct((Field("a", LONG, metadata={"delta.columnMapping.physicalName": "col-1"}),)), "is another"),
     ],
 )
-def test_rows_are_read_in_newer_columns_when_columns_were_only_added(old: Struct, new: Struct, reason: str) -> None:
-    found = why_schema_not_readable(old, new)
-    assert reason in found
-    assert bool(reason) == bool(found)
+def test_compatible_schema_changes_are_readable_with_the_newer_schema(old: Struct, new: Struct, reason: str) -> None:
+    problem = why_schema_not_readable(old, new)
+    assert reason in problem
+    assert bool(reason) == bool(problem)

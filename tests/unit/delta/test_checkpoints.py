@@ -1,4 +1,4 @@
-"""Checkpoints hold the whole state of a table, other readers read them, and damaged ones are skipped."""
+"""Checkpoints contain the whole state of a table, other readers read them, and damaged checkpoints are skipped."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def rows(*ids: int) -> pa.Table:
     )
 
 
-def made(folder: Path, **properties: str) -> Lake:
-    """Three partitions (one of them null), one file marked, one removed, a transaction: five versions."""
+def checkpoint_lake(folder: Path, **properties: str) -> Lake:
+    """Create a table of five versions with three partitions, one of them null, a deletion vector, a removed file and a transaction."""
     lake = Lake(folder, SCHEMA, ("p",))
     files = [lake.write(rows(n, n + 10, n + 20), f"p={n}", {"p": n or None}) for n in range(3)]
     names = {name.replace("__", "."): value for name, value in properties.items()}
@@ -61,8 +61,8 @@ def made(folder: Path, **properties: str) -> Lake:
     return lake
 
 
-def only_checkpoint(lake: Lake) -> Lake:
-    """The table after a checkpoint of its newest version, with all older commits gone."""
+def with_checkpoint_only(lake: Lake) -> Lake:
+    """Write a checkpoint of the newest version, delete all older commits, and reopen the table."""
     state = lake.table.snapshot().state
     write_checkpoint(Storage(str(lake.folder)), state)
     for version in range(state.version):
@@ -81,81 +81,81 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("properties", LAYOUTS)
-def test_a_checkpoint_holds_the_whole_state(tmp_path: Path, properties: dict[str, str]) -> None:
-    lake = made(tmp_path, **properties)
-    before = lake.table.snapshot()
-    after = only_checkpoint(lake).table.snapshot()
-    assert (after.version, after.protocol, after.metadata) == (before.version, before.protocol, before.metadata)
-    assert after.state.transactions == before.state.transactions
-    assert after.state.tombstones["key"].to_pylist() == before.state.tombstones["key"].to_pylist()
+def test_a_checkpoint_contains_the_whole_state(tmp_path: Path, properties: dict[str, str]) -> None:
+    lake = checkpoint_lake(tmp_path, **properties)
+    original = lake.table.snapshot()
+    restored = with_checkpoint_only(lake).table.snapshot()
+    assert (restored.version, restored.protocol, restored.metadata) == (original.version, original.protocol, original.metadata)
+    assert restored.state.transactions == original.state.transactions
+    assert restored.state.tombstones["key"].to_pylist() == original.state.tombstones["key"].to_pylist()
     columns = SCHEMA.names if properties != LAYOUTS[3] else ()
-    expected = before.files(columns).rows.to_pylist()
-    found = after.files(columns).rows.to_pylist()
+    expected = original.files(columns).rows.to_pylist()
+    files = restored.files(columns).rows.to_pylist()
     if properties == LAYOUTS[3]:
         expected = [{**row, "records": None} for row in expected]
-    assert found == expected
-    paths = before.files().paths
-    assert after.deleted_positions(paths) == before.deleted_positions(paths)
+    assert files == expected
+    paths = original.files().paths
+    assert restored.deleted_positions(paths) == original.deleted_positions(paths)
 
 
 @pytest.mark.parametrize("properties", LAYOUTS)
-def test_other_readers_read_from_our_checkpoint_alone(tmp_path: Path, properties: dict[str, str]) -> None:
-    lake = made(tmp_path, **properties)
-    before = rows_of(read_with_delta_rs(str(tmp_path), "id"))
-    only_checkpoint(lake)
-    assert [row[0] for row in before] == [0, 2, 7, 12, 22]
-    assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == before
-    assert rows_of(read_with_duckdb(str(tmp_path), "id")) == before
+def test_other_readers_read_the_table_from_the_checkpoint_only(tmp_path: Path, properties: dict[str, str]) -> None:
+    lake = checkpoint_lake(tmp_path, **properties)
+    expected = rows_of(read_with_delta_rs(str(tmp_path), "id"))
+    with_checkpoint_only(lake)
+    assert [row[0] for row in expected] == [0, 2, 7, 12, 22]
+    assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == expected
+    assert rows_of(read_with_duckdb(str(tmp_path), "id")) == expected
 
 
-def test_work_goes_on_after_a_checkpoint_with_statistics_as_structs_alone(tmp_path: Path) -> None:
-    lake = only_checkpoint(made(tmp_path, **LAYOUTS[2]))
+def test_commits_after_a_checkpoint_with_struct_statistics_keep_file_statistics(tmp_path: Path) -> None:
+    lake = with_checkpoint_only(checkpoint_lake(tmp_path, **LAYOUTS[2]))
     file = lake.table.snapshot().files(["id"]).rows.to_pylist()[0]
     committed(lake.commit("DELETE", deleted={file["path"]: Positions([0])}))
-    (after,) = [row for row in lake.table.snapshot().files(["id", "at"]).rows.to_pylist() if row["path"] == file["path"]]
-    assert (after["lower"]["id"], after["upper"]["id"], after["records"]) == (file["lower"]["id"], file["upper"]["id"], file["records"])
+    (marked,) = [row for row in lake.table.snapshot().files(["id", "at"]).rows.to_pylist() if row["path"] == file["path"]]
+    assert (marked["lower"]["id"], marked["upper"]["id"], marked["records"]) == (file["lower"]["id"], file["upper"]["id"], file["records"])
     stats = [line for line in (lake.folder / commit_path(4)).read_text().splitlines() if line.startswith('{"add"')]
     assert json.loads(json.loads(stats[0])["add"]["stats"])["tightBounds"] is False
     assert rows_of(read_with_duckdb(str(tmp_path), "id")) == rows_of(read_with_delta_rs(str(tmp_path), "id"))
 
 
-def test_a_file_without_any_statistics_can_be_marked(tmp_path: Path) -> None:
-    lake = only_checkpoint(made(tmp_path, **LAYOUTS[3]))
+def test_a_file_without_statistics_gets_a_deletion_vector(tmp_path: Path) -> None:
+    lake = with_checkpoint_only(checkpoint_lake(tmp_path, **LAYOUTS[3]))
     marked = next(row["path"] for row in lake.table.snapshot().files().rows.to_pylist() if row["partition"]["p"] == 2)
     committed(lake.commit("DELETE", deleted={marked: Positions([0])}))
-    after = {row["path"]: (row["records"], row["deleted"]) for row in lake.table.snapshot().files().rows.to_pylist()}
-    assert after[marked] == (3, 1)
+    counts = {row["path"]: (row["records"], row["deleted"]) for row in lake.table.snapshot().files().rows.to_pylist()}
+    assert counts[marked] == (3, 1)
     assert len(read_with_duckdb(str(tmp_path), "id")) == 4
 
 
-def test_expired_tombstones_are_left_out(tmp_path: Path) -> None:
-    state = made(tmp_path).table.snapshot().state
+def test_expired_tombstones_are_not_checkpointed(tmp_path: Path) -> None:
+    state = checkpoint_lake(tmp_path).table.snapshot().state
     now = max(state.tombstones["deletionTimestamp"].to_pylist())
     week = 7 * 24 * 3600 * 1000
-    kept = [pa.concat_tables(checkpoint_tables(state, now + later))["remove"].drop_null() for later in (0, week - 1000_000, week + 1)]
-    assert [len(rows) for rows in kept] == [3, 3, 0]
-    assert kept[0].to_pylist()[0]["extendedFileMetadata"] is True
+    tombstones = [pa.concat_tables(checkpoint_tables(state, now + later))["remove"].drop_null() for later in (0, week - 1000_000, week + 1)]
+    assert [len(rows) for rows in tombstones] == [3, 3, 0]
+    assert tombstones[0].to_pylist()[0]["extendedFileMetadata"] is True
 
 
-def test_a_removed_vector_stays_a_tombstone_of_its_own(tmp_path: Path) -> None:
-    state = made(tmp_path).table.snapshot().state
+def test_a_replaced_deletion_vector_has_its_own_tombstone(tmp_path: Path) -> None:
+    state = checkpoint_lake(tmp_path).table.snapshot().state
     marked = [row for row in state.tombstones.to_pylist() if row["deletionVector"]]
     assert len(marked) == 1
     assert marked[0]["deletionVector"]["cardinality"] == 1
 
 
-def test_a_checkpoint_is_written_every_so_many_commits(tmp_path: Path) -> None:
+def test_checkpoints_are_written_at_the_checkpoint_interval(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(properties={"delta.checkpointInterval": "3"}))
     for version in range(1, 8):
         committed(lake.append([version]))
-    found = sorted(path.name for path in lake.log.glob("*.checkpoint.parquet"))
-    assert found == [f"{version:020d}.checkpoint.parquet" for version in (3, 6)]
+    names = sorted(path.name for path in lake.log.glob("*.checkpoint.parquet"))
+    assert names == [f"{version:020d}.checkpoint.parquet" for version in (3, 6)]
     hint = json.loads((lake.log / "_last_checkpoint").read_text())
     assert (hint["version"], hint["numOfAddFiles"]) == (6, 6)
 
 
-def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unwritable_checkpoint_does_not_fail_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(properties={"delta.checkpointInterval": "1"}))
     (lake.folder / checkpoint_path(1)).mkdir(parents=True)
@@ -166,22 +166,22 @@ def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_commit(tmp_path: 
 
 
 class Full(Storage):
-    """A disk without room."""
+    """Storage without free space."""
 
     def put(self, path: str, data: bytes) -> None:
         raise StorageError(f"{self.location}/{path}", "no space left on device")
 
 
-def test_a_failed_checkpoint_is_only_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    state = made(tmp_path).table.snapshot().state
+def test_a_failed_checkpoint_is_logged_as_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    state = checkpoint_lake(tmp_path).table.snapshot().state
     with caplog.at_level(logging.WARNING):
         try_checkpoint(Full(str(tmp_path)), state)
     assert "no space left" in caplog.text
 
 
-def test_partition_values_may_be_there_as_a_struct_alone(tmp_path: Path) -> None:
-    lake = made(tmp_path, **LAYOUTS[1])
-    only_checkpoint(lake)
+def test_partition_values_are_read_from_parsed_struct_only(tmp_path: Path) -> None:
+    lake = checkpoint_lake(tmp_path, **LAYOUTS[1])
+    with_checkpoint_only(lake)
     path = lake.folder / checkpoint_path(3)
     table = pq.read_table(path)
     adds = table["add"].combine_chunks()

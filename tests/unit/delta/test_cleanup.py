@@ -1,4 +1,4 @@
-"""The log loses what no version within its retention needs, oldest first, and every reader goes on reading the rest."""
+"""Log cleanup deletes entries outside the retention, oldest first, and keeps the log readable for every reader."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ EVERY_FIFTH = {"delta.checkpointInterval": "5"}
 Act = Callable[[], object]
 
 
-def made(folder: Path, versions: int = 13, **properties: str) -> Lake:
-    """A table with so many versions after the first, each of which appends its number, and a checkpoint every five."""
+def lake_with_history(folder: Path, versions: int = 13, **properties: str) -> Lake:
+    """Create a table with this number of versions after the first, each of which appends its number, and a checkpoint every five."""
     lake = Lake(folder / "t")
     committed(lake.create(lake.file([0]), properties={**EVERY_FIFTH, "delta.enableChangeDataFeed": "true", **properties}))
     for id_ in range(1, versions + 1):
@@ -45,7 +45,7 @@ def made(folder: Path, versions: int = 13, **properties: str) -> Lake:
 
 
 def age(lake: Lake, versions: range, days: float = 40) -> None:
-    """Give the log's entries of these versions the time of some days ago, those of each version a millisecond after the one before."""
+    """Set the modification times of these versions' log entries to some days ago, one millisecond apart by version."""
     for path in lake.log.iterdir():
         number = path.name.lstrip(".")[:20]
         if number.isdigit() and int(number) in versions:
@@ -54,7 +54,7 @@ def age(lake: Lake, versions: range, days: float = 40) -> None:
 
 
 def clean(lake: Lake, *, now: int | None = None, storage: Storage | None = None) -> None:
-    """Clean the log as after the checkpoint of the newest version."""
+    """Clean the log as a checkpoint of the newest version does."""
     storage = storage or Storage(str(lake.folder))
     state = Lake(lake.folder).table.snapshot().state
     clean_log(storage, list_log(storage), state, time.time_ns() // 1_000_000 if now is None else now)
@@ -73,11 +73,11 @@ def set_properties(lake: Lake, **properties: str) -> None:
     committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=definition)))
 
 
-# ------------------------------------------------------------------ what goes and what stays
+# ------------------------------------------------------------------ deleted and retained entries
 
 
-def test_a_checkpoint_is_followed_by_a_cleanup_up_to_the_newest_expired_checkpoint(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_a_checkpoint_cleans_the_log_up_to_the_newest_expired_checkpoint(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path)
     age(lake, range(13))
     committed(lake.append([14]))
     assert versions(lake) == list(range(15))
@@ -89,8 +89,8 @@ def test_a_checkpoint_is_followed_by_a_cleanup_up_to_the_newest_expired_checkpoi
     assert_rows(lake, list(range(17)))
 
 
-def test_versions_from_the_oldest_checkpoint_on_can_be_read_and_older_ones_are_named(tmp_path: Path) -> None:
-    lake = made(tmp_path, 14)
+def test_only_versions_since_the_oldest_checkpoint_are_readable(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path, 14)
     age(lake, range(13))
     committed(lake.append([15]))
     table = Lake(lake.folder).table
@@ -121,8 +121,8 @@ def test_versions_from_the_oldest_checkpoint_on_can_be_read_and_older_ones_are_n
     ],
     ids=str,
 )
-def test_the_properties_of_the_table_say_whether_and_when(tmp_path: Path, properties: dict[str, str], first: int) -> None:
-    lake = made(tmp_path, 14, **properties)
+def test_table_properties_control_log_cleanup(tmp_path: Path, properties: dict[str, str], first: int) -> None:
+    lake = lake_with_history(tmp_path, 14, **properties)
     age(lake, range(13))
     committed(lake.append([15]))
     clean(lake)
@@ -133,16 +133,16 @@ def test_the_properties_of_the_table_say_whether_and_when(tmp_path: Path, proper
 @pytest.mark.parametrize(
     ("retention", "hour", "first"),
     [
-        # The retention of a day began at 6:00 the day before, and counts from that day's midnight. The commits are of 3:00.
+        # The commits are from 3:00. A retention of one day at 6:00 reaches back to midnight of the day before.
         ("interval 1 day", 6, 0),
         ("interval 1 day", 27, 10),
-        # A retention below a day is exact: 23 hours before 1:00 is 2:00, and 23 hours before 6:00 is 7:00.
+        # A retention below one day is exact: 23 hours before 1:00 is 2:00, and 23 hours before 6:00 is 7:00.
         ("interval 23 hours", 1, 0),
         ("interval 23 hours", 6, 10),
     ],
 )
-def test_a_retention_of_days_begins_at_midnight(tmp_path: Path, retention: str, hour: int, first: int) -> None:
-    lake = made(tmp_path, **{"delta.logRetentionDuration": retention})
+def test_a_retention_in_days_is_rounded_to_midnight(tmp_path: Path, retention: str, hour: int, first: int) -> None:
+    lake = lake_with_history(tmp_path, **{"delta.logRetentionDuration": retention})
     midnight = 20_000 * DAY
     moment = (midnight - DAY) // 1000 + 3 * 3600
     for path in lake.log.iterdir():
@@ -151,17 +151,17 @@ def test_a_retention_of_days_begins_at_midnight(tmp_path: Path, retention: str, 
     assert versions(lake)[0] == first
 
 
-def test_without_a_checkpoint_that_has_expired_everything_stays(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_cleanup_without_an_expired_checkpoint_deletes_no_entries(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path)
     age(lake, range(5))
-    before = entries(lake)
+    original_entries = entries(lake)
     clean(lake)
-    assert entries(lake) == before
+    assert entries(lake) == original_entries
 
 
-def test_a_commit_counts_as_no_older_than_the_one_before_it(tmp_path: Path) -> None:
-    """Clocks of several writers differ, and versions would not be contiguous otherwise."""
-    lake = made(tmp_path)
+def test_commit_ages_are_monotonic_across_versions(tmp_path: Path) -> None:
+    """Clocks of writers differ; raw file times would make the remaining versions not contiguous."""
+    lake = lake_with_history(tmp_path)
     age(lake, range(13))
     os.utime(lake.folder / commit_path(7))
     clean(lake)
@@ -169,9 +169,9 @@ def test_a_commit_counts_as_no_older_than_the_one_before_it(tmp_path: Path) -> N
     assert_rows(lake, list(range(14)))
 
 
-def test_entries_of_every_kind_go_and_other_files_stay(tmp_path: Path) -> None:
-    lake = made(tmp_path)
-    go = [
+def test_cleanup_deletes_all_kinds_of_log_entries_and_no_other_files(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path)
+    expired_names = [
         f"{3:020d}.{7:020d}.compacted.json",
         f"{10:020d}.{12:020d}.compacted.json",
         f"{4:020d}.checkpoint.{1:010d}.{2:010d}.parquet",
@@ -181,7 +181,7 @@ def test_entries_of_every_kind_go_and_other_files_stay(tmp_path: Path) -> None:
         f"{3:020d}.json#1",
         f"{3:020d}.crc#2",
     ]
-    stay = [
+    retained_names = [
         f"{11:020d}.{12:020d}.compacted.json",
         f"{12:020d}.json#1",
         f".{10:020d}.json.crc",
@@ -191,32 +191,32 @@ def test_entries_of_every_kind_go_and_other_files_stay(tmp_path: Path) -> None:
         f"{3:020d}",
         f"_staged_commits/{3:020d}.80a083e8-7026-4e79-81be-64bd76c43a11.json",
     ]
-    for name in (*go, *stay):
+    for name in (*expired_names, *retained_names):
         (lake.log / name).parent.mkdir(exist_ok=True)
         (lake.log / name).write_text("{}")
     age(lake, range(13))
-    for name in stay:
+    for name in retained_names:
         os.utime(lake.log / name, (0, 0))
-    before = entries(lake)
+    original_entries = entries(lake)
     clean(lake)
-    deleted = before - entries(lake)
-    assert deleted == {*go, *(f"{v:020d}.{kind}" for v in range(10) for kind in ("json", "crc")), f"{5:020d}.checkpoint.parquet"}
+    deleted = original_entries - entries(lake)
+    assert deleted == {*expired_names, *(f"{v:020d}.{kind}" for v in range(10) for kind in ("json", "crc")), f"{5:020d}.checkpoint.parquet"}
     (lake.log / "_dropped.json").unlink()
     assert_rows(lake, list(range(14)))
 
 
-def test_in_commit_timestamps_decide_where_commits_have_them(tmp_path: Path) -> None:
-    """The files of a table that was copied may be younger or older than its commits."""
-    lake = made(tmp_path, **{"delta.enableInCommitTimestamps": "true"})
+def test_in_commit_timestamps_determine_the_age_of_commits(tmp_path: Path) -> None:
+    """Files of a copied table may be younger or older than its commits."""
+    lake = lake_with_history(tmp_path, **{"delta.enableInCommitTimestamps": "true"})
     age(lake, range(13))
     clean(lake)
     assert versions(lake)[0] == 0
     for version in range(8):
         path = lake.folder / commit_path(version)
-        first, *rest = path.read_text().splitlines()
+        first, *actions = path.read_text().splitlines()
         info = json.loads(first)
         info["commitInfo"]["inCommitTimestamp"] = version + 1
-        path.write_text("".join(f"{line}\n" for line in (json.dumps(info), *rest)))
+        path.write_text("".join(f"{line}\n" for line in (json.dumps(info), *actions)))
         (lake.log / f"{version:020d}.crc").unlink()
     age(lake, range(13))
     clean(lake)
@@ -228,10 +228,8 @@ def test_in_commit_timestamps_decide_where_commits_have_them(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1 torn PAR1 torn PAR1", b"PAR1\xff\xff\xff\xffPAR1"])
-def test_a_checkpoint_that_is_not_whole_is_passed_over_for_an_older_one(
-    tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    lake = made(tmp_path)
+def test_cleanup_uses_an_older_checkpoint_if_the_newest_is_damaged(tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    lake = lake_with_history(tmp_path)
     (lake.log / f"{10:020d}.checkpoint.parquet").write_bytes(damage)
     age(lake, range(13))
     with caplog.at_level(logging.WARNING):
@@ -241,8 +239,8 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over_for_an_older_one(
     assert Lake(lake.folder).ids() == list(range(14))
 
 
-def test_a_checkpoint_without_one_of_its_parts_is_no_cut_off(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_cleanup_ignores_an_incomplete_multi_part_checkpoint(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path)
     whole = lake.log / f"{10:020d}.checkpoint.parquet"
     shutil.copy(whole, lake.log / f"{10:020d}.checkpoint.{1:010d}.{2:010d}.parquet")
     whole.unlink()
@@ -253,8 +251,8 @@ def test_a_checkpoint_without_one_of_its_parts_is_no_cut_off(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", [v2_json, v2_parquet])
-def test_sidecars_go_with_the_last_checkpoint_that_names_them(tmp_path: Path, kind: Callable[..., list[Path]]) -> None:
-    lake = made(tmp_path)
+def test_sidecars_are_deleted_with_the_last_checkpoint_that_references_them(tmp_path: Path, kind: Callable[..., list[Path]]) -> None:
+    lake = lake_with_history(tmp_path)
     sidecars: dict[int, list[str]] = {}
     for version in (5, 10):
         actions = pa.concat_tables(checkpoint_tables(lake.table.snapshot_at(version=version).state, 0))
@@ -280,8 +278,8 @@ def test_sidecars_go_with_the_last_checkpoint_that_names_them(tmp_path: Path, ki
     assert_rows(lake, list(range(14)))
 
 
-def test_a_checkpoint_without_a_sidecar_is_no_cut_off(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_cleanup_ignores_a_checkpoint_with_a_missing_sidecar(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path)
     actions = pa.concat_tables(checkpoint_tables(lake.table.snapshot_at(version=10).state, 0))
     _, sidecar, *_ = v2_json(lake.log, 10, actions)
     sidecar.unlink()
@@ -291,8 +289,8 @@ def test_a_checkpoint_without_a_sidecar_is_no_cut_off(tmp_path: Path) -> None:
     assert versions(lake)[0] == 5
 
 
-def test_sidecars_stay_while_a_checkpoint_that_may_name_them_is_unreadable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    lake = made(tmp_path)
+def test_sidecars_are_retained_while_a_checkpoint_is_unreadable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lake = lake_with_history(tmp_path)
     actions = pa.concat_tables(checkpoint_tables(lake.table.snapshot_at(version=5).state, 0))
     _, *sidecars = v2_json(lake.log, 5, actions)
     for path in sidecars:
@@ -307,8 +305,8 @@ def test_sidecars_stay_while_a_checkpoint_that_may_name_them_is_unreadable(tmp_p
 
 
 @pytest.mark.parametrize(("protected", "first"), [(None, 10), (0, 10), (10, 10), (11, 0), (100, 0)])
-def test_protected_checkpoints_leave_together_or_not_at_all(tmp_path: Path, protected: int | None, first: int) -> None:
-    lake = made(tmp_path, 12, **{"delta.feature.checkpointProtection": "supported"})
+def test_protected_checkpoints_are_deleted_all_at_once_or_not(tmp_path: Path, protected: int | None, first: int) -> None:
+    lake = lake_with_history(tmp_path, 12, **{"delta.feature.checkpointProtection": "supported"})
     metadata = lake.table.snapshot().metadata.action()["metaData"]
     if protected is not None:
         metadata["configuration"]["delta.requireCheckpointProtectionBeforeVersion"] = str(protected)
@@ -323,23 +321,23 @@ def test_protected_checkpoints_leave_together_or_not_at_all(tmp_path: Path, prot
 PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 
 
-def test_what_is_protected_is_the_logs_own(tmp_path: Path) -> None:
-    """It is not changed by users, and no statement that defines the table anew loses it."""
-    lake = made(tmp_path, 12, **{"delta.feature.checkpointProtection": "supported"})
+def test_users_cannot_change_the_checkpoint_protection_property(tmp_path: Path) -> None:
+    """Statements that redefine the table keep the property."""
+    lake = lake_with_history(tmp_path, 12, **{"delta.feature.checkpointProtection": "supported"})
     metadata = lake.table.snapshot().metadata.action()["metaData"]
     metadata["configuration"][PROTECTED] = "13"
     (lake.folder / commit_path(13)).write_text(f'{{"commitInfo":{{}}}}\n{json.dumps({"metaData": metadata})}\n')
     table = Lake(lake.folder).table
-    kept = dict(table.snapshot().settings.properties)
-    for properties in ({**kept, PROTECTED: "5"}, {name: value for name, value in kept.items() if name != PROTECTED}):
+    current = dict(table.snapshot().settings.properties)
+    for properties in ({**current, PROTECTED: "5"}, {name: value for name, value in current.items() if name != PROTECTED}):
         change = CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties))
         with pytest.raises(ConfigurationError, match=f"{PROTECTED} of s.t is kept by the log itself"):
             table.commit(table.snapshot(), change)
     definition = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100"}, None)
     untimed = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100", "delta.enableInCommitTimestamps": "false"}, None)
-    other = made(tmp_path / "other", 1)
+    other = lake_with_history(tmp_path / "other", 1)
     changes = [
-        CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**kept, "delta.checkpointInterval": "100"})),
+        CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**current, "delta.checkpointInterval": "100"})),
         CommitRequest("CREATE OR REPLACE TABLE", definition=definition, replace=True),
         CommitRequest("CREATE OR REPLACE TABLE", definition=untimed, replace=True),
         CommitRequest("RESTORE", restored=table.snapshot_at(version=3)),
@@ -356,8 +354,8 @@ def test_what_is_protected_is_the_logs_own(tmp_path: Path) -> None:
             Lake(tmp_path / "new").create(properties={PROTECTED: value})
 
 
-def test_without_the_feature_the_property_protects_nothing(tmp_path: Path) -> None:
-    lake = made(tmp_path, 12)
+def test_checkpoint_protection_requires_the_table_feature(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path, 12)
     metadata = lake.table.snapshot().metadata.action()["metaData"]
     metadata["configuration"]["delta.requireCheckpointProtectionBeforeVersion"] = "100"
     (lake.folder / commit_path(13)).write_text(f'{{"commitInfo":{{}}}}\n{json.dumps({"metaData": metadata})}\n')
@@ -366,11 +364,11 @@ def test_without_the_feature_the_property_protects_nothing(tmp_path: Path) -> No
     assert versions(lake)[0] == 10
 
 
-# ------------------------------------------------------------------ interruptions, and what others do meanwhile
+# ------------------------------------------------------------------ interruptions and concurrent changes
 
 
 class Stopping(Storage):
-    """A store on which no file can be deleted any more after some were: the log is as a kill leaves it."""
+    """Storage that refuses deletions after a number of them, which leaves the log as a killed process would."""
 
     def __init__(self, location: str, deletions: int) -> None:
         super().__init__(location)
@@ -385,8 +383,8 @@ class Stopping(Storage):
             Storage.delete(self, [path])
 
 
-def test_wherever_a_cleanup_stops_the_log_is_readable(tmp_path: Path) -> None:
-    lake = made(tmp_path, 14)
+def test_the_log_is_readable_after_an_interrupted_cleanup(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path, 14)
     age(lake, range(13))
     shutil.copytree(lake.folder, tmp_path / "original")
     for deletions in range(22):
@@ -416,11 +414,11 @@ def test_wherever_a_cleanup_stops_the_log_is_readable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protected", [False, True])
-def test_a_long_log_is_cleaned_by_several_statements_unless_it_must_be_in_one_go(
+def test_a_long_log_is_cleaned_in_steps_unless_checkpoints_are_protected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:
     monkeypatch.setattr(cleanup, "_MOST_ENTRIES", 6)
-    lake = made(tmp_path, **({"delta.feature.checkpointProtection": "supported"} if protected else {}))
+    lake = lake_with_history(tmp_path, **({"delta.feature.checkpointProtection": "supported"} if protected else {}))
     age(lake, range(13))
     for first in (3, 6, 8, 10) if not protected else (10,):
         clean(lake)
@@ -429,8 +427,8 @@ def test_a_long_log_is_cleaned_by_several_statements_unless_it_must_be_in_one_go
     assert list_log(Storage(str(lake.folder))).oldest_readable == 10
 
 
-def test_a_cleanup_that_cannot_delete_does_not_fail_the_statement(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    lake = made(tmp_path, 14)
+def test_a_failed_cleanup_does_not_fail_the_statement(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lake = lake_with_history(tmp_path, 14)
     age(lake, range(13))
     lake.table = DeltaTable(Stopping(str(lake.folder), 0), "s.t")
     with caplog.at_level(logging.WARNING):
@@ -439,8 +437,8 @@ def test_a_cleanup_that_cannot_delete_does_not_fail_the_statement(tmp_path: Path
     assert "no permission to delete" in caplog.text
 
 
-def test_a_property_that_makes_no_sense_does_not_fail_the_statement(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    lake = made(tmp_path, 12)
+def test_an_invalid_retention_property_does_not_fail_the_statement(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lake = lake_with_history(tmp_path, 12)
     metadata = lake.table.snapshot().metadata.action()["metaData"]
     metadata["configuration"]["delta.logRetentionDuration"] = "interval 2 months"
     (lake.folder / commit_path(13)).write_text(f'{{"commitInfo":{{}}}}\n{json.dumps({"metaData": metadata})}\n')
@@ -453,7 +451,7 @@ def test_a_property_that_makes_no_sense_does_not_fail_the_statement(tmp_path: Pa
 
 
 class Interrupted(Storage):
-    """A store on which others act right after a listing of the log, counted from 0."""
+    """Storage that runs an action after a listing of the log; `at` is the index of that listing."""
 
     def __init__(self, location: str, act: Act, at: int = 0) -> None:
         super().__init__(location)
@@ -468,13 +466,13 @@ class Interrupted(Storage):
         return objects
 
 
-def test_a_table_that_another_engine_creates_meanwhile_keeps_its_log(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_cleanup_keeps_the_log_of_a_concurrently_recreated_table(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path)
     age(lake, range(13))
 
     def create_anew() -> None:
         shutil.rmtree(lake.log)
-        made(tmp_path, 13)
+        lake_with_history(tmp_path, 13)
         age(lake, range(13), 41)
 
     state = Lake(lake.folder).table.snapshot().state
@@ -484,8 +482,8 @@ def test_a_table_that_another_engine_creates_meanwhile_keeps_its_log(tmp_path: P
     assert Lake(lake.folder).ids() == list(range(14))
 
 
-def test_what_others_cleaned_meanwhile_does_no_harm(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_concurrent_cleanups_keep_the_log_readable(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path)
     age(lake, range(13))
     clean(lake, storage=Interrupted(str(lake.folder), lambda: clean(lake)))
     clean(lake, storage=Interrupted(str(lake.folder), lambda: clean(lake), 1))
@@ -504,8 +502,8 @@ READERS: dict[str, Callable[[DeltaTable], object]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_reader_goes_on_when_files_of_its_listing_are_cleaned(tmp_path: Path, name: str) -> None:
-    lake = made(tmp_path)
+def test_readers_retry_if_listed_log_files_are_cleaned(tmp_path: Path, name: str) -> None:
+    lake = lake_with_history(tmp_path)
     age(lake, range(13))
     storage = Interrupted(str(lake.folder), lambda: clean(lake), 1 if name == "vacuum" else 0)
     seen = READERS[name](DeltaTable(storage, "s.t"))
@@ -513,19 +511,19 @@ def test_a_reader_goes_on_when_files_of_its_listing_are_cleaned(tmp_path: Path, 
     assert seen == READERS[name](Lake(lake.folder).table)
 
 
-def test_a_version_that_is_cleaned_while_it_is_read_is_not_found(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_a_version_cleaned_during_its_read_raises_version_not_found(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path)
     age(lake, range(13))
     with pytest.raises(VersionNotFound, match="no version 3: versions 10 to 13"):
         DeltaTable(Interrupted(str(lake.folder), lambda: clean(lake)), "s.t").snapshot_at(version=3)
 
 
-def seconds_old(folder: Path) -> Lake:
-    return made(folder, 4, **{"delta.logRetentionDuration": "interval 1 second"})
+def lake_with_short_retention(folder: Path) -> Lake:
+    return lake_with_history(folder, 4, **{"delta.logRetentionDuration": "interval 1 second"})
 
 
 def overtake(lake: Lake, first: int) -> Act:
-    """Twelve commits of others, a second after which the last of them cleans the log."""
+    """Return an action that commits versions of another writer until a commit after the retention of one second cleans the log."""
 
     def act() -> None:
         other = Lake(lake.folder)
@@ -539,8 +537,8 @@ def overtake(lake: Lake, first: int) -> Act:
     return act
 
 
-def test_a_commit_on_a_version_whose_successor_was_cleaned_is_a_conflict(tmp_path: Path) -> None:
-    lake = seconds_old(tmp_path)
+def test_a_commit_based_on_a_cleaned_version_conflicts(tmp_path: Path) -> None:
+    lake = lake_with_short_retention(tmp_path)
     table = DeltaTable(Paused(str(lake.folder), put=overtake(lake, 5)), "s.t")
     change = CommitRequest("WRITE", files=FileChanges((lake.file([999]),)), reads=Reads())
     outcome = table.commit(Lake(lake.folder).table.snapshot(), change)
@@ -551,9 +549,9 @@ def test_a_commit_on_a_version_whose_successor_was_cleaned_is_a_conflict(tmp_pat
     assert_rows(lake, ids)
 
 
-def test_a_commit_that_others_followed_and_cleaned_stands(tmp_path: Path) -> None:
-    """Its file is gone by the time it is verified, but a checkpoint contains it."""
-    lake = seconds_old(tmp_path)
+def test_a_commit_contained_in_a_later_checkpoint_succeeds(tmp_path: Path) -> None:
+    """The commit's log file is deleted before its verification, but a checkpoint contains the commit."""
+    lake = lake_with_short_retention(tmp_path)
     table = DeltaTable(Paused(str(lake.folder), listing=overtake(lake, 6)), "s.t")
     change = CommitRequest("WRITE", files=FileChanges((lake.file([5]),)), reads=Reads())
     assert table.commit(Lake(lake.folder).table.snapshot(), change) == Committed(5)
@@ -564,8 +562,8 @@ def test_a_commit_that_others_followed_and_cleaned_stands(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("number", [0, 4])
-def test_a_commit_that_a_killed_writer_left_below_the_checkpoints_is_no_version(tmp_path: Path, number: int) -> None:
-    lake = made(tmp_path)
+def test_a_stale_commit_below_the_oldest_checkpoint_is_not_a_version(tmp_path: Path, number: int) -> None:
+    lake = lake_with_history(tmp_path)
     stale = (lake.folder / commit_path(number)).read_text().replace("WRITE", "STALE").replace("CREATE TABLE AS SELECT", "STALE")
     age(lake, range(13))
     clean(lake)
@@ -586,8 +584,8 @@ def test_a_commit_that_a_killed_writer_left_below_the_checkpoints_is_no_version(
 # ------------------------------------------------------------------ tombstones and transactions
 
 
-def test_vacuum_on_a_cleaned_log_keeps_what_versions_within_the_retention_need(tmp_path: Path) -> None:
-    lake = made(tmp_path, 12, **{"delta.logRetentionDuration": "interval 2 days", "rowmerge.write.mode": "merge-on-read"})
+def test_vacuum_on_a_cleaned_log_keeps_files_within_the_retention(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path, 12, **{"delta.logRetentionDuration": "interval 2 days", "rowmerge.write.mode": "merge-on-read"})
     first, second = lake.table.snapshot().files().paths[:2]
     committed(lake.commit("DELETE", removed=(first,)))
     committed(lake.commit("UPDATE", added=(lake.file([20, 21]),)))
@@ -610,8 +608,8 @@ def test_vacuum_on_a_cleaned_log_keeps_what_versions_within_the_retention_need(t
     assert_rows(lake, Lake(lake.folder).ids())
 
 
-def test_checkpoints_forget_expired_transactions(tmp_path: Path) -> None:
-    lake = made(tmp_path, 2, **{"delta.setTransactionRetentionDuration": "interval 1 hour"})
+def test_checkpoints_omit_expired_transactions(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path, 2, **{"delta.setTransactionRetentionDuration": "interval 1 hour"})
     committed(lake.commit("WRITE", added=(lake.file([3]),), transaction=("young", 1)))
     now = time.time_ns() // 1_000_000
     old, ageless = {"appId": "old", "version": 1, "lastUpdated": now - 3_600_001}, {"appId": "ageless", "version": 1}
@@ -624,8 +622,8 @@ def test_checkpoints_forget_expired_transactions(tmp_path: Path) -> None:
     assert Lake(lake.folder).table.version_of_transaction("young", 1) == 3
 
 
-def test_a_transaction_of_a_cleaned_version_is_known_without_its_version(tmp_path: Path) -> None:
-    lake = made(tmp_path, 2)
+def test_a_transaction_of_a_cleaned_version_has_no_version_number(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path, 2)
     committed(lake.commit("WRITE", added=(lake.file([3]),), transaction=("app", 1)))
     for id_ in range(4, 15):
         committed(lake.append([id_]))
@@ -637,8 +635,8 @@ def test_a_transaction_of_a_cleaned_version_is_known_without_its_version(tmp_pat
     assert table.version_of_transaction("app", 1) is None
 
 
-def test_a_replaced_table_keeps_its_history_until_it_expires(tmp_path: Path) -> None:
-    lake = made(tmp_path, 13)
+def test_history_before_a_replacement_stays_until_it_expires(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path, 13)
     definition = TableDefinition(lake.schema, (), EVERY_FIFTH, None)
     change = CommitRequest("CREATE OR REPLACE TABLE AS SELECT", definition=definition, replace=True, files=FileChanges((lake.file([100]),)))
     committed(lake.table.commit(lake.table.snapshot(), change))

@@ -1,4 +1,4 @@
-"""Shallow clones: what their log says, and whose files they leave alone."""
+"""Shallow clones: the actions in their logs, and the source files that they leave unchanged."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def clone(source: Lake, target: Lake, *, or_replace: bool = False, **properties:
 
 
 def actions(lake: Lake, version: int) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    actions_by_name: dict[str, list[dict[str, Any]]] = {}
     for line in (lake.log / f"{version:020}.json").read_text().splitlines():
         for name, fields in json.loads(line).items():
-            found.setdefault(name, []).append(fields)
-    return found
+            actions_by_name.setdefault(name, []).append(fields)
+    return actions_by_name
 
 
 def files_of(lake: Lake) -> dict[str, bytes]:
@@ -44,7 +44,7 @@ def files_of(lake: Lake) -> dict[str, bytes]:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Lake:
-    """Two files, one of them with a deleted row, in a folder whose name the log must encode."""
+    """Create a table of two files, one with a deleted row, in a folder whose name needs encoding."""
     lake = Lake(tmp_path / "a %25 ü b" / "source")
     lake.create(properties=ROW_IDS)
     lake.append([1, 2, 3])
@@ -59,86 +59,86 @@ def target(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "clone")
 
 
-def test_the_log_of_a_clone_names_files_and_vectors_of_its_source_by_absolute_uris(source, target):
-    before = files_of(source)
+def test_a_clone_references_source_files_and_deletion_vectors_by_absolute_uri(source, target):
+    source_files = files_of(source)
     result, counts = clone(source, target)
     assert result.version == 0
-    made = actions(target, 0)
-    assert made["commitInfo"][0]["operation"] == "CLONE"
-    assert made["commitInfo"][0]["operationParameters"] == {"source": "s.t", "sourceVersion": "3"}
+    cloned = actions(target, 0)
+    assert cloned["commitInfo"][0]["operation"] == "CLONE"
+    assert cloned["commitInfo"][0]["operationParameters"] == {"source": "s.t", "sourceVersion": "3"}
     size = sum(row["size"] for row in source.table.snapshot().files().rows.to_pylist())
     metrics = {"sourceTableSize": size, "sourceNumOfFiles": 2, "numRemovedFiles": 0}
     metrics |= {"numCopiedFiles": 0, "removedFilesSize": 0, "copiedFilesSize": 0}
-    assert made["commitInfo"][0]["operationMetrics"] == {name: str(value) for name, value in metrics.items()}
+    assert cloned["commitInfo"][0]["operationMetrics"] == {name: str(value) for name, value in metrics.items()}
     assert list(counts.values()) == list(metrics.values())
 
-    for add in made["add"]:
+    for add in cloned["add"]:
         assert add["path"].startswith("file:///")
         assert " " not in add["path"]
         assert Path(unquote(add["path"]).removeprefix("file://")).is_file()
-    (vector,) = [add["deletionVector"] for add in made["add"] if "deletionVector" in add]
+    (vector,) = [add["deletionVector"] for add in cloned["add"] if "deletionVector" in add]
     assert vector["storageType"] == "p"
     assert Path(unquote(vector["pathOrInlineDv"]).removeprefix("file://")).is_file()
     assert target.ids() == [1, 3, 4]
     assert read_with_delta_rs(str(target.folder))["id"].to_pylist() == [1, 3, 4]
-    assert files_of(source) == before
+    assert files_of(source) == source_files
 
 
-def test_a_clone_is_a_table_of_its_own_with_ids_of_its_own(source, target):
+def test_a_clone_has_its_own_table_id_and_row_ids(source, target):
     clone(source, target, team="x")
-    theirs, ours = source.table.snapshot().metadata, target.table.snapshot().metadata
-    assert ours.id != theirs.id
-    assert ours.schema == theirs.schema
-    assert ours.configuration["team"] == "x"
-    names = [name for name in theirs.configuration if "materialized" in name]
+    source_metadata, clone_metadata = source.table.snapshot().metadata, target.table.snapshot().metadata
+    assert clone_metadata.id != source_metadata.id
+    assert clone_metadata.schema == source_metadata.schema
+    assert clone_metadata.configuration["team"] == "x"
+    names = [name for name in source_metadata.configuration if "materialized" in name]
     assert names
-    assert all(ours.configuration[name] != theirs.configuration[name] for name in names)
+    assert all(clone_metadata.configuration[name] != source_metadata.configuration[name] for name in names)
     added = actions(target, 0)["add"]
     assert sorted(add["baseRowId"] for add in added) in ([0, 1], [0, 3])
     assert {add["defaultRowCommitVersion"] for add in added} == {0}
 
 
-def test_a_clone_made_again_only_takes_what_changed_and_never_adds_and_removes_one_file(source, target):
+def test_a_repeated_clone_commits_only_changed_files(source, target):
     clone(source, target)
     target.append([10])
     source.append([5])
     result, counts = clone(source, target, or_replace=True)
     assert (result.version, counts["num_removed_files"], counts["source_num_of_files"]) == (2, 1, 3)
-    made = actions(target, 2)
-    assert len(made["add"]) == 1
-    assert [remove["path"].startswith("file:") for remove in made["remove"]] == [False]
+    cloned = actions(target, 2)
+    assert len(cloned["add"]) == 1
+    assert [remove["path"].startswith("file:") for remove in cloned["remove"]] == [False]
     assert target.ids() == [1, 3, 4, 5]
-    assert "metaData" not in made
+    assert "metaData" not in cloned
 
 
-def test_other_deleted_rows_of_a_cloned_file_are_another_file(source, target):
+def test_a_repeated_clone_replaces_changed_deletion_vectors(source, target):
     clone(source, target)
     (path, *_) = [row["path"] for row in source.table.snapshot().files().rows.to_pylist() if row["records"] == 3]
     source.commit("DELETE", deleted={path: Positions([0, 1])})
     clone(source, target, or_replace=True)
-    made = actions(target, 1)
-    assert [entry["path"] for entry in made["add"]] == [entry["path"] for entry in made["remove"]]
+    cloned = actions(target, 1)
+    assert [entry["path"] for entry in cloned["add"]] == [entry["path"] for entry in cloned["remove"]]
     assert target.ids() == [3, 4]
 
 
-def test_rows_deleted_in_a_clone_and_its_vacuum_leave_the_source_as_it_is(source, target):
-    before = files_of(source)
+def test_deletes_and_vacuum_in_a_clone_leave_source_files_unchanged(source, target):
+    source_files = files_of(source)
     clone(source, target)
     files = {row["records"]: row["path"] for row in target.table.snapshot().files().rows.to_pylist()}
     target.commit("DELETE", deleted={files[3]: Positions([0, 1])}, removed=(files[1],))
     assert target.ids() == [3]
-    own = target.append([11]).version
+    own_version = target.append([11]).version
     target.commit("DELETE", removed=tuple(row["path"] for row in target.table.snapshot().files().rows.to_pylist()))
-    # A file is as old as the retention when it is older than now.
+    # With a retention of zero, files must be older than now.
     time.sleep(0.05)
     target.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
-    assert files_of(source) == before
+    assert files_of(source) == source_files
     assert source.ids() == [1, 3, 4]
-    assert own == 2
+    assert own_version == 2
     assert not list(target.folder.glob("*.parquet"))
 
 
-def test_a_clone_of_a_clone_names_the_files_of_the_first(source, target, tmp_path):
+def test_a_clone_of_a_clone_references_the_original_files(source, target, tmp_path):
     clone(source, target)
     second = Lake(tmp_path / "second")
     clone(target, second)
@@ -146,7 +146,7 @@ def test_a_clone_of_a_clone_names_the_files_of_the_first(source, target, tmp_pat
     assert second.ids() == [1, 3, 4]
 
 
-def test_properties_that_a_clone_cannot_have_are_refused(source, target):
+def test_invalid_properties_of_a_clone_are_refused(source, target):
     with pytest.raises(ConfigurationError, match="cannot be changed from none to id"):
         clone(source, target, **{"delta.columnMapping.mode": "id"})
     with pytest.raises(ConfigurationError, match="no table property delta.nothing"):
@@ -154,22 +154,22 @@ def test_properties_that_a_clone_cannot_have_are_refused(source, target):
     assert not target.table.exists()
 
 
-def test_a_clone_begins_its_own_commit_times_and_a_replaced_table_keeps_how_it_has_them(tmp_path):
-    timed, plain = Lake(tmp_path / "timed"), Lake(tmp_path / "plain")
+def test_a_clone_inherits_in_commit_timestamps_unless_it_replaces_a_table(tmp_path):
+    timed, untimed = Lake(tmp_path / "timed"), Lake(tmp_path / "plain")
     timed.create(timed.file([1]), properties={"delta.enableInCommitTimestamps": "true"})
-    plain.create(plain.file([2]))
-    made = Lake(tmp_path / "made")
-    clone(timed, made)
-    assert "inCommitTimestamp" in actions(made, 0)["commitInfo"][0]
-    clone(timed, plain, or_replace=True)
-    assert "inCommitTimestamp" not in actions(plain, 1)["commitInfo"][0]
-    assert "delta.enableInCommitTimestamps" not in plain.table.snapshot().metadata.configuration
-    clone(plain, made, or_replace=True)
-    assert actions(made, 1)["commitInfo"][0]["inCommitTimestamp"] > actions(made, 0)["commitInfo"][0]["inCommitTimestamp"]
-    assert [lake.ids() for lake in (timed, plain, made)] == [[1], [1], [1]]
+    untimed.create(untimed.file([2]))
+    target = Lake(tmp_path / "made")
+    clone(timed, target)
+    assert "inCommitTimestamp" in actions(target, 0)["commitInfo"][0]
+    clone(timed, untimed, or_replace=True)
+    assert "inCommitTimestamp" not in actions(untimed, 1)["commitInfo"][0]
+    assert "delta.enableInCommitTimestamps" not in untimed.table.snapshot().metadata.configuration
+    clone(untimed, target, or_replace=True)
+    assert actions(target, 1)["commitInfo"][0]["inCommitTimestamp"] > actions(target, 0)["commitInfo"][0]["inCommitTimestamp"]
+    assert [lake.ids() for lake in (timed, untimed, target)] == [[1], [1], [1]]
 
 
-def test_columns_that_are_stored_under_other_names_are_found_in_a_clone_and_ids_are_never_given_twice(tmp_path):
+def test_a_clone_keeps_physical_column_names_and_the_highest_column_id(tmp_path):
     mapped, wide = Lake(tmp_path / "mapped"), Lake(tmp_path / "wide")
     mapped.create(properties={"delta.columnMapping.mode": "name"})
     wide.create(properties={"delta.columnMapping.mode": "name"})
@@ -182,7 +182,7 @@ def test_columns_that_are_stored_under_other_names_are_found_in_a_clone_and_ids_
     assert metadata.configuration["delta.columnMapping.maxColumnId"] == "3"
 
 
-def test_a_checkpoint_of_a_clone_names_the_files_of_its_source_too(source, target):
+def test_a_checkpoint_of_a_clone_contains_source_files(source, target):
     clone(source, target)
     for id_ in range(20, 32):
         target.append([id_])
