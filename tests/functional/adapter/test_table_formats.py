@@ -280,7 +280,7 @@ select 1 as id
         assert found("kept")[0] == "delta"
 
     @pytest.mark.parametrize("format_", ["parquet", "hudi"])
-    def test_a_format_that_is_none_is_refused_with_the_choices(self, run, format_):
+    def test_an_unknown_format_is_rejected_with_the_valid_formats(self, run, format_):
         (failed,) = run("run", format_, passes=False)
         assert f"file_format is '{format_}'. Set it to `delta` or `iceberg`." in failed.message
 

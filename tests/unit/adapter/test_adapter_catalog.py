@@ -18,7 +18,7 @@ def table(**more):
     )
 
 
-def test_a_table_tells_its_rows_files_and_deleted_rows_and_everything_from_its_snapshot():
+def test_statistics_of_a_table_come_from_its_snapshot():
     stats = {key: item.value for key, item in catalog_table(table()).stats.items()}
     assert stats == {
         "format": "delta",
@@ -33,18 +33,18 @@ def test_a_table_tells_its_rows_files_and_deleted_rows_and_everything_from_its_s
     }
 
 
-def test_an_empty_table_has_noughts_and_one_of_unknown_length_no_count():
+def test_an_empty_table_has_zero_counts_and_an_unknown_length_has_no_count():
     empty = catalog_table(table(records=0, size=0, files=0, deleted=0)).stats
     assert [empty[key].value for key in ("num_rows", "bytes", "num_files", "num_deleted_rows")] == [0, 0, 0, 0]
     assert "num_rows" not in catalog_table(table(records=None)).stats
 
 
-def test_a_view_has_no_size():
+def test_a_view_has_no_statistics():
     view = RelationDescription(Relation("s", "v", "view", None), COLUMNS, "file:///w/s/v", version=1, modified=1_700_000_000_000)
     assert set(catalog_table(view).stats) == {"location", "version", "last_modified"}
 
 
-def test_both_ways_to_the_catalog_tell_the_same():
+def test_both_catalog_methods_return_the_same_rows():
     rows = [dict(zip(row.keys(), row.values(), strict=True)) for row in catalog_rows([table()]).rows]
     single = catalog_table(table())
     assert [row["column_name"] for row in rows] == list(single.columns) == ["id", "Tag"]

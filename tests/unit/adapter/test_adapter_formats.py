@@ -23,7 +23,7 @@ from dbt.adapters.rowmerge.incremental.plan import has_transforms
         ({"file_format": None}, "delta", "delta"),
     ],
 )
-def test_a_model_has_its_own_format_or_the_profiles(config, default, chosen):
+def test_the_file_format_of_a_model_overrides_the_profile(config, default, chosen):
     assert table_format(config, default) == chosen
 
 
@@ -39,13 +39,13 @@ def test_a_model_has_its_own_format_or_the_profiles(config, default, chosen):
         ),
     ],
 )
-def test_what_cannot_be_meant_is_named(config, told):
+def test_contradictory_format_configs_are_rejected_by_name(config, told):
     with pytest.raises(CompilationError) as error:
         table_format(config, "delta")
     assert told in str(error.value)
 
 
-def test_properties_of_delta_stay_with_delta():
+def test_delta_properties_are_not_set_on_iceberg_tables():
     assert table_format({"tblproperties": {"delta.appendOnly": True}}, "delta") == "delta"
 
 
@@ -60,16 +60,16 @@ def test_properties_of_delta_stay_with_delta():
         (["odd(name)"], False),
     ],
 )
-def test_transforms_are_told_from_columns(partition_by, transforms):
+def test_partition_transforms_are_distinguished_from_columns(partition_by, transforms):
     assert has_transforms(partition_by, ["day", "Odd(Name)"]) == transforms
 
 
 @pytest.mark.parametrize(("said", "clause"), [("", ""), (None, ""), ("/lake", "location '/lake/")])
-def test_an_empty_place_is_none(render, said, clause):
+def test_an_empty_location_root_counts_as_absent(render, said, clause):
     assert render("location_clause", config={"location_root": said}).rstrip("'") == clause
 
 
-def test_a_catalog_chooses_the_format_where_the_model_does_not(adapter):
+def test_the_catalog_sets_the_format_of_models_without_one(adapter):
     class Lake:
         name, catalog_name, table_format, external_volume, file_format = "lake", "tables", "Iceberg", "/data/lake", None
         catalog_type, adapter_properties = "warehouse", {}
@@ -82,7 +82,7 @@ def test_a_catalog_chooses_the_format_where_the_model_does_not(adapter):
     assert adapter.table_format({}) == "delta" and adapter.location_root({}) is None
 
 
-def test_usage_statistics_name_this_adapter_and_the_format_of_the_model():
+def test_usage_statistics_contain_the_adapter_and_the_format():
     information = RowmergeAdapter.get_adapter_run_info(SimpleNamespace(_extra={"file_format": "iceberg"}))
     assert information.adapter_name == "rowmerge"
     assert information.model_adapter_details == {"adapter_type": "rowmerge", "table_format": "iceberg"}

@@ -15,16 +15,16 @@ PUBLIC = {"rowmerge", "rowmerge.errors"}
 
 
 @pytest.mark.parametrize(("link", "folder"), [("adapter", "dbt/adapters/rowmerge"), ("macros", "dbt/include/rowmerge/macros")])
-def test_the_links_at_the_top_lead_to_the_files_that_dbt_reads(link, folder):
+def test_top_level_links_point_to_the_files_that_dbt_reads(link, folder):
     assert (REPOSITORY / link).samefile(REPOSITORY / folder)
 
 
 @pytest.mark.parametrize("folder", ["dbt", "dbt/adapters", "dbt/include"])
-def test_the_folders_that_belong_to_dbt_have_no_init(folder):
+def test_namespace_folders_of_dbt_have_no_init_module(folder):
     assert not (REPOSITORY / folder / "__init__.py").exists()
 
 
-def test_the_adapter_imports_the_engine_by_its_public_names_only():
+def test_the_adapter_imports_only_public_names_of_the_engine():
     imported = set()
     for path in (REPOSITORY / "dbt").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -36,13 +36,13 @@ def test_the_adapter_imports_the_engine_by_its_public_names_only():
     assert engine == PUBLIC
 
 
-def test_the_plugin_is_what_dbt_looks_for():
+def test_the_plugin_has_the_attributes_that_dbt_reads():
     assert Plugin.adapter.type() == "rowmerge"
     assert Plugin.project_name == "dbt_rowmerge"
     assert Plugin.dependencies == ["spark"]
     assert Plugin.credentials.__name__ == "RowmergeCredentials"
 
 
-def test_the_version_is_one_that_dbt_can_compare():
+def test_dbt_can_parse_the_version():
     assert [part.isdigit() for part in __version__.version.split(".")] == [True, True, True]
     assert installed("dbt-spark")

@@ -32,7 +32,7 @@ def problems(columns=COLUMNS, **config):
         {"unique_key": "id", "merge_clauses": {"when_matched": [{"action": "delete"}]}, "skip_matched_step": False},
     ],
 )
-def test_nothing_is_wrong_with_these(config):
+def test_valid_configs_have_no_errors(config):
     assert problems(**config) == []
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_wrong_with_these(config):
         ),
     ],
 )
-def test_one_thing_is_wrong_with_these(config, said):
+def test_each_invalid_config_has_one_error(config, said):
     found = problems(**{"unique_key": "id", **config})
     assert len(found) == (said is not None), found
     if said:
@@ -138,21 +138,21 @@ def test_one_thing_is_wrong_with_these(config, said):
         ({"when_matched": [{"action": "delete"}, {"action": "update"}]}, "when matched: a clause is never reached."),
     ],
 )
-def test_clauses_are_checked_one_by_one(clauses, said):
+def test_each_merge_clause_is_checked(clauses, said):
     (found,) = problems(unique_key="id", merge_clauses=clauses)
     assert said in found
 
 
-def test_all_problems_are_told_at_once():
+def test_all_errors_are_reported_together():
     found = problems(merge_update_columns=["amuont"], not_matched_by_source_action="drop", merge_clauses={"a": 1}, on_schema_change="x")
     assert len(found) == 6
 
 
-def test_names_of_columns_are_not_judged_before_the_columns_are_known():
+def test_column_names_are_checked_only_with_the_columns():
     assert problems(columns=[], unique_key="it", merge_update_columns=["amuont"]) == []
 
 
-def test_conditions_that_use_both_sorts_of_aliases_have_dbts_own():
+def test_dbt_aliases_take_precedence_in_conditions_with_both_kinds():
     assert aliases_of({"update_condition": "src.a > target.a"}).source == "src"
     assert aliases_of({"update_condition": "DBT_INTERNAL_SOURCE.src.a > 1"}).source == "DBT_INTERNAL_SOURCE"
     assert aliases_of({"update_condition": "src.a > 1", "source_alias": "s"}).source == "s"

@@ -42,13 +42,13 @@ def test_an_operation_is_one_statement(operation, arguments, sql):
         ("restore", {"version": "first"}, "The argument 'version' of restore is 'first'. Give a whole number."),
     ],
 )
-def test_what_is_wrong_with_an_argument_is_said(operation, arguments, problem):
+def test_an_invalid_argument_is_described(operation, arguments, problem):
     with pytest.raises(CompilationError) as error:
         operation_sql(operation, "`s`.`t`", arguments)
     assert problem in str(error.value)
 
 
-def test_a_table_must_be_named_and_once():
+def test_exactly_one_table_argument_is_required():
     assert target_argument("optimize", {"relation": None, "table": "orders"}) == "orders"
     with pytest.raises(CompilationError, match="optimize needs the argument 'relation'"):
         target_argument("optimize", {"relation": None, "table": None})
@@ -56,7 +56,7 @@ def test_a_table_must_be_named_and_once():
         target_argument("optimize", {"relation": "a", "table": "b"})
 
 
-def test_unknown_arguments_are_named(adapter):
+def test_unknown_arguments_are_reported_by_name(adapter):
     with pytest.raises(CompilationError, match="vacuum has no argument 'hours'. Its arguments are relation, retain_hours"):
         adapter.run_operation("vacuum", {"relation": "orders", "retain_hours": None}, ["hours"], {})
 
@@ -78,11 +78,11 @@ def node(name="orders", schema="sales", alias="orders", **more):
         ),
     ],
 )
-def test_a_models_name_stands_for_its_table(nodes, place):
+def test_a_model_name_resolves_to_its_table(nodes, place):
     assert schema_and_alias("orders", nodes) == place
 
 
-def test_a_name_that_stands_for_no_table_or_for_two_is_an_error():
+def test_an_unknown_or_ambiguous_model_name_is_an_error():
     with pytest.raises(CompilationError, match=r"Name the table: a\.orders, b\.orders"):
         schema_and_alias("orders", [node(schema="a"), node(schema="b")])
     with pytest.raises(CompilationError, match="ephemeral"):
@@ -93,7 +93,7 @@ def result(version=None, removed=0):
     return StatementResult(None, "X", RowCounts(files_removed=removed), version)
 
 
-def test_what_was_written_together_is_told_in_counts_and_sizes():
+def test_the_message_of_optimize_has_counts_and_sizes():
     metrics = {
         "numFilesRemoved": 12,
         "totalConsideredFiles": 14,
@@ -109,13 +109,13 @@ def test_what_was_written_together_is_told_in_counts_and_sizes():
     )
 
 
-def test_a_vacuum_tells_how_many_files_went_or_which_would_go():
+def test_the_message_of_vacuum_has_deleted_files_or_candidates():
     assert format_report("vacuum", "t", {}, [{"path": "file:///w/t"}], result(removed=3)) == "vacuum t: 3 files deleted"
     dry_run = format_report("vacuum", "t", {"dry_run": True}, [{"path": "b"}, {"path": "a"}], None)
     assert dry_run == "vacuum t: 2 files would be deleted\n  a\n  b"
 
 
-def test_a_history_is_a_table():
+def test_the_message_of_history_is_a_table():
     at = datetime(2024, 5, 6, 7, 8, 9)
     rows = [
         {"version": 10, "timestamp": at, "operation": "MERGE", "operationMetrics": {"numOutputRows": "2", "none": "0", "scanTimeMs": "5"}},

@@ -13,7 +13,7 @@ from tests.unit.adapter.strategies_page import document
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_the_page_of_strategies_is_made_from_what_they_render():
+def test_the_page_of_strategies_is_generated_from_rendered_sql():
     page = (DOCS / "strategies.md").read_text(encoding="utf-8")
     assert page == document(), "run: python -m tests.unit.adapter.strategies_page > docs/strategies.md"
 

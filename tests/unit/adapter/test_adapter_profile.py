@@ -32,19 +32,19 @@ def credentials(**more):
         ),
     ],
 )
-def test_an_unknown_key_is_named_with_the_nearest_ones(key, hint):
+def test_an_unknown_key_is_reported_with_similar_keys(key, hint):
     with pytest.raises(DbtRuntimeError) as error:
         RowmergeCredentials.validate(GOOD | {key: "x"})
     assert f"The profile has an unknown key `{key}`. {hint}" in str(error.value)
 
 
 @pytest.mark.parametrize("key", ["warehouse", "schema"])
-def test_a_missing_key_is_named(key):
+def test_a_missing_key_is_reported_by_name(key):
     with pytest.raises(DbtRuntimeError, match=f"The profile has no `{key}`"):
         RowmergeCredentials.validate({name: value for name, value in GOOD.items() if name != key})
 
 
-def test_a_database_is_the_catalog_s_name_or_refused():
+def test_a_database_other_than_the_catalog_is_rejected():
     with pytest.raises(DbtRuntimeError, match="there is one catalog, called 'rowmerge' or 'spark_catalog'. Remove `database`"):
         RowmergeCredentials.validate(GOOD | {"database": "lake"})
     assert dict(credentials(database="rowmerge").connection_info(with_aliases=True))["database"] == "rowmerge"
@@ -52,7 +52,7 @@ def test_a_database_is_the_catalog_s_name_or_refused():
     assert credentials(catalog={"type": "rest", "name": "lake"}).database == "lake"
 
 
-def test_storage_options_that_are_no_mapping_are_refused():
+def test_storage_options_must_be_a_mapping():
     with pytest.raises(DbtRuntimeError, match="`storage_options` in the profile must be a mapping"):
         RowmergeCredentials.validate(GOOD | {"storage_options": "key=value"})
 
@@ -62,7 +62,7 @@ def test_storage_options_may_be_nested():
     assert made.storage_options == {"aws_region": "eu-west-1", "client_options": {"allow_http": "true"}}
 
 
-def test_secrets_are_never_shown():
+def test_secrets_are_never_printed():
     made = credentials(
         storage_options={"aws_secret_access_key": "hush-1"},
         spark_config={"spark.hadoop.fs.s3a.secret.key": "hush-2", "spark.ui.enabled": False},
@@ -72,24 +72,24 @@ def test_secrets_are_never_shown():
     assert dict(made.connection_info())["spark_config"] == {"spark.hadoop.fs.s3a.secret.key": "********", "spark.ui.enabled": "false"}
 
 
-def test_target_has_what_the_macros_of_dbt_spark_ask_for():
+def test_target_has_the_fields_that_macros_of_dbt_spark_read():
     target = dict(credentials().connection_info(with_aliases=True))
     assert (target["method"], target["endpoint"], target["database"]) == ("session", None, "rowmerge")
 
 
-def test_target_has_the_catalogs_name_where_packages_look_for_it():
+def test_target_has_the_catalog_name_in_the_field_that_packages_read():
     rest = {"type": "rest", "uri": "https://lake/api", "name": "lake"}
     for made, name in ((credentials(), "rowmerge"), (credentials(catalog=rest), "lake")):
         target = dict(made.connection_info(with_aliases=True))
         assert target["catalog"] == target["database"] == name
 
 
-def test_delta_is_the_default_format_and_case_does_not_matter():
+def test_the_default_format_is_delta_and_formats_ignore_case():
     assert credentials().file_format == "delta"
     assert credentials(file_format="Iceberg").file_format == "iceberg"
 
 
-def test_a_catalog_stands_for_a_warehouse_and_holds_iceberg_tables():
+def test_a_catalog_replaces_the_warehouse_and_contains_iceberg_tables():
     made = RowmergeCredentials.from_dict({"schema": "main", "catalog": {"type": "sql"}})
     assert (made.warehouse, made.file_format) == (None, "iceberg")
     RowmergeCredentials.validate({"schema": "main", "catalog": {"type": "sql"}, "file_format": "iceberg"})
@@ -99,7 +99,7 @@ def test_a_catalog_stands_for_a_warehouse_and_holds_iceberg_tables():
         RowmergeCredentials.validate({"schema": "main", "catalog": "rest"})
 
 
-def test_of_a_catalog_only_what_is_harmless_is_shown():
+def test_only_harmless_catalog_settings_are_printed():
     rest = {"type": "rest", "uri": "https://lake/api", "credential": "hush-1", "rest.signing": "hush-2", "auth": {"basic": "hush-3"}}
     sql = {"type": "sql", "uri": "postgresql://me:hush@host/lake"}
     for catalog in (rest, sql):
@@ -109,19 +109,19 @@ def test_of_a_catalog_only_what_is_harmless_is_shown():
     assert dict(credentials(catalog=rest).connection_info())["catalog"]["uri"] == "https://lake/api"
 
 
-def test_a_format_that_is_none_is_refused_with_the_choices():
+def test_an_unknown_format_is_rejected_with_the_valid_formats():
     with pytest.raises(DbtRuntimeError, match="`file_format` in the profile is 'hudi'. Set it to `delta` or `iceberg`"):
         credentials(file_format="hudi")
 
 
-def test_commits_survive_a_power_cut_unless_the_profile_says_otherwise():
+def test_durability_protects_against_power_cuts_by_default():
     assert credentials().durability == "full"
     assert dict(credentials(durability="Process").connection_info())["durability"] == "process"
     with pytest.raises(DbtRuntimeError, match="`durability` in the profile is 'fast'. Set it to full or process"):
         credentials(durability="fast")
 
 
-def test_the_sample_profile_is_a_good_profile():
+def test_the_sample_profile_is_valid():
     with open(f"{PACKAGE_PATH}/sample_profiles.yml") as file:
         profile = yaml.safe_load(file)["default"]["outputs"]["dev"]
     assert (profile.pop("type"), profile.pop("threads")) == ("rowmerge", 4)
@@ -154,7 +154,7 @@ def test_every_answer_to_dbt_init_is_a_key_of_the_profile():
         ({"method": "existing", "spark_config": {"spark.a": 1}}, "`spark_config` is nothing for `method: existing`"),
     ],
 )
-def test_a_method_and_keys_that_do_not_go_together_are_refused(profile, complaint):
+def test_keys_of_another_method_are_rejected(profile, complaint):
     with pytest.raises(DbtRuntimeError) as error:
         RowmergeCredentials.validate(GOOD | profile)
     assert complaint in str(error.value)
@@ -171,7 +171,7 @@ def test_a_method_and_keys_that_do_not_go_together_are_refused(profile, complain
         ({"remote": "sc://spark:1;token=hush"}, "sc://spark:1;token=hush"),
     ],
 )
-def test_an_address_has_its_token_and_does_not_show_it(profile, address):
+def test_the_connect_url_contains_the_token_and_hides_it_in_messages(profile, address):
     made = credentials(method="connect", **profile)
     assert made.address == address
     shown = str(list(made.connection_info())) + str(list(made.connection_info(with_aliases=True))) + repr(made)

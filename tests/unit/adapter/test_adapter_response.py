@@ -35,11 +35,11 @@ def result_of(operation, changes=None, version=None, seconds=None, attempts=1):
         (result_of("SELECT"), "OK"),
     ],
 )
-def test_the_message_says_what_happened(result, message):
+def test_the_message_describes_the_statement(result, message):
     assert str(response_from(result)) == message
 
 
-def test_the_counts_are_kept():
+def test_the_response_has_the_row_counts():
     kept = response_from(result_of("MERGE", RowCounts(2, 3, 4, 5, 6, 7, 8), 9, {"plan": 0.12345}, attempts=4)).to_dict(omit_none=True)
     del kept["_message"]
     assert kept == {

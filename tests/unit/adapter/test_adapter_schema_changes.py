@@ -30,12 +30,12 @@ def columns(**types: DataType) -> StructType:
     return schema
 
 
-def test_columns_are_told_apart_without_regard_to_case_and_order():
+def test_columns_are_compared_without_case_and_order():
     changes = compare_columns(columns(B=StringType(), a=IntegerType()), columns(A=IntegerType(), b=StringType()))
     assert not changes
 
 
-def test_new_wider_and_missing_columns_are_found():
+def test_new_wider_and_missing_columns_are_reported():
     changes = compare_columns(columns(a=LongType(), n=columns(x=DateType())), columns(a=IntegerType(), old=StringType()))
     assert changes == SchemaChanges(
         added=(("`n`", "struct<`x`: date>"),),
@@ -45,7 +45,7 @@ def test_new_wider_and_missing_columns_are_found():
     assert str(changes) == "only the model has `n` struct<`x`: date>; only the table has `old`; of another type in the model: `a` bigint"
 
 
-def test_fields_are_found_at_any_depth():
+def test_fields_are_compared_at_any_depth():
     model = columns(s=columns(a=IntegerType(), b=ArrayType(columns(x=LongType(), y=MapType(StringType(), StringType())))))
     table = columns(S=columns(a=IntegerType(), b=ArrayType(columns(x=IntegerType(), z=StringType()))))
     assert compare_columns(model, table) == SchemaChanges(
@@ -69,19 +69,19 @@ def test_fields_are_found_at_any_depth():
         (DoubleType(), IntegerType(), True),
     ],
 )
-def test_a_type_that_the_table_holds_is_no_difference(model, table, differs):
+def test_a_type_that_fits_into_the_column_is_not_a_change(model, table, differs):
     assert bool(compare_columns(columns(a=model), columns(a=table)).retyped) is differs
 
 
 BOTH = SchemaChanges(dropped=("`a`",), retyped=(("`b`", "bigint"),))
 
 
-def test_a_delta_table_gets_the_properties_that_it_needs_and_no_others():
+def test_a_delta_table_gets_only_the_required_properties():
     assert needed_properties(BOTH, {}, {}) == {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
     assert needed_properties(SchemaChanges(dropped=("`a`",)), {"delta.columnMapping.mode": "id"}, {}) == {}
     assert needed_properties(SchemaChanges(added=(("`a`", "int"),)), {}, {}) == {}
 
 
-def test_properties_that_a_model_forbids_are_refused_by_name():
+def test_properties_that_a_model_disables_are_rejected_by_name():
     with pytest.raises(CompilationError, match="needs delta.columnMapping.mode, and the tblproperties of the model say otherwise"):
         needed_properties(BOTH, {}, {"delta.columnMapping.mode": "none"})

@@ -27,7 +27,7 @@ def seed(tmp_path):
     return read
 
 
-def test_types_are_guessed_and_empty_values_are_null(seed):
+def test_types_are_inferred_and_empty_values_are_null(seed):
     table = seed("id,price,ok,day,name\n1,1.5,true,2024-01-01,a\n2,,,,\n")
     assert table.schema.types == [pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.string()]
     assert table.to_pylist() == [
@@ -36,7 +36,7 @@ def test_types_are_guessed_and_empty_values_are_null(seed):
     ]
 
 
-def test_quotes_and_line_feeds_are_values_like_others(seed):
+def test_quotes_and_line_feeds_are_preserved(seed):
     assert seed('name\n"it\'s ""quoted"""\n"two\nlines"\n').column("name").to_pylist() == ['it\'s "quoted"', "two\nlines"]
 
 
@@ -45,25 +45,25 @@ def test_a_timestamp_without_a_zone_is_in_the_session_zone(seed):
     assert table.column("at").to_pylist() == [datetime(2024, 7, 1, 10, 0, tzinfo=timezone.utc)]
 
 
-def test_a_timestamp_with_a_zone_keeps_its_moment(seed):
+def test_a_timestamp_with_a_zone_keeps_its_instant(seed):
     assert seed("at\n2024-07-01T12:00:00Z\n").column("at").to_pylist() == [datetime(2024, 7, 1, 12, 0, tzinfo=timezone.utc)]
 
 
-def test_columns_that_are_read_as_text_keep_their_zeros(seed):
+def test_string_columns_keep_leading_zeros(seed):
     assert seed("code\n007\n", ["code"]).column("code").to_pylist() == ["007"]
 
 
-def test_a_number_that_is_too_large_names_its_column(seed):
+def test_a_number_out_of_range_is_reported_with_its_column(seed):
     with pytest.raises(DbtRuntimeError, match="The seed's column 'big' does not fit the type bigint"):
         seed("big\n12345678901234567890\n")
 
 
-def test_a_seed_without_rows_has_its_columns(seed):
+def test_a_seed_without_rows_has_columns(seed):
     table = seed("a,b\n")
     assert (table.num_rows, table.column_names) == (0, ["a", "b"])
 
 
-def test_a_seed_without_rows_has_the_types_of_its_file(tmp_path):
+def test_a_seed_without_rows_has_the_column_types_of_its_file(tmp_path):
     """`dbt seed --empty` reads the file and drops its rows."""
     path = tmp_path / "prices.csv"
     path.write_text("id;price;name\n1;1.50;a\n2;2.25;b\n")

@@ -68,14 +68,14 @@ def rendered(render, described, five_keys, target, source, columns):
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case.strategy}: {case.name}")
-def test_a_strategy_renders_what_its_file_holds(rendered, case: Case):
+def test_a_strategy_renders_the_sql_of_its_file(rendered, case: Case):
     expect(case, rendered(case.strategy, case.config))
 
 
 @pytest.mark.parametrize(
     "case", [case for case in cases() if case.strategy != "snapshot"], ids=lambda case: f"{case.strategy}: {case.name}"
 )
-def test_the_materialization_gives_a_strategy_dbts_five_keys_and_a_plan_that_renders_the_same(
+def test_dbts_five_keys_and_the_plan_render_the_same_sql(
     adapter, planned, rendered, five_keys, monkeypatch, case: Case
 ):
     plan = planned(STRATEGIES.get(case.strategy, case.strategy), case.config)
@@ -100,7 +100,7 @@ def test_a_plan_of_another_strategy_is_not_rendered(planned, rendered):
     assert rendered("merge", config, plan.arg_dict) == rendered("merge", config)
 
 
-def test_a_plan_before_the_rows_has_what_a_first_build_needs_and_no_clauses(adapter, described, target):
+def test_a_plan_without_a_source_has_no_clauses(adapter, described, target):
     config = {"unique_key": "id", "merge_deduplicate_by": ["day", "amount asc"]}
     context = {"config": config, "model": {"config": config}, "get_incremental_default_sql": None}
     plan = adapter.incremental_plan(context, target, None)
@@ -109,7 +109,7 @@ def test_a_plan_before_the_rows_has_what_a_first_build_needs_and_no_clauses(adap
     assert plan.temp_relation is None and plan.clauses == () and plan.dest_columns == ()
 
 
-def test_all_errors_of_a_model_are_in_one_message_before_its_rows_are_read(adapter, described, target):
+def test_all_errors_of_a_model_are_in_one_message_before_its_query_runs(adapter, described, target):
     config = {"unique_key": "idd", "merge_update_columns": ["amout"], "on_schema_change": "ignore"}
     context = {"config": config, "model": {"config": {**config, "merge_clause": 1}}, "get_incremental_default_sql": None}
     with pytest.raises(CompilationError) as error:
@@ -118,7 +118,7 @@ def test_all_errors_of_a_model_are_in_one_message_before_its_rows_are_read(adapt
         assert problem in str(error.value)
 
 
-def test_all_that_is_wrong_with_a_merge_is_said_at_once(rendered):
+def test_all_errors_of_a_merge_are_in_one_message(rendered):
     with pytest.raises(CompilationError) as error:
         rendered("merge", {"merge_update_columns": ["amout"], "merge_exclude_columns": ["id"], "not_matched_by_source_condition": "true"})
     message = str(error.value)
@@ -127,13 +127,13 @@ def test_all_that_is_wrong_with_a_merge_is_said_at_once(rendered):
     assert "needs not_matched_by_source_action" in message
 
 
-def test_new_columns_are_told_from_old_ones_without_regard_to_case(adapter, columns):
+def test_new_columns_are_detected_without_case(adapter, columns):
     source = [RowmergeColumn("ID", "int"), RowmergeColumn("note", "string")]
     found = adapter.execute_macro("diff_columns", project="dbt_rowmerge", kwargs={"source_columns": source, "target_columns": columns})
     assert [column.name for column in found] == ["note"]
 
 
-def test_a_column_that_changed_its_type_is_found(adapter, columns):
+def test_a_changed_column_type_is_detected(adapter, columns):
     source = [RowmergeColumn("ID", "bigint"), RowmergeColumn("day", "date")]
     found = adapter.execute_macro("diff_column_data_types", kwargs={"source_columns": source, "target_columns": columns})
     assert found == [{"column_name": "id", "new_type": "bigint"}]

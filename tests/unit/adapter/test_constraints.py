@@ -21,20 +21,20 @@ def contract(columns, *constraints, is_supported=lambda constraint: True):
     return table_contract(columns, constraints, is_supported)
 
 
-def test_what_is_enforced_stands_in_the_column_list():
+def test_enforced_constraints_are_in_the_column_list():
     id_ = ("id", "int", [on_column("not_null"), on_column("check", expression=" id > 0 ", name="positive")])
     assert contract([id_, ("v", "string", [])]) == TableContract(
         ["`id` int not null", "`v` string"], ["constraint `positive` check (id > 0)"]
     )
 
 
-def test_constraints_of_the_model_reach_its_columns():
+def test_model_constraints_apply_to_their_columns():
     columns = [("ID", "int", []), ("v", "string", [])]
     found = contract(columns, on_model("not_null", columns=["id"]), on_model("check", expression="v <> ''"))
     assert found == TableContract(["`ID` int not null", "`v` string"], ["check (v <> '')"])
 
 
-def test_keys_are_kept_as_properties():
+def test_key_constraints_become_table_properties():
     columns = [("id", "int", [on_column("primary_key")]), ("by`n", "int", [])]
     key = on_model("foreign_key", columns=["ID"], to="`s`.`other`", to_columns=["key"], name="to_other")
     assert contract(columns, key, on_model("unique", columns=["id", "by`n"])).properties == {
@@ -44,14 +44,14 @@ def test_keys_are_kept_as_properties():
     }
 
 
-def test_custom_constraints_are_written_as_they_are():
+def test_custom_constraints_are_rendered_verbatim():
     found = contract(
         [("id", "int", [on_column("custom", expression="default 7")])], on_model("custom", expression="check (id > 0)", name="c")
     )
     assert found == TableContract(["`id` int default 7"], ["constraint `c` check (id > 0)"])
 
 
-def test_what_the_table_does_not_take_is_left_out():
+def test_unsupported_constraints_are_omitted():
     columns = [("id", "int", [on_column("check", expression="id > 0"), on_column("not_null")])]
     assert contract(columns, is_supported=lambda constraint: constraint.type != ConstraintType.check) == TableContract(
         ["`id` int not null"]
@@ -66,6 +66,6 @@ def test_what_the_table_does_not_take_is_left_out():
         (on_model("foreign_key", columns=["id"]), "no `to` and `to_columns`"),
     ],
 )
-def test_a_constraint_that_says_too_little_is_refused(constraint, lacking):
+def test_an_incomplete_constraint_is_rejected(constraint, lacking):
     with pytest.raises(CompilationError, match=lacking):
         contract([("id", "int", [])], constraint)

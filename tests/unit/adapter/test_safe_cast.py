@@ -16,10 +16,10 @@ import pytest
         ("some_column", "array<int>", "try_cast(some_column as array<int>)"),
     ],
 )
-def test_a_fixtures_value_is_cast_to_its_columns_type(render, field, type_, sql):
+def test_fixture_values_are_cast_to_their_column_types(render, field, type_, sql):
     assert render("safe_cast", field=field, type=type_) == sql
 
 
 @pytest.mark.parametrize(("text", "sql"), [("it's", r"it\'s"), (r"a\b", r"a\\b"), ("plain", "plain")])
-def test_a_text_in_quotes_is_what_it_was(render, text, sql):
+def test_quoted_strings_keep_their_value(render, text, sql):
     assert render("escape_single_quotes", expression=text) == sql

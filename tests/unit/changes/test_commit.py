@@ -50,13 +50,13 @@ def append_to(folder: Path, failure: BaseException, *, put_creation_or_drop: boo
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), RuntimeError("a bug"), MemoryError()])
-def test_files_of_a_commit_that_may_stand_are_kept(tmp_path: Path, failure: BaseException) -> None:
+def test_files_of_a_commit_with_unknown_outcome_are_not_deleted(tmp_path: Path, failure: BaseException) -> None:
     path = append_to(tmp_path, failure, put_creation_or_drop=True)
     assert path.exists()
     assert DeltaTable(Storage(str(tmp_path)), "t").snapshot().files().paths == [path.as_uri()]
 
 
-def test_files_of_a_commit_that_certainly_failed_are_deleted(tmp_path: Path) -> None:
+def test_files_of_a_failed_commit_are_deleted(tmp_path: Path) -> None:
     path = append_to(tmp_path, StorageError("t", "the disk is full"), put_creation_or_drop=False)
     assert not path.exists()
     assert DeltaTable(Storage(str(tmp_path)), "t").snapshot().version == 0

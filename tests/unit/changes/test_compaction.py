@@ -47,7 +47,7 @@ class Overtaken(DeltaTable):
         return super().commit(base, change)
 
 
-def test_many_files_become_one_and_no_row_changes(table: DeltaTable) -> None:
+def test_compaction_merges_files_and_preserves_rows(table: DeltaTable) -> None:
     before = rows(table)
     result, compacted = optimize(NO_SPARK, table, None)
     assert table.snapshot().files().rows.num_rows == 1
@@ -60,7 +60,7 @@ def test_many_files_become_one_and_no_row_changes(table: DeltaTable) -> None:
     assert optimize(NO_SPARK, table, None)[0].version == result.version, "a second time there is nothing to do"
 
 
-def test_the_history_tells_of_it(table: DeltaTable) -> None:
+def test_the_history_contains_the_compaction(table: DeltaTable) -> None:
     optimize(NO_SPARK, table, None)
     (entry,) = table.history(1)
     assert (entry.operation, entry.isolation_level, entry.is_blind_append) == ("OPTIMIZE", "SnapshotIsolation", False)
@@ -68,7 +68,7 @@ def test_the_history_tells_of_it(table: DeltaTable) -> None:
     assert (entry.metrics["numRemovedFiles"], entry.metrics["numAddedFiles"], entry.metrics["numDeletionVectorsRemoved"]) == ("3", "1", "1")
 
 
-def test_a_purge_leaves_files_without_deleted_rows_alone(table: DeltaTable) -> None:
+def test_purge_skips_files_without_deleted_rows(table: DeltaTable) -> None:
     before, files = rows(table), set(table.snapshot().files().paths)
     purge(NO_SPARK, table, None)
     after = table.snapshot().files()
@@ -79,7 +79,7 @@ def test_a_purge_leaves_files_without_deleted_rows_alone(table: DeltaTable) -> N
 
 
 @pytest.mark.parametrize("operation", ["merge_on_read", "copy_on_write", "overwrite", "replace", "add_column"])
-def test_rows_that_change_meanwhile_are_not_lost(table: DeltaTable, operation: str) -> None:
+def test_concurrent_row_changes_survive_a_compaction(table: DeltaTable, operation: str) -> None:
     expected = Path(f"{table.location.removeprefix('file://')}-expected")
     operations.built(str(expected))
     operations.append(opened(str(expected)))
@@ -89,7 +89,7 @@ def test_rows_that_change_meanwhile_are_not_lost(table: DeltaTable, operation: s
     assert rows(opened(table.location)) == rows(opened(str(expected)))
 
 
-def test_an_append_meanwhile_is_no_reason_to_begin_again(table: DeltaTable) -> None:
+def test_a_concurrent_append_does_not_restart_a_compaction(table: DeltaTable) -> None:
     before = len(rows(table))
     overtaken = Overtaken(table, "append")
     optimize(NO_SPARK, overtaken, None)
@@ -98,14 +98,14 @@ def test_an_append_meanwhile_is_no_reason_to_begin_again(table: DeltaTable) -> N
 
 
 @pytest.mark.parametrize("operation", ["merge_on_read", "copy_on_write"])
-def test_a_merge_that_a_compaction_overtakes_begins_again(table: DeltaTable, operation: str) -> None:
+def test_a_merge_restarts_after_a_concurrent_compaction(table: DeltaTable, operation: str) -> None:
     overtaken = Overtaken(table, "optimize")
     operations.OPERATIONS[operation](overtaken)
     assert overtaken.commits == 2
     assert [name for _, name in rows(opened(table.location)) if str(name).startswith("new")] == ["new5", "new15", "new100"]
 
 
-def test_the_size_of_files_is_the_tables(table: DeltaTable) -> None:
+def test_the_target_file_size_is_a_table_property(table: DeltaTable) -> None:
     path = Path(table.location.removeprefix("file://"), commit_path(0))
     path.write_text(path.read_text().replace('"configuration":{', '"configuration":{"delta.targetFileSize":"1kb",'))
     delete_checksums(path.parents[1])
@@ -116,7 +116,7 @@ def test_the_size_of_files_is_the_tables(table: DeltaTable) -> None:
     assert compacted.considered_files == 3
 
 
-def test_a_clustered_table_is_refused(table: DeltaTable) -> None:
+def test_a_clustered_table_is_rejected(table: DeltaTable) -> None:
     path = Path(table.location.removeprefix("file://"), commit_path(0))
     domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}
     path.write_text(path.read_text() + json.dumps({"domainMetadata": domain}) + "\n")

@@ -36,7 +36,7 @@ def ids(table: DeltaTable, version: int | None = None) -> list[int]:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_each_version_comes_back_as_it_was(table: DeltaTable, version: int) -> None:
+def test_restore_returns_each_version_exactly(table: DeltaTable, version: int) -> None:
     expected = ids(table, version)
     to(table, version)
     assert ids(table) == expected
@@ -44,7 +44,7 @@ def test_each_version_comes_back_as_it_was(table: DeltaTable, version: int) -> N
     assert [row[0] for row in rows_of(read_with_delta_rs(table.location, "id"))] == expected
 
 
-def test_it_can_be_taken_back(table: DeltaTable) -> None:
+def test_a_restore_can_be_restored(table: DeltaTable) -> None:
     before = ids(table)
     to(table, 1)
     assert ids(table) != before
@@ -52,7 +52,7 @@ def test_it_can_be_taken_back(table: DeltaTable) -> None:
     assert ids(table) == before
 
 
-def test_counts_and_history_tell_of_it(table: DeltaTable) -> None:
+def test_counts_and_history_describe_the_restore(table: DeltaTable) -> None:
     counts = to(table, 3)
     sizes = table.snapshot().files().sizes.to_pylist()
     assert counts["num_of_files_after_restore"] == 3
@@ -67,7 +67,7 @@ def test_counts_and_history_tell_of_it(table: DeltaTable) -> None:
     assert sum("metaData" in action for action in found) == 0
 
 
-def test_schema_and_properties_come_back(table: DeltaTable) -> None:
+def test_restore_includes_schema_and_properties(table: DeltaTable) -> None:
     operations.replace(table)
     table.commit(table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={"mine": "1"})))
     assert table.snapshot().schema.names == ("id", "name", "more")
@@ -78,7 +78,7 @@ def test_schema_and_properties_come_back(table: DeltaTable) -> None:
     operations.merge_on_read(table)
 
 
-def test_a_version_that_vacuum_took_files_of_is_refused_by_name(table: DeltaTable) -> None:
+def test_a_version_whose_files_vacuum_deleted_is_rejected(table: DeltaTable) -> None:
     before = rows(table)
     operations.vacuum(table)
     with pytest.raises(MissingDataFile, match="parquet"):
@@ -88,7 +88,7 @@ def test_a_version_that_vacuum_took_files_of_is_refused_by_name(table: DeltaTabl
     assert rows(table) == before
 
 
-def test_the_newest_version_and_those_that_are_not_there_are_refused(table: DeltaTable) -> None:
+def test_the_current_version_and_unknown_versions_are_rejected(table: DeltaTable) -> None:
     with pytest.raises(PlanError, match="is at version 5 now"):
         to(table, 5)
     with pytest.raises(VersionNotFound):
@@ -96,7 +96,7 @@ def test_the_newest_version_and_those_that_are_not_there_are_refused(table: Delt
     assert table.snapshot().version == 5
 
 
-def test_a_compaction_can_be_taken_back(table: DeltaTable) -> None:
+def test_a_compaction_can_be_undone(table: DeltaTable) -> None:
     before, files = rows(table), sorted(table.snapshot().files().paths)
     optimize(NO_SPARK, table, None)
     to(table, 5)
@@ -104,7 +104,7 @@ def test_a_compaction_can_be_taken_back(table: DeltaTable) -> None:
 
 
 @pytest.mark.parametrize("operation", ["append", "merge_on_read", "copy_on_write", "add_column", "optimize"])
-def test_what_happens_meanwhile_is_undone_too(table: DeltaTable, operation: str) -> None:
+def test_a_restore_also_undoes_concurrent_commits(table: DeltaTable, operation: str) -> None:
     expected = rows_of(live_rows(table.snapshot_at(version=3)))
     overtaken = Overtaken(table, operation)
     to(overtaken, 3)
@@ -112,14 +112,14 @@ def test_what_happens_meanwhile_is_undone_too(table: DeltaTable, operation: str)
     assert rows(opened(table.location)) == sorted(expected)
 
 
-def test_an_append_only_table_stays_so(table: DeltaTable) -> None:
+def test_an_append_only_table_rejects_a_restore(table: DeltaTable) -> None:
     properties = {"delta.appendOnly": "true", "delta.enableDeletionVectors": "true"}
     table.commit(table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
     with pytest.raises(AppendOnly):
         to(table, 3)
 
 
-def test_clustering_is_that_of_then(table: DeltaTable) -> None:
+def test_restore_includes_the_clustering_columns(table: DeltaTable) -> None:
     log = Path(table.location.removeprefix("file://")) / "_delta_log"
     features = {
         "minReaderVersion": 3,

@@ -45,13 +45,13 @@ def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Cal
     return commit_with_retry(lake.table, attempt, Timings(), options)
 
 
-def test_the_result_tells_the_attempts(tmp_path: Path) -> None:
+def test_the_result_has_the_number_of_attempts(tmp_path: Path) -> None:
     result = delete_first(lake_of(tmp_path), 3, CommitOptions())
     assert (result.attempts, result.version) == (4, 4)
     assert 0 < result.timings.seconds["wait"] < 5
 
 
-def test_who_allows_no_retry_hears_of_the_first_conflict(tmp_path: Path) -> None:
+def test_without_retries_the_first_conflict_is_raised(tmp_path: Path) -> None:
     lake = lake_of(tmp_path)
     with pytest.raises(ConcurrentDeleteRead) as caught:
         delete_first(lake, 1, CommitOptions(retries=0))
@@ -61,7 +61,7 @@ def test_who_allows_no_retry_hears_of_the_first_conflict(tmp_path: Path) -> None
     assert lake.table.snapshot().version == 1
 
 
-def test_who_gives_up_tells_the_whole_story(tmp_path: Path) -> None:
+def test_the_last_conflict_lists_the_earlier_ones(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, num_retries="2")
     with pytest.raises(ConcurrentDeleteRead) as caught:
         delete_first(lake, 9, CommitOptions())
@@ -74,11 +74,11 @@ def test_who_gives_up_tells_the_whole_story(tmp_path: Path) -> None:
     assert lake.ids() == list(range(3, 20))
 
 
-def test_a_caller_may_ask_for_more_than_the_table_says(tmp_path: Path) -> None:
+def test_the_caller_overrides_the_retries_of_the_table(tmp_path: Path) -> None:
     assert delete_first(lake_of(tmp_path, num_retries="0"), 2, CommitOptions(retries=2)).attempts == 3
 
 
-def test_a_changed_definition_is_planned_for_again(tmp_path: Path) -> None:
+def test_a_changed_table_definition_restarts_the_planning(tmp_path: Path) -> None:
     lake = lake_of(tmp_path)
     others = [CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**QUICK, "owner": "me"}))]
 
@@ -95,7 +95,7 @@ def test_a_changed_definition_is_planned_for_again(tmp_path: Path) -> None:
         commit_with_retry(lake.table, attempt, Timings(), CommitOptions(retries=0))
 
 
-def test_waits_double_up_to_the_longest_and_are_never_the_same() -> None:
+def test_waits_double_up_to_a_maximum_with_random_jitter() -> None:
     policy = RetryPolicy(min_wait=100, max_wait=1_000)
     for lost, longest in ((1, 0.1), (2, 0.2), (4, 0.8), (5, 1.0), (200, 1.0)):
         waits = [policy.wait(lost) for _ in range(50)]
@@ -103,7 +103,7 @@ def test_waits_double_up_to_the_longest_and_are_never_the_same() -> None:
 
 
 @pytest.mark.parametrize("value", ["-1", "many", "1.5", ""])
-def test_a_property_that_is_no_number_is_refused(tmp_path: Path, value: str) -> None:
+def test_a_retry_property_must_be_a_number(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigurationError, match=r"rowmerge\.commit\.retry\.num-retries is .*whole number"):
         lake_of(tmp_path, num_retries=value)
 

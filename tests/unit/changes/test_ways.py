@@ -30,7 +30,7 @@ def test_the_last_way_applies_to_every_statement_and_always_runs() -> None:
     assert last.rejection_reason(None) is None and last.fallback_condition == ""  # type: ignore[arg-type]
 
 
-def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_an_abandoned_way_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = tmp_path / "part-0.parquet"
     written.write_bytes(b"rows")
     runs: list[str] = []

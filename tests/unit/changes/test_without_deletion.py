@@ -103,7 +103,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name.startswith("rowmerge")]
 
 
-def test_a_lost_race_is_retried_and_reported_once(opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_race_is_retried_and_its_warning_is_logged_once(opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     create(opened(), [1, 2])
     table, made = opened(), list[tuple[AddedFile, ...]]()
 
@@ -128,7 +128,7 @@ def test_a_lost_race_is_retried_and_reported_once(opened: Callable[[], Table], t
     assert all(str(tmp_path / "t") in text and DENIED in text for text in told)
 
 
-def test_a_conflict_is_the_error_and_not_what_is_left_of_it(opened: Callable[[], Table]) -> None:
+def test_a_conflict_is_raised_instead_of_the_cleanup_error(opened: Callable[[], Table]) -> None:
     create(opened(), [1, 2, 3], **MERGE_ON_READ)
     table = opened()
     base = table.snapshot()
@@ -137,7 +137,7 @@ def test_a_conflict_is_the_error_and_not_what_is_left_of_it(opened: Callable[[],
     assert ids(opened()) == [1, 3]
 
 
-def test_files_of_an_earlier_attempt_may_stay(opened: Callable[[], Table]) -> None:
+def test_undeletable_files_of_an_earlier_attempt_do_not_fail_the_commit(opened: Callable[[], Table]) -> None:
     create(opened(), [1, 2, 3], **MERGE_ON_READ)
     table = opened()
     base = table.snapshot()
@@ -146,7 +146,7 @@ def test_files_of_an_earlier_attempt_may_stay(opened: Callable[[], Table]) -> No
     assert ids(opened()) == [2]
 
 
-def test_old_metadata_may_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_undeletable_old_metadata_does_not_fail_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = IcebergTable(DirectoryOperations(Undeletable(str(tmp_path / "t")), "s.t"), "s.t")
     create(table, [], **{"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"})
     with caplog.at_level(logging.WARNING):
@@ -158,7 +158,7 @@ def test_old_metadata_may_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert f"file://{tmp_path}/t" in told
 
 
-def test_rewritten_manifests_that_lose_a_race_may_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undeletable_manifests_of_a_lost_race_do_not_fail_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = Undeletable(str(tmp_path / "t"))
     operations = DirectoryOperations(storage, "s.t")
     table = IcebergTable(operations, "s.t")
@@ -176,7 +176,7 @@ def test_rewritten_manifests_that_lose_a_race_may_stay(tmp_path: Path, monkeypat
     assert ids(IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")) == [1, 2, 9]
 
 
-def test_a_write_of_the_driver_that_fails_reports_its_own_error(
+def test_a_failed_write_reports_its_error_instead_of_the_cleanup_error(
     opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(opened(), [])

@@ -44,32 +44,32 @@ def _files(folder: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in found}
 
 
-def test_the_wheel_carries_every_module_and_macro_and_nothing_else(built: Path) -> None:
+def test_the_wheel_contains_exactly_the_modules_and_macros(built: Path) -> None:
     wheel = zipfile.ZipFile(next(built.glob("*.whl")))
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert names == _files("dbt") | _files("rowmerge")
     assert any(name.endswith("/incremental.sql") for name in names)
 
 
-def test_the_sdist_carries_what_the_wheel_is_built_from(built: Path) -> None:
+def test_the_sdist_contains_the_sources_of_the_wheel(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
     assert _files("dbt") | _files("rowmerge") | {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
 
 
-def test_the_packages_of_dbt_stay_dbts(built: Path) -> None:
+def test_the_wheel_adds_no_init_to_packages_of_dbt(built: Path) -> None:
     wheel = zipfile.ZipFile(next(built.glob("*.whl")))
     assert not {"dbt/__init__.py", "dbt/adapters/__init__.py", "dbt/include/__init__.py"} & set(wheel.namelist())
 
 
-def test_there_is_one_version(built: Path) -> None:
+def test_all_versions_are_equal(built: Path) -> None:
     assert version == rowmerge.__version__
     assert next(built.glob("*.whl")).name.startswith(f"dbt_rowmerge-{version}-")
     assert yaml.safe_load((ROOT / "dbt/include/rowmerge/dbt_project.yml").read_text())["version"] == version
     assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_what_is_imported_is_declared_and_what_is_declared_is_imported(built: Path) -> None:
+def test_declared_and_imported_packages_are_equal(built: Path) -> None:
     wheel = zipfile.ZipFile(next(built.glob("*.whl")))
     metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
     lines = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]

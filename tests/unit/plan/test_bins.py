@@ -36,7 +36,7 @@ def compacted(files: FileListing, target: int = 100) -> list[tuple[str, ...]]:
     return paths(bins_to_compact(files, target * MB, CompactionOptions()))
 
 
-def test_small_files_of_a_partition_are_put_together_up_to_the_target() -> None:
+def test_small_files_of_a_partition_form_bins_up_to_the_target_size() -> None:
     files = listing(("a", 40, 10, 0, "x"), ("b", 30, 10, 0, "x"), ("c", 50, 10, 0, "x"), ("d", 60, 10, 0, "x"))
     assert compacted(files) == [("b", "a")]
     assert compacted(files, 130) == [("b", "a", "c")]
@@ -48,7 +48,7 @@ def test_partitions_are_not_mixed() -> None:
     assert (chosen.paths, dict(chosen.partition), chosen.size) == (("c", "d"), {"p": None}, 2 * MB)
 
 
-def test_files_that_were_divided_otherwise_are_written_again_whatever_their_size() -> None:
+def test_files_of_another_partition_spec_are_rewritten_at_any_size() -> None:
     files = listing(("a", 500, 10, 0, "x"), ("b", 400, 10, 0, "x"))
     others = listing(("c", 300, 10, 0, "x"), ("d", 20, 10, 0, "x"), ("e", 1, 10, 0, "x"))
     both = pa.concat_tables([files.rows, others.rows])
@@ -57,25 +57,25 @@ def test_files_that_were_divided_otherwise_are_written_again_whatever_their_size
     assert compacted(FileListing(both.set_column(4, "partition", unknown))) == [("e",), ("c",), ("b",)]
 
 
-def test_a_file_that_is_alone_or_large_stays() -> None:
+def test_a_single_or_large_file_is_not_rewritten() -> None:
     assert compacted(listing(("a", 1, 10, 0, "x"), ("b", 100, 10, 0, "x"), ("c", 300, 10, 0, "x"))) == []
 
 
-def test_many_deleted_rows_are_a_reason_of_their_own() -> None:
+def test_a_file_with_many_deleted_rows_is_rewritten() -> None:
     files = listing(("a", 300, 100, 6, "x"), ("b", 300, 100, 5, "x"), ("c", 300, None, 1, "x"))
     assert sorted(compacted(files)) == [("a",), ("c",)]
 
 
-def test_a_file_counts_for_its_live_rows() -> None:
+def test_the_size_of_a_file_counts_only_its_live_rows() -> None:
     assert compacted(listing(("a", 150, 100, 90, "x"), ("b", 80, 100, 0, "x"))) == [("a", "b")]
 
 
-def test_a_purge_takes_every_file_with_deleted_rows_and_no_other() -> None:
+def test_a_purge_selects_exactly_the_files_with_deleted_rows() -> None:
     files = listing(("a", 10, 100, 1, "x"), ("b", 10, 100, 0, "x"), ("c", 10, 100, 50, "x"), ("d", 10, 100, 1, "y"))
     assert paths(bins_to_purge(files, 100 * MB)) == [("c", "a"), ("d",)]
 
 
-def test_a_command_writes_small_files_of_a_partition_as_one_and_others_by_themselves() -> None:
+def test_bins_to_rewrite_combine_only_small_files_of_a_partition() -> None:
     files = listing(
         ("a", 4, 10, 1, "x"), ("b", 1, 10, 1, "x"), ("c", 1, 10, 1, "y"), ("d", 5, 10, 1, "x"), ("e", 4, 10, 0, "x"), ("f", 4, 10, 0, "x"),
         ("g", 4, 10, 0, "x"),
@@ -84,7 +84,7 @@ def test_a_command_writes_small_files_of_a_partition_as_one_and_others_by_themse
     assert paths(bins_to_rewrite(files.files(), 5 * MB)) == [("d",), ("b", "a"), ("e",), ("f",), ("g",), ("c",)]
 
 
-def test_of_nothing_comes_nothing() -> None:
+def test_no_files_give_no_bins() -> None:
     assert compacted(listing()) == []
     assert bins_to_purge(listing(), 1) == []
     assert bins_to_rewrite([], None) == []

@@ -45,7 +45,7 @@ def listing(type_: DataType, files: list[list[Any]], buckets: int, known: list[b
 
 
 @pytest.mark.parametrize(("type_", "value"), TYPES, ids=lambda part: str(part) if not callable(part) else "")
-def test_keys_leave_out_the_files_of_other_buckets_and_never_their_own(type_: DataType, value: Any) -> None:
+def test_keys_prune_files_of_other_buckets_only(type_: DataType, value: Any) -> None:
     chance = random.Random(5)
     for buckets in (2, 7, 64):
         by_bucket: dict[int, list[Any]] = {}
@@ -82,7 +82,7 @@ def test_keys_leave_out_the_files_of_other_buckets_and_never_their_own(type_: Da
         ("k = 5.5", [False, False, False]),
     ],
 )
-def test_conditions_leave_out_the_files_of_other_buckets(condition: str, expected: list[bool]) -> None:
+def test_conditions_prune_files_of_other_buckets(condition: str, expected: list[bool]) -> None:
     """5 and 7 are in one bucket of two, 10 in the other; of the last file the bucket is not known."""
     first, second, third = transformed(pa.array([5, 7, 10]), "bucket[2]").to_pylist()
     assert first == second != third

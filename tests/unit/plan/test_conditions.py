@@ -10,7 +10,7 @@ TARGET = Side("t", (("analytics", "orders"),), ("id", "amount", "day", "s", "ite
 SOURCE = Side("src", (("staged",),), ("id", "amt", "day_given", "s2", "Key"))
 
 
-def test_an_on_condition_falls_into_keys_and_filters() -> None:
+def test_an_on_condition_is_divided_into_keys_and_filters() -> None:
     on = divide_condition(
         "t.id = src.id and (t.day >= date '2024-01-01' and amt > 5) and name = upper(src.Key) and t.amount + src.amt > 3", TARGET, SOURCE
     )
@@ -75,7 +75,7 @@ def test_a_comparison_of_a_target_column_with_the_source_is_a_key(text: str, key
         't.id = src.amt || "Key"',  # a name under spark.sql.ansi.doubleQuotedIdentifiers
     ],
 )
-def test_whatever_else_ties_the_sides_is_left_alone(text: str) -> None:
+def test_other_conditions_on_both_sides_stay_residual(text: str) -> None:
     on = divide_condition(text, TARGET, SOURCE)
     assert on.analysed and not on.keys and not on.target_only and not on.source_only
     assert [part.strip("()") for part in on.other] == [text.strip("()")]
@@ -103,7 +103,7 @@ def test_whatever_else_ties_the_sides_is_left_alone(text: str) -> None:
         ("t.items[0].a = 1", ("t.items[0].a = 1",), ()),
     ],
 )
-def test_conjuncts_of_one_side_are_told_apart(text: str, target_only: tuple[str, ...], source_only: tuple[str, ...]) -> None:
+def test_conjuncts_of_one_side_become_filters_of_that_side(text: str, target_only: tuple[str, ...], source_only: tuple[str, ...]) -> None:
     on = divide_condition(text, TARGET, SOURCE)
     assert (on.target_only, on.source_only, on.keys, on.other) == (target_only, source_only, (), ())
 
@@ -111,18 +111,18 @@ def test_conjuncts_of_one_side_are_told_apart(text: str, target_only: tuple[str,
 @pytest.mark.parametrize(
     "text", ["", "t.id =", "'open", "a b c", "t.id = 1; t.id = 2", "/* open", "((t.id = 1)", "SELECT 1 FROM", "t.id = 1 AND", "x ->"]
 )
-def test_text_that_does_not_parse_is_kept_whole(text: str) -> None:
+def test_an_unparsable_condition_stays_residual(text: str) -> None:
     on = divide_condition(text, TARGET, SOURCE)
     assert not on.analysed and on.other == (text,) and not on.keys
 
 
-def test_without_a_source_only_the_target_is_seen() -> None:
+def test_without_a_source_all_columns_belong_to_the_target() -> None:
     condition = divide_condition("id = 1 AND src.id = 2", TARGET, None)
     assert condition.target_only == ("id = 1",)
     assert condition.other == ("src.id = 2",)
 
 
-def test_case_decides_only_when_it_is_asked_to() -> None:
+def test_case_matters_only_in_case_sensitive_sessions() -> None:
     assert divide_condition("T.ID = SRC.ID", TARGET, SOURCE).keys == (KeyPair("id", "=", "SRC.ID"),)
     assert divide_condition("T.ID = SRC.ID", TARGET, SOURCE, case_sensitive=True).other == ("T.ID = SRC.ID",)
 
@@ -134,12 +134,12 @@ def test_a_qualifier_goes_before_a_struct_of_the_same_name() -> None:
     assert field is not None and (field.column, field.qualifier_size, field.field_count) == ("orders", 0, 1)
 
 
-def test_a_column_that_a_side_has_twice_is_nobodys() -> None:
+def test_a_duplicate_column_belongs_to_neither_side() -> None:
     assert resolve(("x",), (Side("s", (), ("x", "X")),)) is None
     assert resolve(("X",), (Side("s", (), ("x", "X")),), case_sensitive=True) is not None
 
 
-def test_a_thousand_conjuncts_are_no_trouble() -> None:
+def test_a_thousand_conjuncts_are_divided() -> None:
     on = divide_condition(" AND ".join(f"t.id <> {number}" for number in range(1000)), TARGET, SOURCE)
     assert len(on.target_only) == 1000
     deep = "(" * 2000 + "t.id = src.id" + ")" * 2000
@@ -160,5 +160,5 @@ def test_a_thousand_conjuncts_are_no_trouble() -> None:
         ("'open", None),
     ],
 )
-def test_functions_that_change_their_mind_are_named(text: str, function: str | None) -> None:
+def test_nondeterministic_functions_are_reported_by_name(text: str, function: str | None) -> None:
     assert nondeterministic_function(text) == function

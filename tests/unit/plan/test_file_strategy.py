@@ -19,16 +19,16 @@ def choose(
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))
-def test_a_file_without_rows_left_is_dropped_in_every_mode(mode: WriteMode) -> None:
+def test_a_file_without_live_rows_is_removed_in_every_mode(mode: WriteMode) -> None:
     assert choose(mode, deleted=1000) is Strategy.DROP
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))
-def test_a_file_that_loses_nothing_new_is_kept(mode: WriteMode) -> None:
+def test_a_file_without_newly_deleted_rows_is_unchanged(mode: WriteMode) -> None:
     assert choose(mode, deleted=500, newly=0) is Strategy.KEEP
 
 
-def test_copy_on_write_rewrites_and_merge_on_read_marks() -> None:
+def test_copy_on_write_rewrites_and_merge_on_read_marks_rows() -> None:
     assert choose(WriteMode.COPY_ON_WRITE, deleted=1) is Strategy.REWRITE
     assert choose(WriteMode.MERGE_ON_READ, deleted=999) is Strategy.MARK
 
@@ -43,7 +43,7 @@ def test_auto_marks_few_rows_and_rewrites_for_many() -> None:
     assert choose(WriteMode.AUTO, deleted=200) is Strategy.REWRITE
 
 
-def test_auto_counts_rows_that_were_deleted_before() -> None:
+def test_auto_counts_rows_that_are_already_deleted() -> None:
     assert choose(WriteMode.AUTO, deleted=250, newly=1) is Strategy.REWRITE
 
 

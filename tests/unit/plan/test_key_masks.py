@@ -30,7 +30,7 @@ def test_a_file_between_two_key_values_is_pruned() -> None:
 
 
 @pytest.mark.parametrize(("op", "expected"), [("<", [0, 1]), ("<=", [0, 1, 2]), (">", [1, 2]), (">=", [0, 1, 2])])
-def test_inequalities_look_at_the_farthest_key(op: str, expected: list[int]) -> None:
+def test_inequalities_compare_with_the_most_permissive_key(op: str, expected: list[int]) -> None:
     assert joined("integer", INTEGERS, op, [9, 20]) == expected
 
 
@@ -84,7 +84,7 @@ def test_masks_are_combined() -> None:
     assert no_file(files).to_pylist() == [False, False, False]
 
 
-def test_a_million_keys_meet_ten_thousand_files_by_sorting() -> None:
+def test_a_million_keys_prune_ten_thousand_files_in_sorted_order() -> None:
     field = column("long")
     starts = pa.array(range(0, 1_000_000, 100), pa.int64())
     bounds = [pa.StructArray.from_arrays([pc.add(starts, plus)], ["x"]) for plus in (0, 99)]

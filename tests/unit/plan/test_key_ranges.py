@@ -32,11 +32,11 @@ def condition(type_, values, op="=", has_null=False, **more):
         (DecimalType(9, 2), [Decimal("-1.50")], "`x` = cast(-1.50 as decimal(9,2))"),
     ],
 )
-def test_few_keys_are_ranges_of_their_own(type_, values, expected):
+def test_few_keys_are_separate_ranges(type_, values, expected):
     assert condition(type_, values) == expected
 
 
-def test_null_is_reached_where_it_equals_null():
+def test_null_keys_are_included_for_null_safe_equality():
     assert condition("long", [1], "<=>", has_null=True) == "`x` = cast(1 as bigint) or `x` is null"
     assert condition("long", [1], "<=>") == condition("long", [1], "=", has_null=True) == "`x` = cast(1 as bigint)"
 
@@ -52,11 +52,11 @@ def test_null_is_reached_where_it_equals_null():
         ("string", ["x"], {"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}}),
     ],
 )
-def test_what_readers_skip_nothing_by_has_no_condition(type_, values, more):
+def test_unprunable_columns_have_no_condition(type_, values, more):
     assert condition(type_, values, **more) is None
 
 
-def test_a_moment_that_python_has_no_value_for_has_no_condition():
+def test_a_timestamp_outside_the_range_of_python_has_no_condition():
     field = Field("x", Primitive("timestamp"))
     values = pa.array([1 << 62], pa.int64()).cast(arrow_type(field.type))
     assert key_condition(field, "=", values, False) is None
@@ -66,12 +66,12 @@ def test_an_inequality_has_no_condition():
     assert condition("long", [1], "<") is None
 
 
-def test_keys_all_over_are_one_range():
+def test_scattered_keys_are_one_range():
     assert condition("long", range(0, 100_000, 7)) == "(`x` >= cast(0 as bigint) and `x` <= cast(99995 as bigint))"
     assert condition("string", [f"{n:03}" for n in range(RANGES + 1)]) == "(`x` >= '000' and `x` <= '032')"
 
 
-def test_of_many_keys_the_ends_may_be_all_that_is_known():
+def test_many_keys_may_have_only_a_minimum_and_a_maximum():
     field = Field("x", Primitive("date"))
     ends = pa.array([date(2024, 1, 1), date(2024, 1, 1) + timedelta(9)])
     assert key_condition(field, "=", ends, False, only_ends=True) == "(`x` >= date'2024-01-01' and `x` <= date'2024-01-10')"

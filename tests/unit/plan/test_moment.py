@@ -21,11 +21,11 @@ from rowmerge.table.metadata.rules import Check, Rules
         ("ts < current_date()", "ts < cast(timestamp_micros(5) as date)"),
     ],
 )
-def test_the_present_is_one_moment(text: str, fixed: str) -> None:
+def test_current_time_functions_return_one_timestamp(text: str, fixed: str) -> None:
     assert replace_time_functions(text, 5, ["Current_Date", "ts", "day"]) == fixed
 
 
-def test_checks_and_defaults_share_the_moment() -> None:
+def test_checks_and_defaults_share_the_timestamp() -> None:
     rules = Rules(checks=(Check("c CHECK (a < now())", "a < now()", "c"),), defaults={"a": "now()"}, append_only=True)
     fixed = rules_at(rules, 7, ["a"])
     assert fixed.checks == (Check("c CHECK (a < now())", "a < timestamp_micros(7)", "c"),)

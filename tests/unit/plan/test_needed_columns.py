@@ -29,13 +29,13 @@ def matched(effect: Effect, condition: str | None = None, keeps_fields: bool = F
     return Clause(Match.MATCHED, effect, condition, values, keeps_fields)
 
 
-def test_a_deletion_or_a_whole_new_row_needs_the_keys_alone() -> None:
+def test_deletions_and_complete_new_rows_need_only_the_keys() -> None:
     insert = Clause(Match.NOT_MATCHED, Effect.INSERT, "s.v > 0", ALL)
     assert needed(matched(Effect.DELETE), insert) == {"id"}
     assert needed(matched(Effect.UPDATE, "s.v = 1", **ALL), insert) == {"id"}
 
 
-def test_what_conditions_and_values_look_at_and_what_stays_as_it_is_is_needed() -> None:
+def test_columns_of_conditions_values_and_unassigned_columns_are_needed() -> None:
     assert needed(matched(Effect.DELETE, "t.b > s.v")) == {"id", "b"}
     assert needed(matched(Effect.UPDATE, **{**ALL, "b": "t.a + 1"})) == {"id", "a"}
     assert needed(matched(Effect.UPDATE, a="s.a")) == {"id", "b"}
@@ -46,7 +46,7 @@ def test_what_conditions_and_values_look_at_and_what_stays_as_it_is_is_needed() 
 @pytest.mark.parametrize(
     "text", ["a = 1", "t.c = 1", "t.b in (select 1)", "exists (select 1)", "rand() > t.b", "input_file_name() = '' or t.b = 1", "t.b +"]
 )
-def test_what_cannot_be_told_is_none(text: str) -> None:
+def test_unparsable_expressions_have_unknown_columns(text: str) -> None:
     """Two columns of one name, none, subqueries, functions that look at anything, text that is none."""
     assert needed(matched(Effect.DELETE, text)) is None
     assert needed(matched(Effect.UPDATE, **{**ALL, "b": text})) is None
@@ -61,7 +61,7 @@ def upserts(*clauses: Clause, generated: dict[str, str] | None = None) -> bool:
     return is_upsert(replace(plan, rules=Rules(generated=generated or {})))
 
 
-def test_the_same_values_for_rows_that_meet_one_and_for_new_ones_are_an_upsert() -> None:
+def test_equal_values_for_matched_and_new_rows_are_an_upsert() -> None:
     assert upserts(matched(Effect.UPDATE, **ALL), INSERT)
     both = {"id": "s.id", "a": "s.v + 1"}
     computed = matched(Effect.UPDATE, **both), Clause(Match.NOT_MATCHED, Effect.INSERT, None, both)
@@ -85,5 +85,5 @@ def test_the_same_values_for_rows_that_meet_one_and_for_new_ones_are_an_upsert()
         (matched(Effect.UPDATE, **ALL), INSERT, Clause(Match.NOT_MATCHED_BY_SOURCE, Effect.DELETE)),
     ],
 )
-def test_whatever_depends_on_what_a_row_meets_is_none(clauses: tuple[Clause, ...]) -> None:
+def test_values_that_depend_on_the_match_are_not_an_upsert(clauses: tuple[Clause, ...]) -> None:
     assert not upserts(*clauses)

@@ -46,13 +46,13 @@ def test_partition_values_decide_for_whole_files(condition: str, expected: list[
 @pytest.mark.parametrize(
     "condition", ["y = 1", "x = 'eu' AND y = 1", "x = 'eu' OR y = 1", "upper(x) = 'EU'", "x LIKE '%u'", "x = y", "x ="]
 )
-def test_what_partition_values_do_not_settle_is_never_exact(condition: str) -> None:
+def test_undecided_partition_conditions_are_never_exact(condition: str) -> None:
     schema = Struct((column("string"), Field("y", Primitive("long"))))
     assert exact_partition_mask([condition], Side("t", (), ("x", "y")), schema, ("x",)) is None
     assert exact_partition_mask(["x = 'eu'", condition], Side("t", (), ("x", "y")), schema, ("x",)) is None
 
 
-def test_no_condition_takes_every_file_whole() -> None:
+def test_without_a_condition_every_file_matches_exactly() -> None:
     whole = exact_partition_mask([], Side("t", (), ("x",)), Struct((column("string"),)), ())
     assert whole is not None and whole(partitions(column("string"), ["eu", None])).to_pylist() == [True, True]
 
@@ -64,7 +64,7 @@ def test_a_float_partition_may_be_nan_and_is_never_exact() -> None:
     assert mask(partitions(field, [0.5, 1.5, float("nan"), None])).to_pylist() == [False, True, True, False]
 
 
-def test_a_vague_time_is_never_exact() -> None:
+def test_a_time_without_a_known_zone_is_never_exact() -> None:
     side = Side("t", (), ("x",))
     assert exact_partition_mask(["x > TIMESTAMP '2024-01-01 00:00:00'"], side, Struct((column("timestamp"),)), ("x",)) is None
     assert exact_partition_mask(["x > TIMESTAMP '2024-01-01 00:00:00Z'"], side, Struct((column("timestamp"),)), ("x",)) is not None

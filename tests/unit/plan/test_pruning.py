@@ -122,7 +122,7 @@ def test_integers_are_compared_exactly(condition: str, expected: list[int]) -> N
         "",
     ],
 )
-def test_what_is_not_understood_prunes_nothing(condition: str) -> None:
+def test_unknown_expressions_prune_no_files(condition: str) -> None:
     assert kept(column("integer"), INTEGERS, condition) == [0, 1, 2]
     assert kept(column("integer"), INTEGERS, f"NOT ({condition})") == [0, 1, 2]
 
@@ -164,7 +164,7 @@ def test_decimals_are_compared_exactly(condition: str, expected: list[int]) -> N
 
 
 @pytest.mark.parametrize("type_", ["float", "double"])
-def test_a_file_with_nan_has_no_bounds_and_is_kept(type_: str) -> None:
+def test_a_file_with_nan_bounds_is_not_pruned(type_: str) -> None:
     files = [*between((0.0, 1.0), (2.0, 3.0)), {**MISSING, "nulls": 0}]
     assert kept(column(type_), files, "x > 5") == [2]
     assert kept(column(type_), files, "x < 1.5") == [0, 2]
@@ -243,7 +243,7 @@ def test_strings_are_compared_by_their_bytes(condition: str, expected: list[int]
         "upper(x) = 'q'",
     ],
 )
-def test_strings_that_mean_something_else_prune_nothing(condition: str) -> None:
+def test_strings_of_another_type_prune_no_files(condition: str) -> None:
     assert kept(column("string"), between(("a", "b")), condition) == [0]
 
 
@@ -297,21 +297,21 @@ def test_null_rows_make_a_comparison_neither_true_nor_false(condition: str, expe
     assert kept(column("integer"), NULLS, condition) == expected
 
 
-def test_one_bound_is_enough_where_it_decides() -> None:
+def test_one_bound_suffices_for_a_one_sided_comparison() -> None:
     files = [{"lower": 5, "upper": None}, {"lower": None, "upper": 5}]
     assert kept(column("long"), files, "x = 3") == [1]
     assert kept(column("long"), files, "x = 7") == [0]
     assert kept(column("long"), files, "x > 5") == [0]
 
 
-def test_columns_without_an_order_are_pruned_by_nulls_alone() -> None:
+def test_columns_without_an_order_are_pruned_only_by_null_counts() -> None:
     files = [{**MISSING, "nulls": 10}, {**MISSING, "nulls": 0}]
     for type_ in (Primitive("binary"), Array(Primitive("long"))):
         assert kept(column(type_), files, "x IS NULL") == [0]
         assert kept(column(type_), files, "x = X'00'") == [0, 1]
 
 
-def test_only_the_columns_that_are_looked_at_are_asked_for() -> None:
+def test_only_bounds_of_referenced_columns_are_read() -> None:
     schema = Struct(tuple(Field(name, Primitive("long")) for name in ("a", "b", "c", "p")))
     side = Side("t", (), schema.names)
     assert file_mask(["C = 1 AND t.a > 2", "p = 3", "b + 1 = 2"], side, schema, ("p",))[1] == ("a", "c")
@@ -325,7 +325,7 @@ def test_an_empty_listing_gives_an_empty_mask() -> None:
         assert len(mask(empty)) == 0
 
 
-def test_a_listing_in_many_chunks_is_judged_as_one() -> None:
+def test_a_listing_in_many_chunks_gives_one_mask() -> None:
     rows = listing(column("integer"), INTEGERS).rows
     chunked = FileListing(pa.concat_tables([rows.slice(0, 1), rows.slice(1, 2), rows.slice(0, 0)]))
     mask, _ = file_mask(["x >= 10"], Side("t", (), ("x",)), Struct((column("integer"),)), ())
@@ -338,7 +338,7 @@ def test_bounds_of_an_older_narrower_type_are_widened() -> None:
     assert mask(narrow).to_pylist() == [False, True, False]
 
 
-def test_long_chains_and_deep_nests_are_judged() -> None:
+def test_long_and_deeply_nested_conditions_are_evaluated() -> None:
     assert kept(column("integer"), INTEGERS, " OR ".join(f"x = {number}" for number in range(10, 2000))) == [1, 2]
     assert kept(column("integer"), INTEGERS, "(" * 500 + "x = 15" + ")" * 500) in ([1], [0, 1, 2])
     assert kept(column("integer"), INTEGERS, "NOT " * 300 + "x = 50") == [0, 1, 2]
@@ -357,12 +357,12 @@ def test_long_chains_and_deep_nests_are_judged() -> None:
         ("timestamp", lambda n: datetime(2000, 1, 1, tzinfo=timezone.utc) + timedelta(hours=12 * n), "x = TIMESTAMP '2005-10-08 00:00:00'"),
     ],
 )
-def test_on_sorted_data_at_most_two_of_a_hundred_files_are_kept(type_: str, value: Any, condition: str) -> None:
+def test_a_point_query_on_sorted_data_keeps_at_most_two_files(type_: str, value: Any, condition: str) -> None:
     files = between(*((value(100 * n), value(100 * n + 99)) for n in range(100)))
     assert 1 <= len(kept(column(type_), files, condition)) <= 2
 
 
-def test_bounds_order_strings_as_bytes_do() -> None:
+def test_string_bounds_are_ordered_by_bytes() -> None:
     texts = ["", "Z", "a", "a\x00", "é", "\ue000", "\uffff", "\U00010000", "\U0010ffff"]
     assert texts == sorted(texts, key=lambda text: text.encode())
     assert pa.array(texts).take(pc.sort_indices(pa.array(texts[::-1]))).to_pylist() == texts[::-1]

@@ -71,7 +71,7 @@ def test_an_alias_with_a_backquote_is_quoted() -> None:
     assert qualify("id", Side("a`b", (), ("id",))) == "`a``b`.id"
 
 
-def test_case_decides_only_when_it_is_asked_to() -> None:
+def test_case_matters_only_in_case_sensitive_sessions() -> None:
     assert qualify("ID + id", ORDERS, case_sensitive=True) == "ID + `o`.id"
 
 
@@ -109,7 +109,7 @@ FRAGMENTS = st.sampled_from(
 
 @settings(max_examples=500, deadline=None)
 @given(st.one_of(st.lists(FRAGMENTS, max_size=12).map(" ".join), st.lists(FRAGMENTS, max_size=8).map("".join), st.text(max_size=20)))
-def test_no_text_at_all_is_an_error(text: str) -> None:
+def test_an_empty_expression_is_an_error(text: str) -> None:
     divide_condition(text, SIDE, SOURCE)
     nondeterministic_function(text)
     qualify(text, SIDE)
@@ -118,7 +118,7 @@ def test_no_text_at_all_is_an_error(text: str) -> None:
     exact_partition_mask([text], SIDE, SCHEMA, PARTITION_COLUMNS)
 
 
-def test_what_is_not_understood_is_no_warning_to_the_user(caplog: pytest.LogCaptureFixture) -> None:
+def test_unparsable_expressions_log_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     qualify("get_json_object(s, '$..[')", ORDERS)
     assert divide_condition("o.s -> ')'", ORDERS, SOURCE).text
     assert not caplog.records

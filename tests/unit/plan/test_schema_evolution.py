@@ -50,17 +50,17 @@ TABLE = struct(k=INT, v=INT)
         ([When(Match.NOT_MATCHED_BY_SOURCE, UpdateAction((Assignment(("e",), SqlText("0")),)))], []),
     ],
 )
-def test_a_merge_adds_what_its_clauses_need_in_the_order_of_the_source(clauses: list[When], added: list[str]) -> None:
+def test_a_merge_adds_the_assigned_columns_in_source_order(clauses: list[When], added: list[str]) -> None:
     after = schema_after_merge(TABLE, struct(k=INT, e=STRING, f=STRING), clauses)
     assert after.names == ("k", "v", *added)
 
 
-def test_a_schema_to_which_nothing_is_added_is_equal_to_the_old_one() -> None:
+def test_a_schema_without_new_columns_equals_the_old_schema() -> None:
     table = Struct((Field("k", INT, False, {"comment": "key"}), Field("s", struct(a=INT))))
     assert schema_after_merge(table, struct(K=LONG, S=struct(A=STRING)), [update(), insert()]) == table
 
 
-def test_an_assigned_field_adds_just_this_field() -> None:
+def test_an_assigned_field_adds_only_that_field() -> None:
     table = struct(k=INT, s=struct(a=INT))
     source = struct(k=INT, s=struct(a=INT, b=INT, c=struct(d=INT, e=INT)))
     assert schema_after_merge(table, source, [update("s.b")]) == struct(k=INT, s=struct(a=INT, b=INT))
@@ -68,7 +68,7 @@ def test_an_assigned_field_adds_just_this_field() -> None:
     assert schema_after_merge(table, source, [update("s.a")]) == table
 
 
-def test_an_assigned_struct_takes_all_fields_of_the_source() -> None:
+def test_an_assigned_struct_adds_all_fields_of_the_source() -> None:
     source = struct(s=struct(a=INT, b=INT), other=INT)
     assert schema_after_merge(struct(s=struct(a=INT)), source, [update("s")]) == struct(s=struct(a=INT, b=INT))
 
@@ -89,11 +89,11 @@ def test_an_assigned_struct_takes_all_fields_of_the_source() -> None:
         (Array(INT), Map(STRING, INT), Array(INT)),
     ],
 )
-def test_nested_types_become_one(old: DataType, new: DataType, after: DataType) -> None:
+def test_nested_types_are_merged(old: DataType, new: DataType, after: DataType) -> None:
     assert merge_schemas(struct(x=old), struct(x=new)) == struct(x=after)
 
 
-def test_new_columns_may_be_null_at_every_depth_and_bring_no_metadata() -> None:
+def test_new_columns_are_nullable_at_every_depth_without_metadata() -> None:
     inner = Struct((Field("a", INT, nullable=False),))
     new = Field(
         "x", Struct((Field("list", Array(inner, False), False), Field("map", Map(STRING, inner, False), False))), False, {"comment": "c"}
@@ -103,19 +103,19 @@ def test_new_columns_may_be_null_at_every_depth_and_bring_no_metadata() -> None:
     assert field.metadata == {}
 
 
-def test_old_columns_keep_what_they_say_of_null_and_their_metadata() -> None:
+def test_existing_columns_keep_nullability_and_metadata() -> None:
     old = Field("x", Array(Struct((Field("a", INT, False),)), False), False, {"comment": "c"})
     (field,) = merge_schemas(Struct((old,)), struct(x=Array(struct(a=INT, b=INT))))
     assert field == Field("x", Array(Struct((Field("a", INT, False), Field("b", INT))), False), False, {"comment": "c"})
 
 
-def test_names_that_differ_in_case_are_one_in_the_tables_spelling() -> None:
+def test_names_match_in_any_case_and_keep_the_spelling_of_the_table() -> None:
     assert merge_schemas(struct(Key=INT, s=struct(Aa=INT)), struct(KEY=INT, S=struct(aA=INT, B=INT))) == struct(
         Key=INT, s=struct(Aa=INT, B=INT)
     )
 
 
-def test_a_name_that_the_source_has_twice_is_told() -> None:
+def test_a_duplicate_source_column_is_reported() -> None:
     with pytest.raises(PlanError, match="`e` 2 times"):
         merge_schemas(TABLE, struct(e=INT, E=INT))
     with pytest.raises(PlanError, match=r"`s`\.`a` 2 times"):
@@ -123,13 +123,13 @@ def test_a_name_that_the_source_has_twice_is_told() -> None:
 
 
 @pytest.mark.parametrize("type_", [VOID, Primitive("variant"), struct(a=VOID), Array(VOID), Map(STRING, struct(a=VOID))])
-def test_a_new_column_of_a_type_that_no_table_holds_is_refused_by_name(type_: DataType) -> None:
+def test_a_new_column_of_an_unsupported_type_is_rejected_by_name(type_: DataType) -> None:
     with pytest.raises(TypeMismatch, match=r"`s`.`x`.*Cast"):
         merge_schemas(struct(s=struct(a=INT)), struct(s=struct(x=type_)))
     assert merge_schemas(struct(x=INT), struct(x=VOID)) == struct(x=INT)
 
 
-def test_a_type_is_widened_where_that_is_allowed() -> None:
+def test_a_type_is_widened_if_the_table_allows_it() -> None:
     def can_widen(old: DataType, new: DataType) -> bool:
         return (old, new) == (INT, LONG)
 
@@ -137,11 +137,11 @@ def test_a_type_is_widened_where_that_is_allowed() -> None:
     assert merge_schemas(table, source, can_widen) == struct(a=LONG, b=Array(struct(c=LONG)), d=STRING)
 
 
-def test_an_insert_by_name_adds_the_names_that_the_table_lacks() -> None:
+def test_an_insert_by_name_adds_missing_columns() -> None:
     assert schema_after_insert(TABLE, struct(n=STRING, V=INT), None, (), by_name=True) == struct(k=INT, v=INT, n=STRING)
 
 
-def test_an_insert_by_position_adds_what_lies_beyond_the_last_column() -> None:
+def test_an_insert_by_position_adds_columns_after_the_last_one() -> None:
     assert schema_after_insert(TABLE, struct(x=INT, y=INT, n=STRING), None, (), by_name=False) == struct(k=INT, v=INT, n=STRING)
     assert schema_after_insert(TABLE, struct(y=INT, n=STRING), None, ("K",), by_name=False) == struct(k=INT, v=INT, n=STRING)
     with pytest.raises(PlanError, match="`K` lies beyond"):
@@ -154,20 +154,20 @@ def test_an_insert_by_position_matches_structs_by_the_tables_columns() -> None:
     assert schema_after_insert(table, query, ("s",), (), by_name=False) == struct(s=struct(a=INT, b=INT))
 
 
-def test_queries_of_another_width_and_unknown_columns_of_a_list_are_left_to_the_plan() -> None:
+def test_the_planner_reports_wrong_widths_and_unknown_columns() -> None:
     assert schema_after_insert(TABLE, struct(x=INT), None, (), by_name=False) == TABLE
     assert schema_after_insert(TABLE, struct(x=INT, y=INT), ("k",), (), by_name=False) == TABLE
     assert schema_after_insert(TABLE, struct(x=INT), ("nope",), (), by_name=False) == TABLE
 
 
-def test_a_value_is_completed_by_the_fields_that_it_lacks() -> None:
+def test_missing_struct_fields_of_a_value_become_null() -> None:
     wanted = Array(Struct((Field("a", INT), Field("b", struct(c=INT, d=INT), nullable=False))))
     assert with_missing_fields(Array(struct(b=struct(d=LONG))), wanted) == Array(struct(b=struct(d=LONG, c=INT), a=INT))
     assert with_missing_fields(Map(struct(a=INT), INT), Map(struct(b=INT), LONG)) == Map(struct(a=INT, b=INT), INT)
     assert with_missing_fields(INT, wanted) == INT
 
 
-def test_what_is_new_is_told_with_its_path_and_type() -> None:
+def test_new_fields_are_reported_with_path_and_type() -> None:
     before, after = struct(k=INT, s=struct(a=INT)), struct(k=LONG, s=struct(a=INT, b=Array(INT)), e=STRING)
     assert added_or_changed_columns(before, after) == ["`k` bigint", "`s`.`b` array<int>", "`e` string"]
     assert added_or_changed_columns(after, after) == []

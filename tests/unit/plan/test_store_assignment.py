@@ -19,13 +19,13 @@ LONG, STRING, INTEGER = Primitive("long"), Primitive("string"), Primitive("integ
 
 @pytest.mark.parametrize("source", [*NUMERIC, *DATETIME, *OTHER], ids=str)
 @pytest.mark.parametrize("target", [*NUMERIC, *DATETIME, *OTHER], ids=str)
-def test_plain_types_go_where_their_family_goes(source: DataType, target: DataType) -> None:
+def test_primitive_types_are_assignable_within_their_family(source: DataType, target: DataType) -> None:
     same_family = any(source in family and target in family for family in (NUMERIC, DATETIME))
     assert (why_not_assignable(source, target) is None) == (source == target or target == STRING or same_family)
 
 
 @pytest.mark.parametrize("target", [*NUMERIC, *DATETIME, *OTHER], ids=str)
-def test_text_goes_where_a_statement_reads_it(target: DataType) -> None:
+def test_strings_are_assignable_to_simple_types(target: DataType) -> None:
     for source, wanted in (
         (STRING, target),
         (Array(STRING), Array(target)),
@@ -36,7 +36,7 @@ def test_text_goes_where_a_statement_reads_it(target: DataType) -> None:
     assert why_not_assignable(Primitive("boolean"), LONG, casts_strings=True) == "boolean is no bigint"
 
 
-def test_the_null_type_goes_everywhere() -> None:
+def test_null_is_assignable_to_every_type() -> None:
     for target in (LONG, Array(LONG, False), Struct((Field("a", LONG, False),))):
         assert why_not_assignable(Primitive("void"), target) is None
         assert is_lossless(Primitive("void"), target)
@@ -68,7 +68,7 @@ TWO = Struct((Field("a", LONG), Field("b", LONG)))
         (Struct((Field("a", STRING),)), Struct((Field("a", LONG),)), "in its field `a`, string is no bigint"),
     ],
 )
-def test_the_reason_says_what_and_where(source: DataType, target: DataType, reason: str) -> None:
+def test_the_reason_names_the_types_and_the_path(source: DataType, target: DataType, reason: str) -> None:
     assert why_not_assignable(source, target) == reason
     assert not is_lossless(source, target)
 
@@ -82,7 +82,7 @@ def test_the_reason_says_what_and_where(source: DataType, target: DataType, reas
         (Array(Struct((Field("a", INTEGER),))), Array(Struct((Field("a", STRING),)))),
     ],
 )
-def test_nested_types_go_part_by_part_and_fields_by_name(source: DataType, target: DataType) -> None:
+def test_nested_types_are_compared_by_element_and_fields_by_name(source: DataType, target: DataType) -> None:
     assert why_not_assignable(source, target) is None
     assert is_lossless(source, target)
 
@@ -103,7 +103,7 @@ def test_nested_types_go_part_by_part_and_fields_by_name(source: DataType, targe
         (Primitive("timestamp"), STRING),
     ],
 )
-def test_a_wider_type_holds_every_value(source: DataType, target: DataType) -> None:
+def test_a_wider_type_accepts_every_value(source: DataType, target: DataType) -> None:
     assert is_lossless(source, target)
 
 
@@ -126,5 +126,5 @@ def test_a_wider_type_holds_every_value(source: DataType, target: DataType) -> N
         (STRING, LONG),
     ],
 )
-def test_a_cast_that_may_fail_or_lose_is_known(source: DataType, target: DataType) -> None:
+def test_casts_that_can_fail_or_lose_digits_are_recognized(source: DataType, target: DataType) -> None:
     assert not is_lossless(source, target)

@@ -31,7 +31,7 @@ def archive(java, tmp_path):
     return path
 
 
-def test_an_archive_is_of_one_java_and_one_class_path(archive, java, monkeypatch):
+def test_an_archive_belongs_to_one_java_and_one_class_path(archive, java, monkeypatch):
     assert find_archive({}) == find_archive({"spark.driver.memory": "2g"}) == archive
     assert find_archive({"spark.driver.extraClassPath": "/jars/of.mine.jar"}) is None
     with monkeypatch.context() as changed:
@@ -42,14 +42,14 @@ def test_an_archive_is_of_one_java_and_one_class_path(archive, java, monkeypatch
     assert find_archive({}) is None
 
 
-def test_an_archive_is_used_if_it_is_whole(archive):
+def test_only_a_complete_archive_is_used(archive):
     assert java_options({}).startswith(f'"-XX:SharedArchiveFile={archive}" ')
     archive.write_text("1234")
     assert java_options({}) == ""
 
 
 @pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=/of/mine.jsa", "-XX:ArchiveClassesAtExit=/of/mine.jsa"])
-def test_what_the_user_says_of_archives_holds(archive, option):
+def test_java_options_of_the_user_take_precedence(archive, option):
     assert java_options({"spark.driver.extraJavaOptions": f"-Dx=y {option}"}) == ""
 
 
@@ -61,14 +61,14 @@ def test_without_java_there_is_no_archive(archive, monkeypatch):
         make_archive()
 
 
-def test_a_folder_that_is_none_is_named(java, tmp_path, monkeypatch):
+def test_a_cache_path_that_is_a_file_is_reported(java, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv(CACHE, str(tmp_path / "file" / "cache"))
     with pytest.raises(ConfigurationError, match=f"file/cache cannot be written: .*{CACHE}"):
         make_archive()
 
 
-def test_what_java_says_is_told(java, tmp_path):
+def test_the_output_of_java_is_in_the_error(java, tmp_path):
     with pytest.raises(ConfigurationError, match="Java made no archive of classes: "):
         make_archive()
     assert not list((tmp_path / "the cache").iterdir())

@@ -77,26 +77,26 @@ def name_of(text: str) -> TableName:
         ("spark_catalog.db.orders.branch_audit", ("db.orders@audit", "audit")),
     ],
 )
-def test_a_target_is_a_table_its_qualified_name_and_a_branch(written: str, target: tuple[str, str | None]) -> None:
+def test_a_target_has_a_table_a_qualified_name_and_a_branch(written: str, target: tuple[str, str | None]) -> None:
     names, catalog = resolver("db.orders", catalog_name="Lake")
     table, branch = target
     assert names.target(name_of(written)) == Target(cast(Any, table), name_of("db.orders"), branch)
     assert catalog.calls["open"] == 1
 
 
-def test_a_table_whose_name_looks_like_a_branch_comes_before_the_branch() -> None:
+def test_a_table_named_as_a_branch_takes_precedence() -> None:
     names, _ = resolver("db.orders", "orders.branch_audit")
     assert names.target(name_of("orders.branch_audit")).branch is None
     assert names.resolve(name_of("orders.branch_audit"), "db") == ResolvedName(Relation("orders", "branch_audit", "table", None))
 
 
-def test_a_target_without_a_branch_in_its_name_costs_no_lookup_but_the_table() -> None:
+def test_a_target_without_a_branch_needs_one_catalog_lookup() -> None:
     names, catalog = resolver("db.orders")
     names.target(name_of("db.orders"))
     assert catalog.calls == Counter(open=1)
 
 
-def test_a_temporary_view_and_an_unknown_schema_are_no_targets() -> None:
+def test_temporary_views_and_unknown_schemas_are_not_targets() -> None:
     names, _ = resolver("db.orders")
     with pytest.raises(TableError, match="recent is a temporary view"):
         names.target(name_of("recent"))
@@ -110,7 +110,7 @@ def test_a_read_name_is_resolved_in_the_schema_of_its_text() -> None:
     assert names.resolve(name_of("orders.tag_eod"), "db") == ResolvedName(Relation("db", "orders", "table", None), "eod")
 
 
-def test_names_that_the_catalog_does_not_have_are_left_to_spark() -> None:
+def test_unknown_names_are_resolved_by_spark() -> None:
     names, _ = resolver("db.orders", "db.daily_view")
     assert names.resolve(name_of("unknown"), "db") is None
     assert names.resolve(name_of("a.b.c"), "db") is None

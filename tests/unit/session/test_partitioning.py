@@ -47,7 +47,7 @@ def told(definition: TableDefinition) -> list[str]:
     return [f"{field.text} {field.name}" for field in definition.partitioning or ()]
 
 
-def test_fields_of_a_new_table_have_the_names_that_iceberg_gives_them() -> None:
+def test_partition_fields_have_the_default_names_of_iceberg() -> None:
     texts = ("ID", "bucket(16, id)", "truncate(4, name)", "years(ts)", "bucket(4, S.in)")
     assert [field.name for field in fields(*texts)] == ["id", "id_bucket", "Name_trunc", "ts_year", "s.In_bucket"]
     assert [fields(text)[0].name for text in ("month(ts)", "date(ts)", "date_hour(ts)")] == ["ts_month", "ts_day", "ts_hour"]
@@ -65,12 +65,12 @@ def test_fields_of_a_new_table_have_the_names_that_iceberg_gives_them() -> None:
         (("id", "ID"), "one of them divides"),
     ],
 )
-def test_fields_that_make_no_sense_are_refused(texts: tuple[str, ...], error: str) -> None:
+def test_invalid_partition_fields_are_rejected(texts: tuple[str, ...], error: str) -> None:
     with pytest.raises(PlanError, match=error):
         fields(*texts)
 
 
-def test_a_column_that_is_named_like_a_transform_is_a_column() -> None:
+def test_a_column_named_as_a_transform_is_a_column() -> None:
     assert partition_field(COLUMNS, "days(ts)") == PartitionField(("days(ts)",))
     assert partition_field(COLUMNS, "hours(ts)") == PartitionField(("ts",), Transform("hour"))
 
@@ -103,12 +103,12 @@ def test_partition_fields_are_added_dropped_and_replaced(text: str, before: list
         ("replace partition field id with nope", ["id"], "no column `nope`"),
     ],
 )
-def test_what_cannot_be_done_to_partition_fields_is_refused(text: str, before: list[str], error: str) -> None:
+def test_invalid_partition_field_changes_are_rejected(text: str, before: list[str], error: str) -> None:
     with pytest.raises(PlanError, match=error):
         altered(text, *before)
 
 
-def test_a_write_order_has_the_exact_names_of_its_columns() -> None:
+def test_a_write_order_has_the_spelling_of_the_table_columns() -> None:
     made = altered("write ordered by NAME desc, bucket(4, S.in)")
     assert made.ordering == (SortField(("Name",), Transform(), False, False), SortField(("s", "In"), Transform("bucket", 4)))
     assert (made.distribution, made.partitioning) == (Distribution.RANGE, None)
@@ -116,7 +116,7 @@ def test_a_write_order_has_the_exact_names_of_its_columns() -> None:
         altered("write locally ordered by nope")
 
 
-def test_a_local_order_leaves_the_distribution_and_no_order_takes_it_away() -> None:
+def test_a_local_order_keeps_the_distribution_and_unordered_removes_it() -> None:
     assert altered("write locally ordered by id").distribution is None
     assert altered("write unordered") == TableDefinition(ordering=(), distribution=Distribution.NONE)
     assert altered("write distributed by partition") == TableDefinition(ordering=(), distribution=Distribution.HASH)
