@@ -44,7 +44,7 @@ def reopened(spark: SparkSession, folder: Path) -> rowmerge.Session:
     return rowmerge.connect(str(folder.parent.parent), spark=spark)
 
 
-def test_a_truncated_log_file_is_named(spark: SparkSession, orders: Path) -> None:
+def test_a_truncated_log_file_is_reported_by_name(spark: SparkSession, orders: Path) -> None:
     commit = orders / "_delta_log" / f"{2:020d}.json"
     commit.write_bytes(commit.read_bytes()[:-40])
     with pytest.raises(CorruptLog, match=f"{2:020d}.json"):
@@ -52,13 +52,13 @@ def test_a_truncated_log_file_is_named(spark: SparkSession, orders: Path) -> Non
     assert reopened(spark, orders).sql("select id from orders version as of 1").collect() == [(1,)]
 
 
-def test_a_gap_in_the_log_is_named(spark: SparkSession, orders: Path) -> None:
+def test_a_gap_in_the_log_is_reported(spark: SparkSession, orders: Path) -> None:
     (orders / "_delta_log" / f"{1:020d}.json").unlink()
     with pytest.raises(CorruptLog, match=f"{1:020d}"):
         reopened(spark, orders).sql("select * from orders")
 
 
-def test_a_log_that_lost_an_action_is_an_error_or_a_warning(spark: SparkSession, orders: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_without_an_action_is_an_error_or_a_warning(spark: SparkSession, orders: Path, caplog: pytest.LogCaptureFixture) -> None:
     commit = orders / "_delta_log" / f"{2:020d}.json"
     commit.write_text("".join(line + "\n" for line in commit.read_text().splitlines() if '"add"' not in line))
     session = reopened(spark, orders)
@@ -76,7 +76,7 @@ def test_a_log_that_lost_an_action_is_an_error_or_a_warning(spark: SparkSession,
     assert reopened(spark, orders).sql("select id from orders version as of 1").collect() == [(1,)]
 
 
-def test_a_missing_data_file_is_named(spark: SparkSession, orders: Path) -> None:
+def test_a_missing_data_file_is_reported_by_name(spark: SparkSession, orders: Path) -> None:
     lost = sorted(orders.glob("*.parquet"))[0]
     lost.unlink()
     session = reopened(spark, orders)
@@ -86,7 +86,7 @@ def test_a_missing_data_file_is_named(spark: SparkSession, orders: Path) -> None
         session.sql("select * from orders").collect()
 
 
-def test_a_data_file_lost_while_a_query_is_known_does_not_lose_rows_silently(spark: SparkSession, orders: Path) -> None:
+def test_a_data_file_lost_after_planning_fails_the_query(spark: SparkSession, orders: Path) -> None:
     session = reopened(spark, orders)
     assert session.table("orders").count() == 2
     for file in orders.glob("*.parquet"):
@@ -105,7 +105,7 @@ def damage_the_middle(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_the_end, damage_the_middle])
-def test_a_damaged_data_file_is_named_and_nothing_is_written(spark: SparkSession, orders: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_data_file_is_reported_and_no_version_is_written(spark: SparkSession, orders: Path, damage: Callable[[Path], None]) -> None:
     damaged = sorted(orders.glob("*.parquet"))[0]
     damage(damaged)
     before = {path: path.stat().st_size for path in orders.rglob("*")}
@@ -120,7 +120,7 @@ def test_a_damaged_data_file_is_named_and_nothing_is_written(spark: SparkSession
     assert {path: path.stat().st_size for path in orders.rglob("*")} == before
 
 
-def test_a_file_that_is_not_of_the_size_that_the_log_says_does_not_keep_its_deleted_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(spark: SparkSession, tmp_path: Path) -> None:
     session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
     session.sql("create table t using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read') as select id from range(0, 1000, 1, 1)")
     session.sql("delete from t where id < 10")
@@ -135,7 +135,7 @@ def test_a_file_that_is_not_of_the_size_that_the_log_says_does_not_keep_its_dele
 
 @pytest.mark.one_of("format_")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-def test_deleted_rows_of_files_of_one_size_and_of_others_are_told_apart(session: rowmerge.Session, format_: str) -> None:
+def test_deleted_rows_are_assigned_to_their_files_at_equal_sizes(session: rowmerge.Session, format_: str) -> None:
     plain = {"delta": "delta.parquet.compression.codec", "iceberg": "write.parquet.compression-codec"}[format_]
     properties = f"'rowmerge.write.mode' = 'merge-on-read', '{plain}' = 'uncompressed'"
     session.sql(f"create table t (id bigint, v string) using {format_} tblproperties ({properties})")
@@ -153,7 +153,7 @@ def test_deleted_rows_of_files_of_one_size_and_of_others_are_told_apart(session:
 @pytest.mark.one_of("format_", "copies")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 @pytest.mark.parametrize("copies", [1, 2])
-def test_small_clean_files_are_read_beside_large_ones_with_deleted_rows(session: rowmerge.Session, format_: str, copies: int) -> None:
+def test_small_files_are_read_with_large_files_that_have_deleted_rows(session: rowmerge.Session, format_: str, copies: int) -> None:
     properties = "'rowmerge.write.mode' = 'merge-on-read'"
     session.sql(f"create table t using {format_} tblproperties ({properties}) as select id from range(0, 99999, 1, 1)")
     for _ in range(copies):
@@ -164,7 +164,7 @@ def test_small_clean_files_are_read_beside_large_ones_with_deleted_rows(session:
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_a_bad_deletion_vector_is_named_and_nothing_is_written(
+def test_a_bad_deletion_vector_is_reported_and_no_version_is_written(
     spark: SparkSession, orders: Path, missing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = reopened(spark, orders)
@@ -183,7 +183,7 @@ def test_a_bad_deletion_vector_is_named_and_nothing_is_written(
     assert {path: path.stat().st_size for path in orders.rglob("*")} == before
 
 
-def test_files_of_nobody_in_the_tables_folder_are_passed_over(spark: SparkSession, orders: Path) -> None:
+def test_unreferenced_files_in_the_table_folder_are_ignored(spark: SparkSession, orders: Path) -> None:
     for name in (
         "junk.parquet",
         "p=1/part-0.parquet",
@@ -201,7 +201,7 @@ def test_files_of_nobody_in_the_tables_folder_are_passed_over(spark: SparkSessio
 
 
 @pytest.mark.parametrize("kind", ["reader", "writer"])
-def test_an_unknown_table_feature_is_refused_by_name(spark: SparkSession, orders: Path, kind: str) -> None:
+def test_an_unknown_table_feature_is_rejected_by_name(spark: SparkSession, orders: Path, kind: str) -> None:
     features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": ["telepathy"]}
     if kind == "reader":
         features["readerFeatures"] = ["telepathy"]
@@ -217,14 +217,14 @@ def test_an_unknown_table_feature_is_refused_by_name(spark: SparkSession, orders
         assert session.sql("select count(*) from orders").collect() == [(2,)]
 
 
-def test_a_warehouse_that_is_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_warehouse_that_is_a_file_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "warehouse"
     place.write_text("not a folder")
     with pytest.raises(StorageError, match="it is a file"):
         rowmerge.connect(str(place), spark=spark)
 
 
-def test_a_warehouse_below_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_warehouse_below_a_file_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StorageError, match="warehouse"):
         rowmerge.connect(str(tmp_path / "file" / "warehouse"), spark=spark)
@@ -247,12 +247,12 @@ def test_odd_identifiers_stay_inside_the_warehouse(session: rowmerge.Session, tm
     assert made and all((tmp_path / "warehouse") in path.parents for path in made)
 
 
-def test_a_column_name_that_parquet_readers_trip_over_is_refused(session: rowmerge.Session) -> None:
+def test_a_column_name_that_parquet_readers_cannot_read_is_rejected(session: rowmerge.Session) -> None:
     with pytest.raises(PlanError, match="'a b'"):
         session.sql("create table t (`a b` int) using delta")
 
 
-def test_no_java_is_said_clearly(tmp_path: Path) -> None:
+def test_a_missing_java_is_reported(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PATH")}
     environment |= {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     code = f"import rowmerge; rowmerge.connect({str(tmp_path / 'w')!r})"
@@ -261,12 +261,12 @@ def test_no_java_is_said_clearly(tmp_path: Path) -> None:
     assert "ConfigurationError: There is no Java" in done.stderr
 
 
-def test_a_spark_config_key_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_spark_config_key_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="driver.memory"):
         rowmerge.connect(str(tmp_path), spark_config={"driver.memory": "1g"})
 
 
-def test_a_default_format_that_is_none_is_refused_with_the_choices(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unknown_default_format_is_rejected_with_the_valid_formats(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'hudi' is not known. Use one of delta, iceberg"):
         rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format="hudi")
 
@@ -279,7 +279,7 @@ def test_a_failed_statement_leaves_no_files_behind(bare_session: rowmerge.Sessio
 
 
 @pytest.mark.parametrize(("mode", "format_"), [("replace", "parquet"), ("append", "iceberg")])
-def test_a_format_that_is_none_or_of_no_new_table_is_refused(bare_session: rowmerge.Session, mode: str, format_: str) -> None:
+def test_an_unknown_or_read_only_format_is_rejected(bare_session: rowmerge.Session, mode: str, format_: str) -> None:
     with pytest.raises(ConfigurationError, match=f"format is '{format_}'. Give one of delta, iceberg, and only with mode 'replace'"):
         bare_session.write(pa.table({"id": [1]}), "t", mode=mode, format=format_)  # type: ignore[arg-type]
     bare_session.write(pa.table({"id": [1]}), "t", mode="replace", format="iceberg")

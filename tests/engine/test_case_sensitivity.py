@@ -38,7 +38,7 @@ def test_names_match_in_any_case_by_default(session: rowmerge.Session, mode: str
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_names_keep_their_case_when_asked(session: rowmerge.Session, case_sensitive: None, mode: str) -> None:
+def test_case_sensitive_sessions_distinguish_names_by_case(session: rowmerge.Session, case_sensitive: None, mode: str) -> None:
     session.sql(f"create table t (Id int, Part string, V int) partitioned by (Part) tblproperties ('rowmerge.write.mode' = '{mode}')")
     session.sql("insert into t values (1, 'a', 0), (2, 'b', 0)")
     with pytest.raises(UnknownColumn, match="id"):
@@ -73,7 +73,7 @@ def test_names_keep_their_case_when_asked(session: rowmerge.Session, case_sensit
         "insert into t replace on id = 1 select 1 as Id, 2 as V, 'a' as Part",
     ],
 )
-def test_an_insert_keeps_the_case_of_names_when_asked(session: rowmerge.Session, case_sensitive: None, statement: str) -> None:
+def test_a_case_sensitive_insert_distinguishes_names_by_case(session: rowmerge.Session, case_sensitive: None, statement: str) -> None:
     session.sql("create table t (Id int, V int, Part string) partitioned by (Part)")
     session.sql("insert into t by name select 1 as Id, 0 as V, 'a' as Part")
     with pytest.raises(UnknownColumn, match="`id`|`v`|`part`"):
@@ -81,7 +81,7 @@ def test_an_insert_keeps_the_case_of_names_when_asked(session: rowmerge.Session,
     assert rows(session, "select * from t") == [(1, 0, "a")]
 
 
-def test_columns_that_differ_in_case_alone_are_refused(session: rowmerge.Session, case_sensitive: None) -> None:
+def test_columns_that_differ_only_in_case_are_rejected(session: rowmerge.Session, case_sensitive: None) -> None:
     # The Delta protocol knows no two columns of one name in two cases, whatever Spark is asked for.
     with pytest.raises(PlanError, match="defined twice"):
         session.sql("create table t (a int, A int)")

@@ -47,7 +47,7 @@ statements = st.one_of(changes, changes, replacements)
     mode=differential.modes,
     partitioned=st.booleans(),
 )
-def test_change_rows_lead_from_one_version_to_the_next(
+def test_change_rows_turn_one_version_into_the_next(
     spark: SparkSession,
     tmp_path_factory: Any,
     target: list[list[tuple[Any, ...]]],

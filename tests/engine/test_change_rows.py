@@ -77,7 +77,7 @@ def comparable(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_we_and_delta_rs_read_the_same_change_rows(session: rowmerge.Session, mode: str) -> None:
+def test_delta_rs_reads_the_same_change_rows_as_the_engine(session: rowmerge.Session, mode: str) -> None:
     keeps = f"'delta.enableChangeDataFeed' = 'true', 'rowmerge.write.mode' = '{mode}'"
     session.sql(f"create table t (id int, p string, v string) partitioned by (p) tblproperties ({keeps})")
     for text, _ in SCRIPT if mode == "copy-on-write" else SCRIPT[:-1]:
@@ -102,7 +102,7 @@ def test_the_change_rows_that_delta_rs_wrote_are_read(session: rowmerge.Session,
     assert changes(session, "theirs", 5) == comparable(load_cdf(session, "theirs", 5))
 
 
-def test_change_rows_are_asked_for_in_python_too(session: rowmerge.Session) -> None:
+def test_table_changes_has_a_python_method(session: rowmerge.Session) -> None:
     session.sql("create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true')")
     session.sql("insert into t values (1)")
     (row,) = session.table_changes("`default`.t", 1).collect()

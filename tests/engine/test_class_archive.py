@@ -49,14 +49,14 @@ def _complaints(started):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what Java maps")
-def test_java_maps_the_archive(archive, tmp_path):
+def test_java_uses_the_archive(archive, tmp_path):
     started = _start(tmp_path, archive)
     assert (started.stdout, _complaints(started)) == ("True 45\n", [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what Java maps")
 @pytest.mark.parametrize("length", [0, 50_000_000])
-def test_an_archive_that_was_cut_off_is_left_alone(archive, tmp_path, length):
+def test_a_truncated_archive_is_not_used(archive, tmp_path, length):
     whole = archive.read_bytes()
     archive.unlink()
     archive.write_bytes(whole[:length])
@@ -68,7 +68,7 @@ def test_an_archive_that_was_cut_off_is_left_alone(archive, tmp_path, length):
         archive.write_bytes(whole)
 
 
-def test_options_of_the_user_stand_behind_ours(spark, tmp_path):
+def test_java_options_of_the_user_follow_those_of_the_engine(spark, tmp_path):
     held = spark.conf.get("spark.driver.extraJavaOptions")
     assert "log4j2.configurationFile" in held and "TieredStopAtLevel" in held
     theirs = held[held.index("-XX:TieredStopAtLevel") :]

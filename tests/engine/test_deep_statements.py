@@ -32,7 +32,7 @@ def count(session: rowmerge.Session) -> int:
         "create view v as select {} as id",
     ],
 )
-def test_what_overflows_the_stack_of_spark_is_an_error_and_changes_nothing(numbers: rowmerge.Session, statement: str) -> None:
+def test_a_stack_overflow_in_spark_is_an_error_without_a_version(numbers: rowmerge.Session, statement: str) -> None:
     with pytest.raises(PlanError, match="nested too deeply for Spark.*-Xss"):
         numbers.sql(statement.format("(" * 5_000 + "1" + ")" * 5_000))
     with pytest.raises(PlanError, match="nested too deeply for Spark"):
@@ -42,7 +42,7 @@ def test_what_overflows_the_stack_of_spark_is_an_error_and_changes_nothing(numbe
 
 
 @pytest.mark.parametrize("length", [1_000])
-def test_long_chains_are_run(numbers: rowmerge.Session, length: int) -> None:
+def test_long_chains_of_operators_run(numbers: rowmerge.Session, length: int) -> None:
     numbers.sql("delete from numbers where " + " or ".join(f"id = {number}" for number in range(9, 9 + length)))
     assert count(numbers) == 9
     numbers.sql("delete from numbers where " + " and ".join(f"id > -{number}" for number in range(1, length)) + " and id = 0")
@@ -53,7 +53,7 @@ def test_long_chains_are_run(numbers: rowmerge.Session, length: int) -> None:
     assert count(numbers) == 6 + length
 
 
-def test_queries_are_nested_up_to_a_stated_depth(numbers: rowmerge.Session) -> None:
+def test_queries_can_be_nested_up_to_a_documented_depth(numbers: rowmerge.Session) -> None:
     def nested(depth: int) -> str:
         return "select * from (" * depth + "numbers" + ")" * depth
 
@@ -63,7 +63,7 @@ def test_queries_are_nested_up_to_a_stated_depth(numbers: rowmerge.Session) -> N
             numbers.sql(statement)
 
 
-def test_types_are_nested_up_to_a_stated_depth(bare_session: rowmerge.Session) -> None:
+def test_types_can_be_nested_up_to_a_documented_depth(bare_session: rowmerge.Session) -> None:
     """Spark itself may take less, as the size of its stack allows. Other readers take less, too."""
     session = bare_session
 

@@ -58,7 +58,7 @@ def change_everything(session: rowmerge.Session, name: str) -> None:
 
 
 @pytest.mark.parametrize("properties", PROPERTIES.values(), ids=PROPERTIES)
-def test_both_engines_verify_the_checksums_of_each_other(session: rowmerge.Session, delta: JvmPeer, properties: str) -> None:
+def test_each_engine_verifies_the_checksums_of_the_other(session: rowmerge.Session, delta: JvmPeer, properties: str) -> None:
     session.sql(f"create table t (id bigint, v string) using delta {f'tblproperties ({properties})' if properties else ''}")
     change_everything(session, "t")
     folder = folder_of(session, "t")
@@ -85,7 +85,7 @@ def test_delta_on_spark_computes_its_next_checksum_from_ours(session: rowmerge.S
     assert json.loads((folder / checksum_path(6)).read_text())["numFiles"] == 101
 
 
-def test_a_table_that_was_created_in_the_place_of_a_dropped_one_is_read_and_continued(session: rowmerge.Session, delta: JvmPeer) -> None:
+def test_delta_on_spark_reads_and_writes_a_table_created_after_a_drop(session: rowmerge.Session, delta: JvmPeer) -> None:
     session.sql("create table t (id bigint, v string) using delta")
     change_everything(session, "t")
     folder = folder_of(session, "t")

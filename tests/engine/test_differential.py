@@ -221,7 +221,7 @@ readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, {FEW_KEYS: 0}, {FEW_KEYS: 0
     made=made_rows,
     partitioned=st.booleans(),
 )
-def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
+def test_random_statements_give_the_same_rows_as_duckdb(
     spark: SparkSession,
     tmp_path_factory: Any,
     target: list[list[tuple[Any, ...]]],

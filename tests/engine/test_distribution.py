@@ -94,21 +94,21 @@ def far_from_utc(spark: SparkSession):
         (field("l", "day"), field("t", "month"), field("l", "year")),
     ],
 )
-def test_the_rows_of_one_partition_come_into_one_file(spark: SparkSession, tmp_path: Path, fields: tuple[PartitionField, ...]) -> None:
+def test_rows_of_one_partition_are_written_to_one_file(spark: SparkSession, tmp_path: Path, fields: tuple[PartitionField, ...]) -> None:
     written = rows(spark).write(shape(tmp_path, *fields))
     assert sum(file.records for file in written.files) == 600
     assert set(partitions(written).values()) == {1}
     assert len(written.files) > 1
 
 
-def test_rows_go_as_they_come_where_the_table_says_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_distribution_mode_none_does_not_move_rows(spark: SparkSession, tmp_path: Path) -> None:
     written = rows(spark).write(shape(tmp_path, field("n", "bucket[3]"), by=Distribution.NONE))
     assert set(partitions(written).values()) == {2}
 
 
 @pytest.mark.usefixtures("far_from_utc")
 @pytest.mark.parametrize("by", list(Distribution))
-def test_every_file_is_in_the_order_of_the_table(spark: SparkSession, tmp_path: Path, by: Distribution) -> None:
+def test_every_file_has_the_sort_order_of_the_table(spark: SparkSession, tmp_path: Path, by: Distribution) -> None:
     ordering = (
         SortField(("l",), Transform.parse("day")),
         SortField(("d",), Transform.parse("truncate[1000]"), ascending=False, nulls_first=False),
@@ -126,7 +126,7 @@ def _tens(value: Decimal) -> Decimal:
     return (value / 10).to_integral_value("ROUND_FLOOR")
 
 
-def test_files_of_new_rows_have_parts_of_the_order_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_of_new_rows_cover_disjoint_ranges_of_the_sort_order(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
     try:
         written = rows(spark).write(shape(tmp_path, ordering=(SortField(("i",)),), by=Distribution.RANGE))
@@ -137,12 +137,12 @@ def test_files_of_new_rows_have_parts_of_the_order_of_their_own(spark: SparkSess
     assert spans[0][1] < spans[1][0]
 
 
-def test_few_new_rows_make_one_file_even_in_order(spark: SparkSession, tmp_path: Path) -> None:
+def test_few_new_rows_are_one_file_in_a_sorted_table(spark: SparkSession, tmp_path: Path) -> None:
     written = rows(spark, 20).write(shape(tmp_path, ordering=(SortField(("i",)),), by=Distribution.RANGE))
     assert [file.records for file in written.files] == [20]
 
 
-def test_the_bytes_of_every_leaf_column_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_column_sizes_cover_every_leaf_column(spark: SparkSession, tmp_path: Path) -> None:
     file, _ = rows(spark, 20).write(shape(tmp_path)).files
     assert set(file.sizes) == set(COLUMNS.names)
     assert set(file.sizes["x"]) == {"a.b"}
@@ -151,7 +151,7 @@ def test_the_bytes_of_every_leaf_column_are_told(spark: SparkSession, tmp_path: 
     assert not file.ordered
 
 
-def test_files_have_the_codec_and_the_size_that_the_table_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_have_the_codec_and_the_target_size_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
     properties = {
         "write.parquet.compression-codec": "gzip",
         "write.parquet.compression-level": "9",
@@ -165,7 +165,7 @@ def test_files_have_the_codec_and_the_size_that_the_table_says(spark: SparkSessi
     assert write_spec(shape(tmp_path)).target_file_size == WriteSpec.target_file_size
 
 
-def test_rows_of_a_merge_come_together_as_the_table_says_of_merges(spark: SparkSession, tmp_path: Path) -> None:
+def test_merged_rows_are_distributed_by_the_merge_property(spark: SparkSession, tmp_path: Path) -> None:
     table = replace(shape(tmp_path, field("s")), partitioning=(field("s"),))
     frame = rows(spark).frame
 
@@ -184,7 +184,7 @@ def test_rows_of_a_merge_come_together_as_the_table_says_of_merges(spark: SparkS
     assert "rangepartitioning" not in plan(Gather.BY_SIZE, None, order)
 
 
-def test_values_beyond_a_truncation_do_not_stop_a_write(spark: SparkSession, tmp_path: Path) -> None:
+def test_values_outside_the_range_of_truncate_are_written(spark: SparkSession, tmp_path: Path) -> None:
     columns = Struct((Field("n", Primitive("long")), Field("d", DecimalType(38, 0))))
     frame = spark.sql("select -9223372036854775808 as n, cast(repeat('9', 38) as decimal(38, 0)) * -1 as d")
     by, ordering = (field("n", "truncate[10]"),), (SortField(("d",), Transform.parse("truncate[7]")),)

@@ -58,7 +58,7 @@ def test_every_statement_is_durable(
 
 @pytest.mark.one_of("format_")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-def test_tables_elsewhere_and_other_objects_are_durable(spark: SparkSession, calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+def test_tables_outside_the_warehouse_and_other_objects_are_durable(spark: SparkSession, calls: DiskCalls, tmp_path: Path, format_: str) -> None:
     warehouse, elsewhere = tmp_path / "warehouse", tmp_path / "else/where/t"
     session = rowmerge.connect(str(warehouse), spark=spark)
     session.execute("CREATE SCHEMA sales")
@@ -84,7 +84,7 @@ def test_tables_elsewhere_and_other_objects_are_durable(spark: SparkSession, cal
     ],
     ids=["session", "dbt"],
 )
-def test_a_session_without_durability_syncs_nothing(
+def test_a_session_without_durability_does_not_sync(
     spark: SparkSession, calls: DiskCalls, tmp_path: Path, opened: Callable[[SparkSession, str], rowmerge.Session]
 ) -> None:
     session = opened(spark, str(tmp_path / "warehouse"))
@@ -94,6 +94,6 @@ def test_a_session_without_durability_syncs_nothing(
     assert os.listdir(tmp_path / "warehouse/default/t")
 
 
-def test_a_durability_that_is_unknown_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unknown_durability_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="durability 'fast' is not known. Use one of full, process"):
         rowmerge.connect(str(tmp_path), spark=spark, durability="fast")

@@ -33,7 +33,7 @@ def explain(session: rowmerge.Session, statement: str, mode: str = "") -> list[s
     return [line.partition(" bytes")[0].rpartition(", ")[0] + ")" if " bytes" in line else line for line in text.split("\n")]
 
 
-def test_explain_tells_what_each_statement_would_do_and_does_nothing(tables: rowmerge.Session) -> None:
+def test_explain_describes_each_statement_without_running_it(tables: rowmerge.Session) -> None:
     merge = explain(tables, f"merge into t using s on t.id = s.id and t.p = 'b' and t.id > 5 and length(t.p) > 0 {CLAUSES}")
     assert [line for line in merge if "way: " not in line and "    not " not in line and "  otherwise: " not in line][:11] == [
         "MERGE default.t",
@@ -75,7 +75,7 @@ def test_explain_tells_what_each_statement_would_do_and_does_nothing(tables: row
     assert tables.describe("default", "t").version == 3
 
 
-def test_explain_tells_what_an_insert_would_write_and_take_out(tables: rowmerge.Session) -> None:
+def test_explain_describes_the_rows_that_an_insert_writes_and_replaces(tables: rowmerge.Session) -> None:
     assert explain(tables, "insert into t values (1, 'x', 1)") == [
         "INSERT INTO default.t",
         "  WHEN NOT MATCHED THEN INSERT id = `source`.`col1`, p = `source`.`col2`, v = `source`.`col3`",
@@ -101,7 +101,7 @@ def test_explain_tells_what_an_insert_would_write_and_take_out(tables: rowmerge.
     assert tables.describe("default", "t").version == 3
 
 
-def test_explain_of_a_new_table_tells_its_columns_and_makes_none(tables: rowmerge.Session) -> None:
+def test_explain_of_create_table_prints_its_columns_and_creates_no_table(tables: rowmerge.Session) -> None:
     assert explain(tables, "create table u partitioned by (p) as select id, p from t") == [
         "CREATE TABLE default.u AS SELECT",
         "  column id int",
@@ -121,7 +121,7 @@ def test_explain_with_a_mode_and_of_a_query_prints_sparks_plan(tables: rowmerge.
     assert "== Optimized Logical Plan ==" in explain(tables, "select count(*) from t", "extended")
 
 
-def test_explain_refuses_what_the_statement_would_refuse(tables: rowmerge.Session) -> None:
+def test_explain_rejects_the_input_that_the_statement_rejects(tables: rowmerge.Session) -> None:
     for error, statement in (
         (UnknownColumn, "delete from t where nothing = 1"),
         (UnknownColumn, "merge into t using s on t.id = s.nothing when matched then delete"),
@@ -250,7 +250,7 @@ def test_explain_prints_the_way_of_a_large_source(
     assert ways_run == [way]
 
 
-def test_keys_that_stand_twice_make_the_next_way_run(
+def test_duplicate_keys_select_the_next_way_of_execution(
     session: rowmerge.Session, ways_run: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", logger=selection.__name__)

@@ -112,7 +112,7 @@ def check_that_it_goes_on(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.KILLED, Kind.TORN], ids=lambda kind: kind.name.lower())
 @pytest.mark.parametrize("operation", [name for name in (*OPERATIONS, *ICEBERG_ONLY) if name != "append"])
-def test_killed_at_any_call_the_table_is_old_or_new(operation: str, kind: Kind, copies: Iterator[Path], executioner: Executioner) -> None:
+def test_a_kill_at_any_call_leaves_the_old_or_the_new_version(operation: str, kind: Kind, copies: Iterator[Path], executioner: Executioner) -> None:
     before, after, _ = expected(operation, copies)
     # Counted there: what this process has read before it does not read again.
     calls = executioner.run(operation, next(copies), kind, 0)["calls"]
@@ -138,7 +138,7 @@ def _sampled(points: Sequence[int]) -> list[int]:
 
 @pytest.mark.parametrize("kind", [Kind.FAILED, Kind.LIED, Kind.LOST], ids=lambda kind: kind.name.lower())
 @pytest.mark.parametrize("operation", [name for name in (*OPERATIONS, *ICEBERG_ONLY) if name != "append"])
-def test_a_call_that_fails_ends_in_success_or_in_an_error_and_the_table_as_it_was(
+def test_a_failed_call_ends_in_a_commit_or_in_an_error_without_changes(
     operation: str, kind: Kind, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, after, calls = expected(operation, copies)
@@ -169,7 +169,7 @@ for number in range(10_000):
 """
 
 
-def test_an_object_that_has_its_name_is_whole_whenever_the_writer_is_killed(tmp_path: Path) -> None:
+def test_a_visible_object_is_complete_after_a_kill(tmp_path: Path) -> None:
     """A disk's put writes elsewhere and then gives the name: a partial commit or checkpoint cannot be."""
     for turn in range(3):
         folder = tmp_path / str(turn)

@@ -41,7 +41,7 @@ def test_statements_that_change_few_rows_need_no_python_on_executors(
 
 
 @FORMATS
-def test_one_source_row_may_meet_more_rows_than_the_driver_takes(session: rowmerge.Session, table_format: str) -> None:
+def test_one_source_row_can_match_more_rows_than_the_driver_collects(session: rowmerge.Session, table_format: str) -> None:
     rows = 3 * FEW_ROWS
     session.sql(f"create table many using {table_format} as select id, id % 3 as k from range({rows})")
     counts = session.sql("merge into many t using (values (1L)) as s(k) on t.k = s.k when matched then update set k = 10").collect()[0]
@@ -53,7 +53,7 @@ def test_one_source_row_may_meet_more_rows_than_the_driver_takes(session: rowmer
 
 
 @FORMATS
-def test_small_files_that_are_written_again_become_one_in_each_partition(session: rowmerge.Session, table_format: str) -> None:
+def test_rewritten_small_files_become_one_file_per_partition(session: rowmerge.Session, table_format: str) -> None:
     session.sql(f"create table small using {table_format} partitioned by (p) as select id, id % 2 as p, 0 as n from range(10)")
     for start in (10, 20, 30):
         session.sql(f"insert into small select id, id % 2 as p, 0 as n from range({start}, {start + 10})")

@@ -67,7 +67,7 @@ def rows(session: rowmerge.Session, query: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_columns_are_found_by_their_ids_whatever_files_call_them(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
+def test_columns_are_read_by_field_id(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
     folder = tmp_path / "t"
     folder.mkdir()
     inner = pa.struct([numbered("inner of old", pa.int32(), 4), numbered("dropped long ago", pa.string(), 5)])
@@ -108,7 +108,7 @@ def test_columns_are_found_by_their_ids_whatever_files_call_them(session: rowmer
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_shallow_clone_is_written_to_and_its_origin_stays(bare_session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
+def test_writes_to_a_shallow_clone_leave_the_original_unchanged(bare_session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
     """Read back by delta-rs alone: DuckDB takes an absolute path for one below the table."""
     session = bare_session
     session.sql("create table origin using delta as select id, concat('v', id) as v from range(10)")
@@ -134,7 +134,7 @@ def test_a_shallow_clone_is_written_to_and_its_origin_stays(bare_session: rowmer
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_partition_values_are_those_of_the_log_wherever_the_file_lies(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
+def test_partition_values_come_from_the_log_and_not_from_the_path(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
     folder = tmp_path / "t"
     places = {"p=a%2Fb/x.parquet": "a/b", "p=wrong/y.parquet": "right", "flat.parquet": None, "p=%C3%A4/z.parquet": "ä"}
     adds = []
@@ -156,7 +156,7 @@ def test_partition_values_are_those_of_the_log_wherever_the_file_lies(session: r
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_table_that_delta_rs_wrote_merged_compacted_and_checkpointed_is_written_to(
+def test_a_table_with_every_operation_of_delta_rs_is_writable(
     session: rowmerge.Session, tmp_path: Path, mode: str
 ) -> None:
     folder = tmp_path / "t"

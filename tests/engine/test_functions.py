@@ -18,7 +18,7 @@ def value(session: rowmerge.Session, query: str) -> object:
     return session.sql(query).collect()[0][0]
 
 
-def test_a_function_is_seen_by_every_session_as_it_is_now(session: rowmerge.Session, spark: SparkSession, tmp_path: Path) -> None:
+def test_every_session_uses_the_current_definition_of_a_function(session: rowmerge.Session, spark: SparkSession, tmp_path: Path) -> None:
     other = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
     other.sql(PLUS.format(1))
     assert (value(session, "select plus(1)"), session.functions("default")) == (2, ["plus"])
@@ -28,7 +28,7 @@ def test_a_function_is_seen_by_every_session_as_it_is_now(session: rowmerge.Sess
     assert session.functions("default") == []
 
 
-def test_while_a_function_is_replaced_others_see_the_old_one_or_the_new_one(session: rowmerge.Session) -> None:
+def test_a_concurrent_reader_uses_the_old_or_the_new_function(session: rowmerge.Session) -> None:
     session.sql(PLUS.format(0))
     with ThreadPoolExecutor(4) as pool:
         replaced = pool.submit(lambda: [session.sql(PLUS.format(number)) for number in range(1, 5)])
@@ -37,7 +37,7 @@ def test_while_a_function_is_replaced_others_see_the_old_one_or_the_new_one(sess
     assert set(seen) <= set(range(5)) and value(session, "select plus(0)") == 4
 
 
-def test_functions_that_spark_was_told_to_forget_are_made_known_again(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_dropped_from_spark_are_registered_again(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_names, "MOST_FUNCTIONS", 1)
     for name, number in (("a", 1), ("b", 2)):
         session.sql(f"create function {name}(n int) returns int return (select max(id) + {number} from range(3) where id <= n)")
@@ -45,7 +45,7 @@ def test_functions_that_spark_was_told_to_forget_are_made_known_again(session: r
         assert (value(session, "select a(1)"), value(session, "select b(1)")) == (2, 3)
 
 
-def test_a_temporary_function_of_spark_comes_first_where_no_schema_is_named(session: rowmerge.Session) -> None:
+def test_a_temporary_function_takes_precedence_for_unqualified_names(session: rowmerge.Session) -> None:
     session.sql("create function told(n int) returns string return 'the warehouse'")
     session.spark.udf.register("told", lambda n: "the session")
     try:

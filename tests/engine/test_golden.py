@@ -48,7 +48,7 @@ def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, na
 
 @pytest.mark.one_of("name", "mode", keep=3)
 @pytest.mark.parametrize(("name", "mode"), WRITTEN)
-def test_a_golden_table_takes_an_update_a_delete_and_a_merge(session: rowmerge.Session, tmp_path: Path, name: str, mode: str) -> None:
+def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(session: rowmerge.Session, tmp_path: Path, name: str, mode: str) -> None:
     """One row is changed, another deleted; a MERGE from the version before them brings both back."""
     shutil.copytree(GOLDEN / name / "delta", tmp_path / "copy", symlinks=True)
     session.sql(f"create table golden using delta location '{tmp_path / 'copy'}'")

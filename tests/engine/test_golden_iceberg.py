@@ -25,7 +25,7 @@ def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, tm
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("name", sorted(WITHOUT_IDS))
-def test_rows_of_files_without_field_ids_are_changed_and_written_anew(
+def test_rows_of_files_without_field_ids_are_changed_and_rewritten(
     session: rowmerge.Session, tmp_path: Path, name: str, mode: str
 ) -> None:
     copied(name, tmp_path / "warehouse" / "default" / name)
@@ -43,7 +43,7 @@ def test_rows_of_files_without_field_ids_are_changed_and_written_anew(
     assert {id_: row for id_, row in after.items() if id_ in before} == {id_: row for id_, row in before.items() if id_ in after}
 
 
-def test_files_without_field_ids_need_a_mapping(bare_session: rowmerge.Session, tmp_path: Path) -> None:
+def test_files_without_field_ids_require_a_name_mapping(bare_session: rowmerge.Session, tmp_path: Path) -> None:
     copied("name_mapped", tmp_path / "warehouse" / "default" / "t")
     bare_session.sql("alter table t unset tblproperties ('schema.name-mapping.default')")
     with pytest.raises(UnsupportedTableFeature, match="data files without field ids"):

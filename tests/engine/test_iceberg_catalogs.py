@@ -42,7 +42,7 @@ def session(spark: SparkSession, configuration: dict[str, Any]) -> rowmerge.Sess
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_rows_are_changed_and_others_read_them(session: rowmerge.Session, theirs: Catalog, mode: str) -> None:
+def test_other_readers_read_the_changed_rows(session: rowmerge.Session, theirs: Catalog, mode: str) -> None:
     modes = ", ".join(f"'write.{what}.mode' = '{mode}'" for what in ("delete", "update", "merge"))
     session.sql(f"create table t using iceberg tblproperties ({modes}) as select id, concat('v', id) as v from range(1, 9)")
     version = session.describe("raw", "t").version
@@ -62,7 +62,7 @@ def test_rows_are_changed_and_others_read_them(session: rowmerge.Session, theirs
     assert rows_of(read_with_duckdb_iceberg(table.metadata_location, "id")) == [(*row, None) for row in expected]
 
 
-def test_what_others_commit_is_seen_and_merged_into(session: rowmerge.Session, theirs: Catalog) -> None:
+def test_commits_of_other_writers_are_read_and_merged_into(session: rowmerge.Session, theirs: Catalog) -> None:
     session.sql("create table t (id bigint, v string)")
     table = theirs.load_table("raw.t")
     table.append(session.sql("select id, cast(null as string) as v from range(3)").toArrow())
@@ -79,7 +79,7 @@ def test_what_others_commit_is_seen_and_merged_into(session: rowmerge.Session, t
     assert session.table("t").collect() == [(1,)]
 
 
-def test_a_catalog_has_its_own_rules(session: rowmerge.Session, configuration: dict[str, Any], spark: SparkSession, tmp_path: Path) -> None:
+def test_unsupported_operations_of_a_catalog_are_rejected(session: rowmerge.Session, configuration: dict[str, Any], spark: SparkSession, tmp_path: Path) -> None:
     if configuration["type"] == "sql":
         with pytest.raises(TableError, match="keeps no views"):
             session.sql("create view v as select 1 as id")
@@ -103,7 +103,7 @@ def test_a_catalog_has_its_own_rules(session: rowmerge.Session, configuration: d
     assert session.schemas() == [] and list((tmp_path / "elsewhere/data").iterdir())
 
 
-def test_format_version_3_is_for_servers_that_write_it(
+def test_format_version_3_requires_a_server_that_writes_it(
     session: rowmerge.Session, theirs: Catalog, configuration: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """pyiceberg's own catalogs write none above 2, and neither does the server of the tests that is made of one."""

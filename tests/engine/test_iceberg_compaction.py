@@ -14,7 +14,7 @@ def lake_of(session: rowmerge.Session) -> Lake:
     return Lake(Path(session.describe("default", "t").location.removeprefix("file://")))
 
 
-def test_rows_that_are_deleted_by_their_values_leave_the_files_and_the_deletes_leave_too(session: rowmerge.Session) -> None:
+def test_compaction_applies_and_removes_equality_deletes(session: rowmerge.Session) -> None:
     session.sql("create table t (id bigint, name string) using iceberg")
     session.sql("insert into t select /*+ coalesce(1) */ id, 'a' from range(5)")
     lake = lake_of(session)
@@ -34,7 +34,7 @@ def test_rows_that_are_deleted_by_their_values_leave_the_files_and_the_deletes_l
     assert [row[0] for row in session.sql("select id from t order by id").collect()] == [0, 2, 3, 4, 7]
 
 
-def test_files_that_are_written_together_are_in_the_tables_order(session: rowmerge.Session) -> None:
+def test_compacted_files_have_the_sort_order_of_the_table(session: rowmerge.Session) -> None:
     session.sql("create table t (id bigint, v string) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
     session.sql("alter table t write ordered by v desc, id")
     for first in (0, 100, 200):
@@ -51,7 +51,7 @@ def test_files_that_are_written_together_are_in_the_tables_order(session: rowmer
     assert lake_of(session).table.snapshot().version == version, "a second time there is nothing to do"
 
 
-def test_ordered_files_stay_in_their_partitions(session: rowmerge.Session) -> None:
+def test_compacted_files_of_a_sorted_table_stay_in_their_partitions(session: rowmerge.Session) -> None:
     session.sql("create table t (id bigint, p string) using iceberg partitioned by (p, bucket(2, id))")
     session.sql("alter table t write ordered by id")
     for first in (0, 100):

@@ -54,7 +54,7 @@ def assert_same(ours: rowmerge.Session, theirs: JvmPeer, name: str) -> list[str]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_we_wrote_is_read_and_kept_in_shape(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
+def test_iceberg_on_spark_reads_and_maintains_our_tables(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
     name = f"ours_{mode.replace('-', '_')}"
     ours.sql(
         f"create table {name} (id bigint, p string, v string, ts timestamp, s struct<a: int, l: array<int>>, m map<string, double>) "
@@ -87,7 +87,7 @@ def test_what_we_wrote_is_read_and_kept_in_shape(ours: rowmerge.Session, theirs:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_they_wrote_is_read_and_merged_into(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
+def test_tables_of_iceberg_on_spark_are_read_and_merged_into(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
     name = f"theirs_{mode.replace('-', '_')}"
     theirs.sql(
         f"create table default.{name} (id bigint, p string, v string) using iceberg partitioned by (truncate(1, p)) "
@@ -108,7 +108,7 @@ def test_what_they_wrote_is_read_and_merged_into(ours: rowmerge.Session, theirs:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_uuids_and_fixed_that_we_wrote_are_theirs(ours: rowmerge.Session, theirs: JvmPeer, warehouse: Path, mode: str) -> None:
+def test_iceberg_on_spark_reads_our_uuid_and_fixed_columns(ours: rowmerge.Session, theirs: JvmPeer, warehouse: Path, mode: str) -> None:
     name = f"fixed_{mode.replace('-', '_')}"
     copied("uuid_and_fixed", warehouse / "default" / name)
     ours.sql(f"alter table {name} set tblproperties ({modes(mode)})")
@@ -125,7 +125,7 @@ def test_uuids_and_fixed_that_we_wrote_are_theirs(ours: rowmerge.Session, theirs
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rows_of_version_3_keep_their_ids_whoever_writes(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
+def test_rows_of_version_3_keep_their_ids_with_both_writers(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
     name = f"lineage_{mode.replace('-', '_')}"
 
     def lineage() -> list[str]:
@@ -156,7 +156,7 @@ def test_rows_of_version_3_keep_their_ids_whoever_writes(ours: rowmerge.Session,
     assert '{"id":4,"v":"v","n":7,"d":"2020-02-03","x":1.50}' in found and '{"id":7,"v":"w","n":8,"d":"2021-01-01","x":1.50}' in found
 
 
-def test_a_branch_that_both_write_to_is_the_same_for_both(ours: rowmerge.Session, theirs: JvmPeer) -> None:
+def test_both_engines_read_the_same_rows_of_a_shared_branch(ours: rowmerge.Session, theirs: JvmPeer) -> None:
     ours.sql(f"create table branched using iceberg tblproperties ({modes('merge-on-read')}) as select id, 'v' as v from range(5)")
     ours.sql("alter table branched create branch audit")
     ours.sql("update branched.branch_audit set v = 'ours' where id < 2")
@@ -169,7 +169,7 @@ def test_a_branch_that_both_write_to_is_the_same_for_both(ours: rowmerge.Session
     assert assert_same(ours, theirs, "branched") == found
 
 
-def test_tables_of_one_are_dropped_and_made_anew_by_the_other(ours: rowmerge.Session, theirs: JvmPeer) -> None:
+def test_each_engine_drops_and_recreates_tables_of_the_other(ours: rowmerge.Session, theirs: JvmPeer) -> None:
     ours.sql("create table passing using iceberg as select 1 as id")
     theirs.sql("drop table default.passing purge")
     assert ours.relation("default", "passing") is None

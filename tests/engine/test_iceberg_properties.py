@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import rowmerge
 
 
-def test_files_lie_where_the_table_says_and_are_written_as_it_says(session: rowmerge.Session, tmp_path: Path) -> None:
+def test_files_have_the_location_and_settings_of_the_table(session: rowmerge.Session, tmp_path: Path) -> None:
     elsewhere = tmp_path / "files of t"
     session.sql("create schema raw")
     session.sql(

@@ -89,7 +89,7 @@ def plain(type_: pa.DataType) -> pa.DataType:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_uuids_are_texts_and_fixed_is_binary_at_any_depth(session: rowmerge.Session, theirs: Catalog, mode: str) -> None:
+def test_uuids_are_strings_and_fixed_is_binary_at_any_depth(session: rowmerge.Session, theirs: Catalog, mode: str) -> None:
     table = made(theirs, NESTED, mode)
     appended(
         table,
@@ -155,7 +155,7 @@ def _texts(value: object) -> object:
 
 
 @pytest.mark.parametrize("transform", [IdentityTransform(), BucketTransform(16)])
-def test_uuids_divide_rows_as_others_do_and_leave_files_out(
+def test_uuid_partitions_equal_those_of_other_writers_and_prune_files(
     session: rowmerge.Session, theirs: Catalog, transform: Transform[Any, Any]
 ) -> None:
     schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "u", UUIDType(), required=False))

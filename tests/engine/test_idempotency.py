@@ -56,7 +56,7 @@ def rows(session: rowmerge.Session) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_a_statement_is_done_once_for_its_key(table: rowmerge.Session, statement: str) -> None:
+def test_a_statement_with_a_key_commits_once(table: rowmerge.Session, statement: str) -> None:
     first = table.execute(statement, idempotency_key="night of 2024-01-01")
     assert not first.replayed
     versions = versions_of(table)
@@ -70,7 +70,7 @@ def test_a_statement_is_done_once_for_its_key(table: rowmerge.Session, statement
     assert len(versions_of(table)) == len(versions) + 1
 
 
-def test_a_key_is_remembered_by_a_statement_that_changed_nothing(table: rowmerge.Session) -> None:
+def test_a_statement_without_changes_records_its_key(table: rowmerge.Session) -> None:
     text = "update t set n = 9 where id = 5"
     assert not table.execute(text, idempotency_key="k").replayed
     table.sql("insert into t values (5, 0)")
@@ -78,7 +78,7 @@ def test_a_key_is_remembered_by_a_statement_that_changed_nothing(table: rowmerge
     assert table.execute(text, idempotency_key="another").changes.updated == 1  # type: ignore[union-attr]
 
 
-def test_two_runs_at_once_make_one_commit(table: rowmerge.Session, spark: SparkSession, tmp_path: Path) -> None:
+def test_two_concurrent_runs_make_one_commit(table: rowmerge.Session, spark: SparkSession, tmp_path: Path) -> None:
     text = "insert into t values (5, 5)"
     result, (winner,) = overtaken(spark, str(tmp_path / "warehouse"), text, text, idempotency_key="once", winners_key="once")
     assert (winner.replayed, result.version, result.replayed) == (False, winner.version, True)
@@ -86,7 +86,7 @@ def test_two_runs_at_once_make_one_commit(table: rowmerge.Session, spark: SparkS
 
 
 @pytest.mark.parametrize("statement", ["insert into t values (5, 5)", STATEMENTS[6]])
-def test_of_racing_replays_exactly_one_commits(table: rowmerge.Session, statement: str) -> None:
+def test_exactly_one_of_concurrent_replays_commits(table: rowmerge.Session, statement: str) -> None:
     start, before = Barrier(4), len(versions_of(table))
 
     def run(_: int) -> rowmerge.StatementResult:
@@ -100,7 +100,7 @@ def test_of_racing_replays_exactly_one_commits(table: rowmerge.Session, statemen
     assert len(versions_of(table)) == before + 1
 
 
-def test_the_hint_and_the_settings_of_delta_are_keys_too(table: rowmerge.Session, spark: SparkSession) -> None:
+def test_the_hint_and_the_settings_of_delta_set_keys(table: rowmerge.Session, spark: SparkSession) -> None:
     hinted = "insert /*+ IDEMPOTENCY_KEY('app', 3) */ into t values (5, 5)"
     assert not table.execute(hinted).replayed
     assert table.execute(hinted).replayed
@@ -136,7 +136,7 @@ def test_tables_are_created_and_written_once(session: rowmerge.Session) -> None:
     assert rows(session) == [(3, 3)]
 
 
-def test_a_key_out_of_place_is_refused(table: rowmerge.Session) -> None:
+def test_a_key_on_an_unsupported_statement_is_rejected(table: rowmerge.Session) -> None:
     created = len(versions_of(table))
     with pytest.raises(UnsupportedStatement, match="statements that write rows"):
         table.sql("select 1", idempotency_key="k")

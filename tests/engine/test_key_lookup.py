@@ -49,7 +49,7 @@ def no_jobs_for_rows(no_scan: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_rows_are_found_by_several_keys_without_a_scan_whatever_happened_to_them(
+def test_rows_are_looked_up_by_several_keys_without_a_scan(
     session: rowmerge.Session, request: pytest.FixtureRequest, kind: str
 ) -> None:
     """Rows that were deleted, or updated to other files, before; and columns that are kept, for which more than the keys is read."""
@@ -77,7 +77,7 @@ def test_rows_are_found_by_several_keys_without_a_scan_whatever_happened_to_them
     assert sum(row["name"].startswith("moved") for row in rows) == 100
 
 
-def test_a_key_that_stands_twice_in_the_source_is_an_error_that_names_it(session: rowmerge.Session) -> None:
+def test_a_duplicate_source_key_is_reported(session: rowmerge.Session) -> None:
     session.sql("create table twice as select id, 0 as v from range(100)")
     merge = (
         "merge into twice t using (select id, 1 as v from range(50) union all select 7L, 2) s on t.id = s.id when matched then update set *"
@@ -98,7 +98,7 @@ KEYS = {
 
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("by", KEYS)
-def test_rows_are_deleted_by_keys_alone_without_a_job_that_looks_for_them(
+def test_rows_are_deleted_by_keys_without_a_matching_job(
     session: rowmerge.Session, request: pytest.FixtureRequest, kind: str, by: str
 ) -> None:
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
@@ -113,7 +113,7 @@ def test_rows_are_deleted_by_keys_alone_without_a_job_that_looks_for_them(
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_rows_are_replaced_by_keys_without_a_job_that_looks_for_them(
+def test_rows_are_replaced_by_keys_without_a_matching_job(
     session: rowmerge.Session, request: pytest.FixtureRequest, kind: str
 ) -> None:
     """dbt's delete+insert."""
@@ -129,7 +129,7 @@ def test_rows_are_replaced_by_keys_without_a_job_that_looks_for_them(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TABLES if kind != "iceberg 3"])
-def test_an_upsert_writes_the_source_as_it_is(session: rowmerge.Session, request: pytest.FixtureRequest, kind: str) -> None:
+def test_an_upsert_writes_the_source_rows_directly(session: rowmerge.Session, request: pytest.FixtureRequest, kind: str) -> None:
     """Few rows, which the driver holds, and many, which it does not. Where rows have ids, those that they update take them along."""
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     session.sql("delete from kept where id % 10 = 3")
@@ -150,7 +150,7 @@ def test_an_upsert_writes_the_source_as_it_is(session: rowmerge.Session, request
 
 @pytest.mark.parametrize("kind", [kind for kind in TABLES if kind != "iceberg 3"])
 @pytest.mark.parametrize(("last", "made"), [(1500, 100_000), (6500, 100_000), (1500, 100), (6500, 100)])
-def test_what_the_source_alone_says_of_rows_is_done_without_a_join(
+def test_clauses_that_read_only_the_source_need_no_join(
     session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, last: int, made: int
 ) -> None:
     """Held against what each clause says of a number; rows are made before it is known which are wanted, or are too many for that."""
@@ -185,7 +185,7 @@ def test_what_the_source_alone_says_of_rows_is_done_without_a_join(
         assert {row["id"]: row["name"] for row in found} == expected
 
 
-def test_what_no_clause_would_make_of_a_row_is_no_error(session: rowmerge.Session) -> None:
+def test_values_of_clauses_that_do_not_apply_raise_no_error(session: rowmerge.Session) -> None:
     """Rows are made before it is known which are wanted: what goes wrong then must not matter where a row is not wanted."""
     session.sql(f"create table kept {VECTORS} as select id, 'old' as name from range(100)")
     name = "if(s.id < 100, raise_error('met'), 'new')"
@@ -215,7 +215,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_upsert_of_keys_that_are_not_unique_does_what_a_join_says(session: rowmerge.Session, case: str) -> None:
+def test_an_upsert_with_duplicate_target_keys_equals_a_join(session: rowmerge.Session, case: str) -> None:
     target, source_rows = CASES[case]
     session.sql(f"create table kept {VECTORS} as {target}")
     before = [tuple(row) for row in session.sql("select id, name from kept").collect()]
@@ -232,14 +232,14 @@ def test_an_upsert_of_keys_that_are_not_unique_does_what_a_join_says(session: ro
     assert (counts["num_updated_rows"], counts["num_inserted_rows"]) == (len(met), len(added))
 
 
-def test_what_the_condition_says_besides_keys_is_held_against_rows(session: rowmerge.Session) -> None:
+def test_residual_conditions_are_evaluated_for_each_row(session: rowmerge.Session) -> None:
     session.sql(f"create table kept using delta as select {COLUMNS} from range(100)")
     for more in ("t.part = 1", "s.part = 1", "t.part + s.part = 2"):
         session.sql(f"merge into kept t using (select {COLUMNS} from range(100)) s on t.id = s.id and {more} when matched then delete")
         assert session.sql("select count(*) from kept").collect()[0][0] == 100 - len(range(1, 100, 7))
 
 
-def test_a_large_source_of_one_task_is_gone_over_by_several(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_source_of_one_task_is_divided_between_tasks(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each source row does its work once, and the files are as many as the tasks."""
     monkeypatch.setattr(source, "MIN_ROWS_PER_FILE", 1_000)
     monkeypatch.setattr(source, "MAX_PREPARED_ROWS", 100)
@@ -255,7 +255,7 @@ def test_a_large_source_of_one_task_is_gone_over_by_several(session: rowmerge.Se
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 70])
-def test_the_keys_of_many_rows_are_all_known(session: rowmerge.Session, tasks: int) -> None:
+def test_keys_of_many_rows_are_collected_completely(session: rowmerge.Session, tasks: int) -> None:
     """However they are spread: 70,000 rows in one task, in three of which one has most, in more tasks than are asked for whole rows."""
     rows = {
         1: "select id from range(0, 70000, 1, 1)",
@@ -269,7 +269,7 @@ def test_the_keys_of_many_rows_are_all_known(session: rowmerge.Session, tasks: i
     assert key.values.to_pylist() == list(range(70_000))
 
 
-def test_many_keys_are_known_where_they_spare_a_join_and_are_short(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_short_keys_are_collected_instead_of_a_join(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, pair = session.spark.sql("select id, cast(id as string) as name from range(5000)"), KeyPair("id", "=", "s.id")
     monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 1_000)
 
@@ -289,7 +289,7 @@ def test_many_keys_are_known_where_they_spare_a_join_and_are_short(session: rowm
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_a_step_of_a_large_snapshot_looks_its_rows_up_by_long_keys(
+def test_a_large_snapshot_step_looks_up_rows_by_string_keys(
     session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """What becomes of a row depends on it, so keys alone do not tell; and these are more than any source's keys that are brought along."""

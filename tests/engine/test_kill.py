@@ -64,7 +64,7 @@ POINTS = [("delta", "copy-on-write", -5), ("delta", "merge-on-read", -2), ("iceb
 
 @pytest.mark.one_of("format_", "mode", "point")
 @pytest.mark.parametrize(("format_", "mode", "point"), POINTS)
-def test_a_merge_killed_at_a_storage_call_leaves_one_whole_version_and_what_vacuum_collects(
+def test_a_merge_killed_at_a_storage_call_leaves_a_version_and_files_for_vacuum(
     spark: SparkSession, tmp_path: Path, format_: str, mode: str, point: int
 ) -> None:
     """Kill at the call that puts the commit, and at the third before it."""
@@ -73,7 +73,7 @@ def test_a_merge_killed_at_a_storage_call_leaves_one_whole_version_and_what_vacu
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("format_", "mode"), [each[:2] for each in POINTS])
-def test_a_merge_killed_at_any_storage_call_leaves_one_whole_version(spark: SparkSession, tmp_path: Path, format_: str, mode: str) -> None:
+def test_a_merge_killed_at_any_storage_call_leaves_a_complete_version(spark: SparkSession, tmp_path: Path, format_: str, mode: str) -> None:
     calls = _kill_a_merge(spark, tmp_path, format_, mode, 0)
     for point in range(1, calls):
         _kill_a_merge(spark, tmp_path, format_, mode, point)
@@ -134,13 +134,13 @@ WRITERS = [("delta", "copy-on-write"), ("delta", "merge-on-read"), ("sql", "merg
 
 @pytest.mark.one_of("place", "mode")
 @pytest.mark.parametrize(("place", "mode"), WRITERS)
-def test_killing_the_writer_leaves_one_whole_version(spark: SparkSession, tmp_path: Path, place: str, mode: str) -> None:
+def test_killing_the_writer_leaves_a_complete_version(spark: SparkSession, tmp_path: Path, place: str, mode: str) -> None:
     _kill_the_writer(spark, tmp_path, place, mode, kills=1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("place", "mode"), [*WRITERS, ("sql", "copy-on-write")])
-def test_killing_the_writer_often_leaves_one_whole_version(spark: SparkSession, tmp_path: Path, place: str, mode: str) -> None:
+def test_killing_the_writer_repeatedly_leaves_a_complete_version(spark: SparkSession, tmp_path: Path, place: str, mode: str) -> None:
     _kill_the_writer(spark, tmp_path, place, mode, kills=20)
 
 

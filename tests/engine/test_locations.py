@@ -13,7 +13,7 @@ from rowmerge.errors import PlanError, TableNotFound
 pytestmark = pytest.mark.one_of("format_")
 
 
-def test_a_table_with_a_location_lives_there_and_outlives_its_name(session: rowmerge.Session, tmp_path: Path) -> None:
+def test_the_files_of_a_table_with_a_location_remain_after_drop(session: rowmerge.Session, tmp_path: Path) -> None:
     place = tmp_path / "else where" / "orders"
     session.sql(f"create table orders (id int) using delta location '{place}'")
     session.sql("insert into orders values (1), (2)")
@@ -27,7 +27,7 @@ def test_a_table_with_a_location_lives_there_and_outlives_its_name(session: rowm
     assert session.describe("default", "again").location == place.as_uri().replace("%20", " ")
 
 
-def test_a_table_without_columns_is_refused(session: rowmerge.Session, tmp_path: Path) -> None:
+def test_a_table_without_columns_is_rejected(session: rowmerge.Session, tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="no columns"):
         session.sql("create table t using delta")
     with pytest.raises(PlanError, match="no columns"):
@@ -37,7 +37,7 @@ def test_a_table_without_columns_is_refused(session: rowmerge.Session, tmp_path:
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 @pytest.mark.parametrize("name", ["we[ir]d", "a*b?", "{c,d}", "back\\slash"])
-def test_a_folder_may_have_characters_that_are_patterns_elsewhere(spark: SparkSession, tmp_path: Path, name: str, format_: str) -> None:
+def test_a_folder_name_can_contain_glob_characters(spark: SparkSession, tmp_path: Path, name: str, format_: str) -> None:
     session = rowmerge.connect(str(tmp_path / name), spark=spark)
     session.sql(f"create table t (id int, p string) using {format_} partitioned by (p)")
     session.sql("insert into t values (1, '*'), (2, '[a]')")

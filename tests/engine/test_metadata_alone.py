@@ -38,7 +38,7 @@ def test_all_rows_are_deleted_without_reading_them(session: rowmerge.Session) ->
     assert newest(session)["operationMetrics"]["numRemovedFiles"] == "1"
 
 
-def test_a_statement_that_changes_nothing_makes_no_version(session: rowmerge.Session) -> None:
+def test_a_statement_without_changes_writes_no_version(session: rowmerge.Session) -> None:
     session.sql("create table t (id int)")
     session.sql("insert into t values (1)")
     session.sql("delete from t where id = 7")

@@ -7,7 +7,7 @@ import pytest
 import rowmerge
 
 
-def test_the_catalog_s_name_may_stand_before_a_schema(spark, tmp_path):
+def test_the_catalog_name_can_qualify_a_schema(spark, tmp_path):
     catalog = {"type": "sql", "name": "Lake", "uri": f"sqlite:///{tmp_path}/catalog.db", "init_catalog_tables": "true"}
     session = rowmerge.connect(str(tmp_path / "warehouse"), catalog=catalog, spark=spark)
     session.sql("create schema db")
@@ -19,7 +19,7 @@ def test_the_catalog_s_name_may_stand_before_a_schema(spark, tmp_path):
     assert [tuple(row) for row in tables] == [("lake", "orders", "ICEBERG")]
 
 
-def test_the_catalog_can_be_queried(session):
+def test_the_information_schema_can_be_queried(session):
     session.sql("create table t (id int not null comment 'the id', v string) using delta")
     session.sql("create view v as select id from t")
 

@@ -67,7 +67,7 @@ def _internal(value: Any) -> Any:
         ("truncate(10, amount), hours(at), months(day), truncate(2, name)", "merge-on-read"),
     ],
 )
-def test_rows_are_in_the_partitions_that_manifests_tell(session: rowmerge.Session, by: str, mode: str) -> None:
+def test_rows_are_in_the_partitions_of_the_manifests(session: rowmerge.Session, by: str, mode: str) -> None:
     session.sql(f"create table t ({COLUMNS}) using iceberg partitioned by ({by}) tblproperties ('rowmerge.write.mode' = '{mode}')")
     session.sql(f"insert into t {ROWS.format(0, 24)}")
     assert_files_hold_their_partitions(session)
@@ -83,7 +83,7 @@ def test_rows_are_in_the_partitions_that_manifests_tell(session: rowmerge.Sessio
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_files_of_older_partitionings_live_beside_new_ones(session: rowmerge.Session, mode: str) -> None:
+def test_files_of_old_and_new_partition_specs_are_read_together(session: rowmerge.Session, mode: str) -> None:
     session.sql(f"create table t ({COLUMNS}) using iceberg tblproperties ('rowmerge.write.mode' = '{mode}')")
     session.sql(f"insert into t {ROWS.format(0, 8)}")
     changes = (
@@ -103,7 +103,7 @@ def test_files_of_older_partitionings_live_beside_new_ones(session: rowmerge.Ses
     assert session.sql("select count(*), count(distinct id) from t").collect()[0] == (38, 33)
 
 
-def test_files_of_an_ordered_table_are_in_its_order(session: rowmerge.Session) -> None:
+def test_files_of_a_sorted_table_have_its_order(session: rowmerge.Session) -> None:
     session.sql(f"create table t ({COLUMNS}) using iceberg partitioned by (bucket(2, id))")
     session.sql("alter table t write distributed by partition locally ordered by name desc, id")
     session.sql(f"insert into t {ROWS.format(0, 30)}")
@@ -119,7 +119,7 @@ def test_files_of_an_ordered_table_are_in_its_order(session: rowmerge.Session) -
     assert {file.sort_order_id for file in assert_files_hold_their_partitions(session)} == {1, None}
 
 
-def test_files_of_other_buckets_are_left_out(session: rowmerge.Session) -> None:
+def test_files_of_other_buckets_are_skipped(session: rowmerge.Session) -> None:
     """Ids that are spread over all files leave none out by their bounds."""
     session.sql("create table t (id bigint, v string) using iceberg partitioned by (bucket(8, id))")
     session.sql("insert into t select id, 'old' from range(400)")
@@ -133,7 +133,7 @@ def test_files_of_other_buckets_are_left_out(session: rowmerge.Session) -> None:
     assert session.sql("select id, v from t where v = 'new' or v is null order by id").collect() == [(7, "new"), (1007, None)]
 
 
-def test_a_table_is_made_with_transforms_from_python(session: rowmerge.Session) -> None:
+def test_python_creates_a_table_with_partition_transforms(session: rowmerge.Session) -> None:
     session.sql(f"create table s using iceberg as {ROWS.format(0, 5)}")
     rows = session.table("s").toArrow()
     warehouse = session.describe("default", "s").location.rpartition("/default/")[0]
@@ -147,7 +147,7 @@ def test_a_table_is_made_with_transforms_from_python(session: rowmerge.Session) 
         made.write(rows, "t", mode="replace", partitioned_by=["squares(id)"])
 
 
-def test_partitions_are_overwritten_only_where_every_file_tells_its_own(session: rowmerge.Session) -> None:
+def test_dynamic_overwrite_requires_partition_values_of_every_file(session: rowmerge.Session) -> None:
     """Files from before a change of the partitioning do not; OPTIMIZE writes them anew."""
     session.sql("create table t (id bigint, p string) using iceberg partitioned by (p)")
     session.sql("insert into t values (1, 'a'), (2, 'b'), (3, null)")

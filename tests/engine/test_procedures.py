@@ -25,7 +25,7 @@ def snapshots(session: rowmerge.Session) -> list[int]:
     return [version for (version, *_) in rows(session, "describe history t")][::-1]
 
 
-def test_rolling_back_and_forth(session: rowmerge.Session, snapshots: list[int]) -> None:
+def test_rollback_to_a_snapshot_and_forward(session: rowmerge.Session, snapshots: list[int]) -> None:
     first, second, third, last = snapshots
     assert rows(session, f"call system.rollback_to_snapshot('t', {second})") == [(last, second)]
     assert ids(session) == [0, 1]
@@ -44,7 +44,7 @@ def test_rolling_back_and_forth(session: rowmerge.Session, snapshots: list[int])
     assert first != last
 
 
-def test_rolling_back_to_a_time(session: rowmerge.Session, snapshots: list[int]) -> None:
+def test_rollback_to_a_timestamp(session: rowmerge.Session, snapshots: list[int]) -> None:
     times = [time for (_, time, *_) in rows(session, "describe history t")][::-1]
     third = times[2].strftime("%Y-%m-%d %H:%M:%S.%f")
     assert rows(session, f"call system.rollback_to_timestamp('t', timestamp '{third}')") == [(snapshots[3], snapshots[1])]
@@ -53,7 +53,7 @@ def test_rolling_back_to_a_time(session: rowmerge.Session, snapshots: list[int])
         session.sql("call system.rollback_to_timestamp('t', timestamp '2001-01-01')")
 
 
-def test_restore_of_a_snapshot_and_of_a_time(session: rowmerge.Session, snapshots: list[int]) -> None:
+def test_restore_of_a_snapshot_and_of_a_timestamp(session: rowmerge.Session, snapshots: list[int]) -> None:
     third = [time for (_, time, *_) in rows(session, "describe history t")][1]
     session.sql(f"restore table t to version as of {snapshots[0]}")
     assert ids(session) == [0]
@@ -67,7 +67,7 @@ def test_restore_of_a_snapshot_and_of_a_time(session: rowmerge.Session, snapshot
     assert ids(session) == [0, 1, 2]
 
 
-def test_snapshots_that_are_named_expire(session: rowmerge.Session, snapshots: list[int]) -> None:
+def test_expire_snapshots_accepts_snapshot_ids(session: rowmerge.Session, snapshots: list[int]) -> None:
     session.sql(f"call system.expire_snapshots(table => 't', snapshot_ids => array({snapshots[1]}, {snapshots[2]}))")
     with pytest.raises(VersionNotFound):
         session.sql(f"select * from t version as of {snapshots[1]}")
@@ -75,7 +75,7 @@ def test_snapshots_that_are_named_expire(session: rowmerge.Session, snapshots: l
     assert ids(session) == [0, 1, 2, 3]
 
 
-def test_rewritten_data_files_are_counted_with_their_deletes(session: rowmerge.Session, snapshots: list[int]) -> None:
+def test_rewrite_data_files_counts_files_and_delete_files(session: rowmerge.Session, snapshots: list[int]) -> None:
     session.sql("insert into t select /*+ coalesce(1) */ id + 10 from range(10)")
     session.sql("delete from t where id in (3, 13)")
     sizes = rows(session, "describe detail t")

@@ -88,7 +88,7 @@ ROWS = [
 @pytest.mark.one_of("format_", "level")
 @pytest.mark.parametrize(("format_", "level"), [("delta", "WriteSerializable"), ("iceberg", "serializable")], ids=["delta", "iceberg"])
 @pytest.mark.parametrize(("winner", "loser", "how", "changed"), ROWS, ids=[f"{n:02}-{row[2]}" for n, row in enumerate(ROWS)])
-def test_rows_decide(
+def test_only_changes_of_the_same_rows_conflict(
     session: rowmerge.Session,
     spark: SparkSession,
     warehouse: str,
@@ -122,7 +122,7 @@ def test_two_insert_only_merges_of_one_new_key_insert_it_once(
     assert rows_of(session) == dict.fromkeys(range(1, 13), 0) | {50: 1}
 
 
-def test_a_blind_append_counts_as_later_unless_the_table_is_serializable(
+def test_a_blind_append_conflicts_only_with_serializable_statements(
     session: rowmerge.Session, spark: SparkSession, warehouse: str
 ) -> None:
     merge = "merge into t using (values (50, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
@@ -135,7 +135,7 @@ def test_a_blind_append_counts_as_later_unless_the_table_is_serializable(
     assert (result.attempts, result.changes.inserted) == (2, 0)  # type: ignore[union-attr]
 
 
-def test_an_append_meets_an_iceberg_table_as_its_isolation_level_says(
+def test_appends_to_an_iceberg_table_conflict_by_its_isolation_level(
     session: rowmerge.Session, spark: SparkSession, warehouse: str
 ) -> None:
     merge = "merge into t using (values (50, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
@@ -148,7 +148,7 @@ def test_an_append_meets_an_iceberg_table_as_its_isolation_level_says(
     assert (result.attempts, result.changes.inserted) == (2, 0)  # type: ignore[union-attr]
 
 
-def test_a_source_that_is_too_large_to_broadcast_minds_every_row_of_its_files(
+def test_a_large_source_conflicts_with_changes_of_any_row_in_its_files(
     session: rowmerge.Session, spark: SparkSession, warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its join does not tell which rows met one of the source: a row of the file that is gone may have been one."""
@@ -160,7 +160,7 @@ def test_a_source_that_is_too_large_to_broadcast_minds_every_row_of_its_files(
     assert rows_of(session) == dict.fromkeys(range(1, 13), 0) | {5: 2, 60: 2}
 
 
-def test_who_wants_no_second_attempt_is_told_who_won(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+def test_without_retries_the_error_names_the_concurrent_commit(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     prepared(session, "merge-on-read")
     with pytest.raises(ConcurrentDeleteDelete) as caught:
         overtaken(spark, warehouse, "update t set n = 2 where id = 1", "delete from t where id < 3", commit_retries=0)
@@ -170,7 +170,7 @@ def test_who_wants_no_second_attempt_is_told_who_won(session: rowmerge.Session, 
     assert error.message.endswith("Nothing was written; run the statement again.")
 
 
-def test_change_rows_of_a_rebased_statement_are_its_own(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+def test_a_rebased_statement_writes_only_its_own_change_rows(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     prepared(session, "merge-on-read")
     session.sql("alter table t set tblproperties ('delta.enableChangeDataFeed' = 'true')")
     result, _ = overtaken(spark, warehouse, "update t set n = 2 where id = 2", "update t set n = 1 where id = 1")
@@ -198,7 +198,7 @@ ANEW = ("drop table t", "create table t (id int, n int, k string) using {}", "in
         (UPSERT.format(values("7, 9", "1, 9")), {7: 9, 1: 9}),
     ],
 )
-def test_a_statement_runs_on_the_table_that_was_created_in_the_place_of_its_own(
+def test_a_statement_runs_on_a_table_created_after_a_concurrent_drop(
     session: rowmerge.Session, spark: SparkSession, warehouse: str, format_: str, statement: str, expected: dict[int, int]
 ) -> None:
     """As if it came after the DROP and the CREATE. Without another attempt it is a conflict."""
@@ -213,7 +213,7 @@ def test_a_statement_runs_on_the_table_that_was_created_in_the_place_of_its_own(
 
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-def test_a_statement_whose_table_is_dropped_says_so(session: rowmerge.Session, spark: SparkSession, warehouse: str, format_: str) -> None:
+def test_a_statement_on_a_concurrently_dropped_table_fails_with_table_not_found(session: rowmerge.Session, spark: SparkSession, warehouse: str, format_: str) -> None:
     prepared(session, "merge-on-read", "Serializable" if format_ == "delta" else "serializable", format_)
     with pytest.raises(TableNotFound):
         overtaken(spark, warehouse, "insert into t values (100, 1, 'late')", together=["drop table t"])

@@ -38,7 +38,7 @@ def test_files_are_read_with_options_names_and_aliases(session, folder):
     assert rows(session, f"with read as (select * from {given}) select id from read") == [("1",), ("2",)]
 
 
-def test_a_view_over_files_sees_those_that_came_since(session, tmp_path):
+def test_a_view_over_files_reads_files_added_later(session, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.csv").write_text("1\n")
     session.sql(f"create view v as select * from read_files('{tmp_path}/in/*.csv')")
@@ -69,7 +69,7 @@ def test_a_table_of_another_warehouse_is_read_by_its_path(session, tmp_path, for
         session.sql(f"select * from read_files('{path}', format => '{format_}', versionAsOf => 'one')")
 
 
-def test_what_cannot_be_read_is_named(session, folder, tmp_path):
+def test_unreadable_paths_and_formats_are_reported(session, folder, tmp_path):
     with pytest.raises(FilesNotFound, match=r"There is no file for raw.orders \(/no/such.csv\). Check the path"):
         session.sql("select * from read_files('/no/such.csv', name => 'raw.orders')")
     with pytest.raises(UnsupportedStatement, match="reads no format parqet. Did you mean parquet"):

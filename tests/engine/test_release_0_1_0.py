@@ -61,7 +61,7 @@ def test_a_table_has_the_rows_that_0_1_0_read(readers_session: rowmerge.Session,
     assert rows(readers_session, f"select * from {table} version as of {oldest['version']}") == oldest["rows"]
 
 
-def test_other_readers_find_the_same_rows(readers_session: rowmerge.Session) -> None:
+def test_other_readers_read_the_same_rows(readers_session: rowmerge.Session) -> None:
     assert_independent_readers_agree(readers_session)
 
 
@@ -81,7 +81,7 @@ def test_the_catalog_lists_what_0_1_0_created(readers_session: rowmerge.Session)
 
 @pytest.mark.one_of("table", keep=3)
 @pytest.mark.parametrize("table", [name.removeprefix("shop.") for name in TABLES])
-def test_a_table_takes_every_statement_and_can_be_dropped(session: rowmerge.Session, table: str) -> None:
+def test_a_table_accepts_every_statement_and_can_be_dropped(session: rowmerge.Session, table: str) -> None:
     ids = {row["id"] for row in session.table(table).toArrow().to_pylist()}
     extra = {"id": [1000, 1001], "day": ["2026-02-01", "2026-02-02"], "amount": [1, 2]}
     columns = [name for name in extra if name in session.table(table).columns]
@@ -139,7 +139,7 @@ def test_a_statement_that_0_1_0_ran_with_an_idempotency_key_is_not_run_again(ses
 
 
 @pytest.mark.parametrize("table", sorted(LEFT_BY_KILLS))
-def test_vacuum_deletes_what_a_killed_insert_left(session: rowmerge.Session, table: str) -> None:
+def test_vacuum_deletes_files_of_a_killed_insert(session: rowmerge.Session, table: str) -> None:
     folder = folder_of(session, table)
     left = [folder / path for path in LEFT_BY_KILLS[table]]
     assert [path for path in left if not path.exists()] == []
@@ -155,7 +155,7 @@ def test_vacuum_deletes_what_a_killed_insert_left(session: rowmerge.Session, tab
 
 @pytest.mark.one_of("table", keep=2)
 @pytest.mark.parametrize("table", DROPPED)
-def test_a_drop_that_was_killed_is_finished_by_the_next_table_of_the_name(session: rowmerge.Session, table: str) -> None:
+def test_the_next_table_of_the_name_finishes_a_killed_drop(session: rowmerge.Session, table: str) -> None:
     folder = Path(session.describe("shop", "plain").location.removeprefix("file://")).parent / table
     assert list(folder.rglob("_dropped.json"))
     with pytest.raises(TableNotFound):
@@ -172,7 +172,7 @@ def test_a_drop_that_was_killed_is_finished_by_the_next_table_of_the_name(sessio
     assert session.table(table).toArrow().to_pylist() == [{"one": 1}]
 
 
-def test_drop_schema_finishes_the_drops_in_it(session: rowmerge.Session, tmp_path: Path) -> None:
+def test_drop_schema_finishes_killed_drops_of_its_tables(session: rowmerge.Session, tmp_path: Path) -> None:
     session.sql("use default")
     session.sql("drop schema shop cascade")
     assert "shop" not in session.schemas()

@@ -67,7 +67,7 @@ def test_rows_of_an_upgraded_table_get_ids_with_the_next_snapshot(session: rowme
     assert lineage(session, "t") == {0: found[0], 13: (found[3][0], 4), 4: found[4]}
 
 
-def test_rows_of_files_without_field_ids_keep_theirs_too(session: rowmerge.Session, tmp_path: Path) -> None:
+def test_rows_of_files_without_field_ids_keep_their_row_ids(session: rowmerge.Session, tmp_path: Path) -> None:
     copied("name_mapped", tmp_path / "warehouse" / "default" / "t")
     session.sql("alter table t set tblproperties ('format-version' = '3', 'rowmerge.write.mode' = 'merge-on-read')")
     session.sql("insert into t (id) values (100)")

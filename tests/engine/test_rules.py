@@ -58,7 +58,7 @@ def protocols(folder: Path) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_rules_of_older_and_newer_protocols_are_kept_and_the_protocol_stays(
+def test_constraints_of_every_protocol_are_enforced_without_an_upgrade(
     session: rowmerge.Session,
     tmp_path: Path,
     protocol: dict[str, Any],
@@ -85,7 +85,7 @@ def test_rules_of_older_and_newer_protocols_are_kept_and_the_protocol_stays(
     assert protocols(tmp_path / "t") == [protocol]
 
 
-def test_a_constraint_of_delta_rs_holds_here(session: rowmerge.Session, tmp_path: Path) -> None:
+def test_a_constraint_of_delta_rs_is_enforced(session: rowmerge.Session, tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     deltalake.write_deltalake(place, pa.table({"id": [1, 2]}))
     deltalake.DeltaTable(place).alter.add_constraint({"positive": "id > 0"})
@@ -104,7 +104,7 @@ def test_a_constraint_of_delta_rs_holds_here(session: rowmerge.Session, tmp_path
         ("id int, twice int generated always as (id * 2)", {"id": 1, "twice": 2}, {"id": 1, "twice": 3}),
     ],
 )
-def test_delta_rs_keeps_the_rules_of_a_table_made_here(
+def test_delta_rs_enforces_our_constraints(
     session: rowmerge.Session, definition: str, good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
     session.sql(f"create table t ({definition}) using delta {COPY_ON_WRITE}")
@@ -143,7 +143,7 @@ def test_identity_columns_are_read_and_not_written(session: rowmerge.Session, tm
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_a_statement_that_breaks_a_rule_leaves_no_file_and_no_version(session: rowmerge.Session, mode: str) -> None:
+def test_a_violated_constraint_leaves_no_file_and_no_version(session: rowmerge.Session, mode: str) -> None:
     properties = f"tblproperties ('rowmerge.write.mode' = '{mode}')"
     session.sql(f"create table t (id int, p int, check (id > 0)) using delta partitioned by (p) {properties}")
     session.sql("insert into t select id + 1, id % 2 from range(100)")
@@ -165,7 +165,7 @@ def test_a_statement_that_breaks_a_rule_leaves_no_file_and_no_version(session: r
         assert files() == before
 
 
-def test_rows_of_a_frame_get_defaults_and_what_is_generated(session: rowmerge.Session) -> None:
+def test_rows_of_a_frame_get_default_and_generated_values(session: rowmerge.Session) -> None:
     session.sql("create table t (id int, v string default 'none', twice int generated always as (id * 2), check (id < 10)) using delta")
     session.write(pa.table({"id": pa.array([1, 2], pa.int32())}), "t")
     session.write(pa.table({"twice": pa.array([6], pa.int32()), "id": pa.array([3], pa.int32())}), "t")
@@ -176,7 +176,7 @@ def test_rows_of_a_frame_get_defaults_and_what_is_generated(session: rowmerge.Se
     assert session.sql("select * from t order by id").collect() == [(1, "none", 2), (2, "none", 4), (3, "none", 6)]
 
 
-def test_describe_extended_and_explain_tell_the_rules(session: rowmerge.Session) -> None:
+def test_describe_extended_and_explain_print_the_constraints(session: rowmerge.Session) -> None:
     columns = "id int not null default 1, twice int generated always as (id * 2), constraint small check (id < 10)"
     session.sql(f"create table t ({columns}) using delta")
     told = [tuple(row) for row in session.sql("describe extended t").collect()]
@@ -191,7 +191,7 @@ def test_describe_extended_and_explain_tell_the_rules(session: rowmerge.Session)
     assert "checks of every written row: NOT NULL of column `id`, small CHECK (id < 10)" in plan
 
 
-def test_an_insert_that_slips_in_before_a_constraint_is_held_against_it(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_insert_is_checked_against_a_new_constraint(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     session.sql("create table t (id int) using delta")
     session.sql("insert into t values (1)")
     checked, late = alterations.check_existing, ["insert into t values (-1)"]

@@ -9,7 +9,7 @@ import rowmerge
 from rowmerge.errors import ConfigurationError, UnknownColumn
 
 
-def test_written_rows_add_columns_when_they_are_allowed_to(session: rowmerge.Session) -> None:
+def test_written_rows_add_columns_with_schema_evolution(session: rowmerge.Session) -> None:
     session.sql("create table t (k int, s struct<a: int>) using delta tblproperties ('rowmerge.write.schema-evolution' = 'true')")
     rows = pa.table({"extra": ["x"], "k": pa.array([1], pa.int32()), "s": [{"b": 2}]})
     with pytest.raises(UnknownColumn, match=r"`extra`.*schema_evolution=True"):
@@ -31,7 +31,7 @@ def test_written_rows_add_columns_when_they_are_allowed_to(session: rowmerge.Ses
         session.write(more, "t", mode="replace", schema_evolution=True)
 
 
-def test_explain_tells_the_new_columns_and_changes_nothing(session: rowmerge.Session) -> None:
+def test_explain_prints_new_columns_without_a_change(session: rowmerge.Session) -> None:
     session.sql("create table t (k int, x struct<a: int>) using delta")
     ((plan,),) = session.sql(
         "explain merge with schema evolution into t using (select 1 as k, named_struct('b', 2) as x, 'e' as extra) s on t.k = s.k "

@@ -54,7 +54,7 @@ def rows_of(session: rowmerge.Session) -> list[dict[str, Any]]:
         ),
     ],
 )  # fmt: skip
-def test_a_statement_that_finds_another_schema_is_planned_again(
+def test_a_concurrent_schema_change_restarts_the_statement(
     session: rowmerge.Session, spark: SparkSession, warehouse: str, winner: str, loser: str, columns: list[str], changed: list[Any]
 ) -> None:
     result, _ = overtaken(spark, warehouse, loser, winner)
@@ -65,14 +65,14 @@ def test_a_statement_that_finds_another_schema_is_planned_again(
     assert session.table("t").where("n = 0").count() == len(untouched)
 
 
-def test_rows_that_others_change_do_not_stop_a_new_column(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+def test_concurrent_row_changes_do_not_conflict_with_a_new_column(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     result, _ = overtaken(spark, warehouse, ADDS.format("(1, 1, 'x')", "n, extra"), "update t set n = 2 where id = 2")
     assert (result.attempts, result.rebases) == (1, 1)
     found = [tuple(row) for row in session.sql("select * from t order by id").collect()]
     assert found == [(1, 1, "x"), (2, 2, None), (3, 0, None), (4, 0, None)]
 
 
-def test_a_source_that_gets_a_column_meanwhile_is_the_one_that_was_read(
+def test_a_source_keeps_the_schema_of_its_first_read(
     session: rowmerge.Session, spark: SparkSession, warehouse: str
 ) -> None:
     session.sql("create table s using delta as select 1 as id, 1 as n, 'x' as extra")
@@ -89,18 +89,18 @@ def test_a_source_that_gets_a_column_meanwhile_is_the_one_that_was_read(
     assert [tuple(row) for row in session.table("t").where("id = 1").collect()] == [(1, 1, None, "x")]
 
 
-def test_a_column_that_came_with_another_type_meanwhile_is_told(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+def test_a_concurrent_column_of_another_type_is_reported(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     with pytest.raises(ValueOutOfRange, match="`extra`"):
         overtaken(spark, warehouse, ADDS.format("(1, 1, 'x')", "n, extra"), "alter table t add columns (extra int)")
     assert session.table("t").where("n <> 0").count() == 0
 
 
-def test_an_insert_by_position_that_finds_a_wider_table_is_told(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+def test_an_insert_by_position_into_a_concurrently_widened_table_fails(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     with pytest.raises(PlanError, match=r"has 2 column"):
         overtaken(spark, warehouse, "insert into t values (9, 9)", "alter table t add columns (extra int)")
 
 
-def test_a_plain_merge_that_lacks_the_new_column_is_told(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+def test_a_merge_without_evolution_reports_a_missing_concurrent_column(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     with pytest.raises(UnknownColumn, match="WITH SCHEMA EVOLUTION"):
         overtaken(spark, warehouse, PLAIN.format("(1, 1)", "n"), "alter table t add columns (extra int)")
     assert session.table("t").where("n <> 0").count() == 0

@@ -63,7 +63,7 @@ def test_a_mirror_reads_its_source_once(session: rowmerge.Session, mirrored: str
         assert metrics["numSourceRows"] == "700"
 
 
-def test_without_new_rows_what_no_source_row_meets_goes_all_the_same(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
+def test_unmatched_target_rows_are_deleted_without_new_rows(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
     clauses = "on t.id = s.id when matched then update set name = s.name when not matched by source then update set name = 'gone'"
     done = session.execute(f"merge into mirrored t using (select id, 'here' as name from range(900, 1200)) s {clauses}").changes
     assert (done.updated, done.inserted, done.deleted) == (1000, 0, 0)
@@ -72,7 +72,7 @@ def test_without_new_rows_what_no_source_row_meets_goes_all_the_same(session: ro
 
 
 @pytest.mark.parametrize("rows", ["select id, 'x' as name from range(10) where id < 0", "select id, name from nobody where id < 0"])
-def test_a_source_of_no_rows_takes_all_away(session: rowmerge.Session, mirrored: str, rows: str) -> None:
+def test_an_empty_source_deletes_all_unmatched_rows(session: rowmerge.Session, mirrored: str, rows: str) -> None:
     """Whether Spark knows that it has none from the start, or finds out on the way."""
     session.sql("create table nobody as select id, 'x' as name, uuid() as text from range(1000) where id % 2 = 1")
     session.sql("update nobody set id = -1 where id = 1")
@@ -82,7 +82,7 @@ def test_a_source_of_no_rows_takes_all_away(session: rowmerge.Session, mirrored:
     assert _rows(session, mirrored) == {}
 
 
-def test_a_random_source_is_one_source(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
+def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
     rows = "select id, if(rand() < 0.5, 'old', 'new') as name from range(500, 3000) where rand() < 0.5"
     done = session.execute(f"merge into mirrored t using ({rows}) s {MIRROR}").changes
     found = _rows(session, mirrored)
@@ -92,14 +92,14 @@ def test_a_random_source_is_one_source(session: rowmerge.Session, mirrored: str,
     assert kept == []
 
 
-def test_two_source_rows_for_one_are_named_and_nothing_changes(session: rowmerge.Session, mirrored: str) -> None:
+def test_two_source_rows_for_one_target_row_are_reported_without_a_change(session: rowmerge.Session, mirrored: str) -> None:
     twice = f"select * from ({CHANGED}) union all select 700, 'newest'"
     with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch, match="id = 700"):
         session.sql(f"merge into mirrored t using ({twice}) s {MIRROR}")
     assert _rows(session, mirrored) == dict.fromkeys(range(1000), "old")
 
 
-def test_after_a_conflict_the_source_is_kept(session: rowmerge.Session, mirrored: str, kept: list[object], tmp_path: Path) -> None:
+def test_the_source_is_reused_after_a_conflict(session: rowmerge.Session, mirrored: str, kept: list[object], tmp_path: Path) -> None:
     """What others changed meanwhile is looked at anew."""
     winner = "update mirrored set name = 'theirs' where id in (100, 700)"
     changed = f"select id, if(id >= 1000, 'new', name) as name from ({CHANGED})"
@@ -110,7 +110,7 @@ def test_after_a_conflict_the_source_is_kept(session: rowmerge.Session, mirrored
 
 
 @pytest.mark.parametrize("clause", ["when not matched by source and t.id < 10 then delete", "when not matched then insert *"])
-def test_a_source_that_may_be_small_is_kept(session: rowmerge.Session, mirrored: str, kept: list[object], clause: str) -> None:
+def test_a_source_of_unknown_size_is_persisted(session: rowmerge.Session, mirrored: str, kept: list[object], clause: str) -> None:
     """For it may be broadcast then, or its keys leave files unread."""
     session.sql(f"merge into mirrored t using ({CHANGED}) s on t.id = s.id when matched and t.name <> s.name then update set * {clause}")
     assert len(kept) == 1

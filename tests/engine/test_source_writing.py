@@ -56,7 +56,7 @@ def _rows(session: rowmerge.Session, kept: str) -> dict[int, str]:
 
 @pytest.mark.parametrize("tasks", [1, 2, 40, 100])
 @pytest.mark.usefixtures("not_kept")
-def test_however_many_tasks_have_few_rows_there_is_one_file(session: rowmerge.Session, kept: str, tasks: int) -> None:
+def test_few_rows_in_many_tasks_become_one_file(session: rowmerge.Session, kept: str, tasks: int) -> None:
     """Rows of the first tasks are written together; of a hundred tasks the last ones write small files, which are put together, too."""
     before = _files(session)
     done = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, 1900, 1, {tasks})) s {UPSERT}").changes
@@ -66,7 +66,7 @@ def test_however_many_tasks_have_few_rows_there_is_one_file(session: rowmerge.Se
 
 
 @pytest.mark.usefixtures("not_kept")
-def test_many_rows_of_a_task_are_its_own_file(session: rowmerge.Session, kept: str) -> None:
+def test_a_task_with_many_rows_writes_its_own_file(session: rowmerge.Session, kept: str) -> None:
     source_rows = "(select id, 'new' as name from range(900, 200900, 1, 2))"
     done = session.execute(f"merge into kept t using {source_rows} s {UPSERT}").changes
     assert (done.updated, done.inserted, done.files_added) == (100, 199_900, 2)
@@ -84,7 +84,7 @@ def test_rows_are_replaced_by_keys(session: rowmerge.Session, kept: str) -> None
 
 @pytest.mark.usefixtures("not_kept")
 @pytest.mark.parametrize("rows", ["where false", "where id < 0", "where id >= 5000"])
-def test_a_source_of_no_rows_or_of_new_ones_alone(session: rowmerge.Session, kept: str, rows: str) -> None:
+def test_an_empty_source_and_a_source_of_new_rows(session: rowmerge.Session, kept: str, rows: str) -> None:
     done = session.execute(f"merge into kept t using (select id, 'new' as name from range(6000) {rows}) s {UPSERT}").changes
     new = 1000 if "5000" in rows else 0
     assert (done.updated, done.inserted) == (0, new)
@@ -100,7 +100,7 @@ THROWN_AWAY = {
 
 @pytest.mark.parametrize("case", THROWN_AWAY)
 @pytest.mark.parametrize("last", [1100, 90_000])
-def test_what_was_written_in_vain_is_deleted(
+def test_files_of_an_abandoned_attempt_are_deleted(
     session: rowmerge.Session, kept: str, monkeypatch: pytest.MonkeyPatch, case: str, last: int
 ) -> None:
     """Keys that stand twice in the table or the source, and more keys than the driver takes: the source is evaluated again, and kept."""
@@ -120,7 +120,7 @@ def test_what_was_written_in_vain_is_deleted(
     assert session.sql("select count(*) from kept").collect()[0][0] == last + {"target": 1, "source": 2, "many": 0}[case]
 
 
-def test_a_source_row_that_cannot_be_made_leaves_nothing(session: rowmerge.Session, kept: str) -> None:
+def test_a_failed_source_row_leaves_no_files(session: rowmerge.Session, kept: str) -> None:
     before = _files(session)
     rows = "select id, if(id = 80000, raise_error('no such row'), 'new') as name from range(0, 90000, 1, 2)"
     with pytest.raises(rowmerge.errors.SparkFailed, match="no such row"):
@@ -129,7 +129,7 @@ def test_a_source_row_that_cannot_be_made_leaves_nothing(session: rowmerge.Sessi
     assert _rows(session, kept) == dict.fromkeys(range(1000), "old")
 
 
-def test_a_random_source_is_one_source(session: rowmerge.Session, kept: str) -> None:
+def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, kept: str) -> None:
     """The keys that are looked up are those of the rows that are written, whatever the source says the next time."""
     rows = "select cast(rand() * 1e15 as bigint) as id, 'new' as name from range(60000) union all select cast(rand() * 10 as bigint), 'new'"
     done = session.execute(f"merge into kept t using ({rows}) s {UPSERT}").changes
@@ -139,7 +139,7 @@ def test_a_random_source_is_one_source(session: rowmerge.Session, kept: str) -> 
     assert sum(name == "new" for name in found.values()) == done.inserted + 1
 
 
-def test_what_a_source_reads_says_whether_it_is_small(session: rowmerge.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_source_is_estimated_from_its_inputs(session: rowmerge.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then it needs no Python on executors."""
     spark = session.spark
     session.sql("create table given using delta as select id, uuid() as name from range(50000)")

@@ -30,7 +30,7 @@ def with_options(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
     spark.conf.set(REDACTION, redaction)
 
 
-def test_a_session_that_runs_gets_the_settings_and_hides_the_secrets(with_options: SparkSession) -> None:
+def test_a_running_session_gets_the_settings_and_hides_secrets(with_options: SparkSession) -> None:
     shown = {row["key"]: row["value"] for row in with_options.sql("set").collect() if row["key"].startswith("fs.")}
     assert with_options.conf.get("fs.s3a.secret.key") == with_options.conf.get("fs.azure.account.key") == "hush"
     assert shown["fs.s3a.endpoint"] == "http://store:9000"
@@ -43,7 +43,7 @@ def test_the_settings_reach_the_file_systems_of_queries(with_options: SparkSessi
         with_options.read.parquet("s3://lake/t").collect()
 
 
-def test_options_are_in_no_plan(with_options: SparkSession, tmp_path: Path) -> None:
+def test_query_plans_do_not_contain_storage_options(with_options: SparkSession, tmp_path: Path) -> None:
     session = rowmerge.connect(str(tmp_path / "other"), spark=with_options, storage_options=OPTIONS)
     session.sql("create table t as select id from range(3)")
     plan = session.sql("explain merge into t using (select 1 as id) s on t.id = s.id when matched then delete").collect()

@@ -37,7 +37,7 @@ class Load:
 
 
 @pytest.mark.parametrize(("format_", "level", "in_catalog"), LEVELS)
-def test_the_table_ends_as_its_log_says(
+def test_the_final_rows_equal_a_replay_of_the_log(
     session: rowmerge.Session, spark: SparkSession, tmp_path: Path, format_: str, level: str, in_catalog: bool
 ) -> None:
     _stress(session, spark, tmp_path, format_, level, in_catalog, Load(threads=4, processes=0, turns=3))
@@ -45,7 +45,7 @@ def test_the_table_ends_as_its_log_says(
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("format_", "level", "in_catalog"), [*LEVELS, ("delta", "WriteSerializable", False)])
-def test_after_hundreds_of_statements_the_table_ends_as_its_log_says(
+def test_the_final_rows_equal_a_replay_of_hundreds_of_statements(
     session: rowmerge.Session, spark: SparkSession, tmp_path: Path, format_: str, level: str, in_catalog: bool
 ) -> None:
     _stress(session, spark, tmp_path, format_, level, in_catalog, Load(threads=8, processes=3, turns=50))

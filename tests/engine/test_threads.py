@@ -25,7 +25,7 @@ def session(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_merges_of_different_keys_by_four_threads_all_arrive(session: rowmerge.Session, mode: str) -> None:
+def test_four_threads_merge_different_keys_without_loss(session: rowmerge.Session, mode: str) -> None:
     session.sql(f"create table t (id int, n int) tblproperties ('rowmerge.write.mode' = '{mode}')")
     session.sql("insert into t select id, 0 from range(40)")
 
@@ -68,7 +68,7 @@ def test_appends_never_conflict(session: rowmerge.Session) -> None:
     assert session.sql("select count(*), count(distinct id) from t").collect() == [(12, 12)]
 
 
-def test_threads_work_on_tables_of_their_own(session: rowmerge.Session) -> None:
+def test_threads_write_different_tables(session: rowmerge.Session) -> None:
     def work(n: int) -> int:
         session.sql(f"create table t{n} as select id from range(20)")
         session.sql(f"create or replace view v{n} as select count(*) as c from t{n}")
@@ -87,7 +87,7 @@ def test_increments_that_read_the_table_in_their_source_are_not_lost(session: ro
     assert session.sql("select n from t order by id").collect() == [(8,), (100,)]
 
 
-def test_the_next_key_is_given_once(session: rowmerge.Session) -> None:
+def test_concurrent_inserts_of_the_next_key_do_not_repeat_it(session: rowmerge.Session) -> None:
     session.sql("create table t (id int)")
     session.sql("insert into t values (0)")
     merge = "merge into t using (select max(id) + 1 as id from t) s on t.id = s.id when not matched then insert *"

@@ -28,7 +28,7 @@ def test_every_test_of_the_suite_is_run_or_listed():
     assert not missing, "subclass them below tests/functional/adapter, or list them in tests/functional/left_out.py with the reason"
 
 
-def test_the_list_names_nothing_that_is_run_or_gone():
+def test_every_listed_test_exists_and_is_not_run():
     run, classes = run_here(), suite_classes()
     assert len(set(NAMES)) == len(NAMES)
     for name in NAMES:
@@ -37,6 +37,6 @@ def test_the_list_names_nothing_that_is_run_or_gone():
         assert name not in run, f"{name} is run"
 
 
-def test_the_page_is_made_from_the_classes():
+def test_the_page_is_generated_from_the_classes():
     written = Path(__file__).parents[2] / "docs" / "conformance.md"
     assert written.read_text(encoding="utf-8") == page(), "run: python -m tests.functional.conformance_page > docs/conformance.md"

@@ -11,7 +11,7 @@ from tests.unit.errors_page import RAISED, document, entry, exception_classes
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 
 
-def test_the_page_is_made_from_the_docstrings() -> None:
+def test_the_page_is_generated_from_the_docstrings() -> None:
     assert PAGE.read_text(encoding="utf-8") == document(), "run: python -m tests.unit.errors_page > docs/errors.md"
 
 

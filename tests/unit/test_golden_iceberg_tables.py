@@ -20,7 +20,7 @@ def without(columns: set[str], rows: list[str]) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_rows_are_found_by_pyiceberg(tmp_path: Path, name: str) -> None:
+def test_pyiceberg_reads_the_rows(tmp_path: Path, name: str) -> None:
     metadata = copied(name, tmp_path / "table")
     if name in EQUALITY_DELETES:
         with pytest.raises(ValueError, match="does not yet support equality deletes"):
@@ -32,5 +32,5 @@ def test_the_rows_are_found_by_pyiceberg(tmp_path: Path, name: str) -> None:
 
 # Of equality deletes in partitions DuckDB stumbles over a NULL partition, and over a column that was widened it dies.
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in EQUALITY_DELETES or name == "equality_global"])
-def test_the_rows_are_found_by_duckdb(tmp_path: Path, name: str) -> None:
+def test_duckdb_reads_the_rows(tmp_path: Path, name: str) -> None:
     assert comparable(read_with_duckdb_iceberg(copied(name, tmp_path / "table"))) == expected(name)["rows"]

@@ -44,5 +44,5 @@ def test_a_violation_is_reported(text: str, message: str) -> None:
         "# " + "word " * 20 + ".\n# " + "word " * 20 + "\n",
     ],
 )
-def test_a_good_text_has_no_violation(text: str) -> None:
+def test_plain_english_has_no_violation(text: str) -> None:
     assert violations(text, "module.py") == []

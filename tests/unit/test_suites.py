@@ -49,7 +49,7 @@ def claims(ids: tuple[str, ...]) -> list[tuple[str, str, str]]:
     return [(case[1], case[2], case[3]) for case in cases if case]
 
 
-def test_the_full_suite_loses_nothing() -> None:
+def test_the_full_suite_contains_every_test() -> None:
     assert {subject: count for subject, count in counts().items() if count < LEAST[subject]} == {}
 
 

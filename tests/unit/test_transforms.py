@@ -44,7 +44,7 @@ def hash_of(value: Any, type_: pa.DataType) -> int:
         (b"\x00\x01\x02\x03", pa.binary(), -188683207),
     ],
 )
-def test_hashes_are_those_of_the_specification(value: Any, type_: pa.DataType, expected: int) -> None:
+def test_hashes_equal_those_of_the_specification(value: Any, type_: pa.DataType, expected: int) -> None:
     assert hash_of(value, type_) == expected
 
 
@@ -91,7 +91,7 @@ DATES = [(pa.date32(), iceberg.DateType())]
         (TIMES, ["hour"]),
     ],
 )
-def test_partition_values_are_those_of_pyiceberg(types: list[tuple[pa.DataType, Any]], texts: list[str]) -> None:
+def test_partition_values_equal_those_of_pyiceberg(types: list[tuple[pa.DataType, Any]], texts: list[str]) -> None:
     for arrow, type_ in types:
         values = pa.array(drawn(arrow), arrow)
         for text in texts:
@@ -107,16 +107,16 @@ def test_partition_values_are_those_of_pyiceberg(types: list[tuple[pa.DataType, 
                 assert plain.to_pylist() == expected[start : start + len(form)], (arrow, text)
 
 
-def test_void_is_null_whatever_the_value() -> None:
+def test_void_is_always_null() -> None:
     assert transformed(pa.array([1, None], pa.int64()), "void").equals(pa.nulls(2, pa.int64()))
 
 
-def test_a_width_that_falls_below_the_least_number_comes_out_at_the_top_as_in_java() -> None:
+def test_truncate_wraps_around_below_the_minimum_as_in_java() -> None:
     assert transformed(pa.array([-(2**31)], pa.int32()), "truncate[10]").to_pylist() == [2**31 - 2]
     assert transformed(pa.array([-(2**63)], pa.int64()), "truncate[10]").to_pylist() == [2**63 - 2]
 
 
-def test_buckets_of_long_and_short_texts_are_found_together() -> None:
+def test_buckets_of_long_and_short_strings_are_computed_together() -> None:
     values = ["x" * 100_000, "", "y", None]
     function = parse_transform("bucket[97]").transform(iceberg.StringType())
     assert transformed(pa.array(values), "bucket[97]").to_pylist() == [function(value) for value in values]
@@ -150,5 +150,5 @@ def test_a_field_of_a_missing_struct_is_null() -> None:
         (Decimal("1.20"), "truncate[10]", "1.20"),
     ],
 )
-def test_folders_are_named_as_iceberg_names_them(value: Any, transform: str, expected: str) -> None:
+def test_partition_folders_have_the_names_of_iceberg(value: Any, transform: str, expected: str) -> None:
     assert folder_text(value, transform) == expected

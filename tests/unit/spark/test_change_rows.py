@@ -73,7 +73,7 @@ def test_each_kind_of_change_writes_its_rows(tmp_path: Path) -> None:
     assert all("/_change_data/cdc-" in file["path"] and not file["lower"] for file in message["change_rows"])
 
 
-def test_a_row_that_is_deleted_twice_makes_one_change_row(tmp_path: Path) -> None:
+def test_a_row_deleted_twice_has_one_change_row(tmp_path: Path) -> None:
     twice = [(DELETE, "f", 5, None, None, 5, "five"), (DELETE, "g", 5, None, None, 6, "six"), (DELETE, "f", 5, None, None, 5, "five")]
     message = run(spec(tmp_path), twice, [*twice, (DELETE, "f", 6, None, None, 7, "seven")])
     assert rows(message["change_rows"]) == [(5, "five", "delete"), (6, "six", "delete"), (7, "seven", "delete")]
@@ -81,7 +81,7 @@ def test_a_row_that_is_deleted_twice_makes_one_change_row(tmp_path: Path) -> Non
     assert {path: list(BitMap64.deserialize(bits)) for path, bits in message["positions"].items()} == {"f": [5, 6], "g": [5]}
 
 
-def test_a_row_that_moves_to_another_partition_is_in_both(tmp_path: Path) -> None:
+def test_a_row_that_changes_its_partition_has_change_rows_in_both(tmp_path: Path) -> None:
     message = run(spec(tmp_path, "a.b"), [(UPDATE, "f", 0, 1, "q", 1, "p")])
     assert rows(message["files"]) == [(1,)]
     found = {file["partition"]["a.b"]: rows([file]) for file in message["change_rows"]}
@@ -89,7 +89,7 @@ def test_a_row_that_moves_to_another_partition_is_in_both(tmp_path: Path) -> Non
     assert all(f"/_change_data/a.b={file['partition']['a.b']}/" in file["path"] for file in message["change_rows"])
 
 
-def test_a_task_that_fails_leaves_no_change_rows(tmp_path: Path) -> None:
+def test_a_failed_task_leaves_no_change_files(tmp_path: Path) -> None:
     written = replace(spec(tmp_path, "id"), row_group_size=1)
     sink = outcome_sink(written, COLUMNS, change_rows_spec(written, f"{written.root}/_change_data"))
     batch = pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, (DELETE, "f", 0, None, None, 1, "old"), strict=True))], schema=SCHEMA)

@@ -62,7 +62,7 @@ def test_a_column_with_nan_has_no_bounds(tmp_path: Path) -> None:
     assert "s" not in file.lower
 
 
-def test_a_file_has_no_footer_bounds_of_nan_and_no_dictionary_of_minus_zero(tmp_path: Path) -> None:
+def test_files_have_no_nan_bounds_and_no_minus_zero_dictionary(tmp_path: Path) -> None:
     """Spark's own Parquet filters would take them at their word, and lose rows: NaN is above all numbers, -0.0 equals 0.0."""
     rows = pa.table({"f": [1.0, float("nan")], "z": [0.5, -0.0], "g": [1.0, 2.0], "s": [{"f": float("nan")}, {"f": 1.0}]})
     (file,) = write(tmp_path, rows)
@@ -71,14 +71,14 @@ def test_a_file_has_no_footer_bounds_of_nan_and_no_dictionary_of_minus_zero(tmp_
     assert ["RLE_DICTIONARY" in column.encodings for column in columns] == [True, False, True, False]
 
 
-def test_nan_that_comes_later_begins_another_file(tmp_path: Path) -> None:
+def test_a_later_nan_starts_another_file(tmp_path: Path) -> None:
     writer = PartitionedWriter(spec(tmp_path, pa.table({"f": [1.0]}), row_group_size=1))
     for value in (1.0, 2.0, float("nan"), 3.0):
         writer.write(pa.table({"f": [value]}))
     assert [(file.records, file.lower) for file in writer.close()] == [(2, {"f": 1.0}), (2, {})]
 
 
-def test_lists_and_maps_have_no_bounds_and_shift_nobody_elses(tmp_path: Path) -> None:
+def test_lists_and_maps_have_no_bounds_and_do_not_shift_others(tmp_path: Path) -> None:
     maps = pa.array([[("k", [1, 2])]], pa.map_(pa.string(), pa.list_(pa.int32())))
     rows = pa.table({"a": [[1, 2]], "m": maps, "after": [7]})
     (file,) = write(tmp_path, rows)
@@ -124,7 +124,7 @@ def test_partitions_of_transforms_keep_their_columns_in_the_files(tmp_path: Path
     assert [pq.read_table(file.path.removeprefix("file://")).to_pylist() for file in files] == [[row] for row in rows.to_pylist()]
 
 
-def test_a_rewritten_file_falls_into_the_partitions_of_today(tmp_path: Path) -> None:
+def test_rewritten_rows_get_the_current_partition_spec(tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([1, 2, 3, 4, 5], pa.int64())})
     (file,) = write(tmp_path, rows)
     today = iceberg_spec(tmp_path, rows, PartitionKey("id_trunc", "id_trunc", ("id",), pa.int64(), "truncate[3]"))
@@ -133,7 +133,7 @@ def test_a_rewritten_file_falls_into_the_partitions_of_today(tmp_path: Path) -> 
     assert found == {0: [1], 3: [3, 4, 5]}
 
 
-def test_many_keys_of_many_values_are_told_apart(tmp_path: Path) -> None:
+def test_partitions_of_many_keys_are_distinguished(tmp_path: Path) -> None:
     names = [f"k{at}" for at in range(8)]
     rows = pa.table({name: pa.array(range(1000), pa.int64()) for name in names} | {"f": [float("nan"), *range(999)]})
     keys = tuple(PartitionKey(name, name, (name,), pa.int64(), "bucket[1000]") for name in names)
@@ -143,7 +143,7 @@ def test_many_keys_of_many_values_are_told_apart(tmp_path: Path) -> None:
     assert len(groups) == len({values["k0"] for values, _ in groups})
 
 
-def test_rows_with_nan_as_partition_value_come_into_one_file(tmp_path: Path) -> None:
+def test_rows_with_a_nan_partition_value_are_in_one_file(tmp_path: Path) -> None:
     rows = pa.table({"f": [float("nan")], "n": [1]})
     writer = PartitionedWriter(iceberg_spec(tmp_path, rows, PartitionKey("f", "f", ("f",), pa.float64())))
     writer.write(rows)
@@ -176,7 +176,7 @@ def test_an_aborted_write_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", [[0], [4], [1, 2, 3], [0, 1, 2, 3]])
-def test_a_rewritten_file_is_the_file_less_its_deleted_rows(tmp_path: Path, gone: list[int]) -> None:
+def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, gone: list[int]) -> None:
     rows = pa.table({"n": [10, 11, 12, 13, 14], "s": ["a", None, "c", "d", "e"]})
     (file,) = write(tmp_path, rows)
     (again,) = write_live_rows(spec(tmp_path, rows), {file.path: BitMap64(gone)}, {}, discard_paths)
@@ -184,7 +184,7 @@ def test_a_rewritten_file_is_the_file_less_its_deleted_rows(tmp_path: Path, gone
     assert left["n"].to_pylist() == [10 + i for i in range(5) if i not in gone]
 
 
-def test_files_written_together_keep_their_order_and_get_the_tables_columns(tmp_path: Path) -> None:
+def test_combined_files_keep_their_order_and_get_the_columns_of_the_table(tmp_path: Path) -> None:
     rows = pa.table({"n": [10, 11, 12], "s": ["a", None, "c"]})
     (first,), (older,) = write(tmp_path, rows), write(tmp_path, pa.table({"n": [20, 21]}))
     (again,) = write_live_rows(spec(tmp_path, rows), {first.path: BitMap64([1]), older.path: BitMap64()}, {}, discard_paths)
@@ -193,7 +193,7 @@ def test_files_written_together_keep_their_order_and_get_the_tables_columns(tmp_
     assert (again.records, again.nulls["s"]) == (4, 2)
 
 
-def test_string_views_and_int96_of_other_writers_become_our_types(tmp_path: Path) -> None:
+def test_string_views_and_int96_are_converted(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
     pq.write_table(pa.table({"s": ["a", "b"], "t": [moment, moment]}), tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
     wanted = pa.table({"s": pa.array([], pa.string()), "t": pa.array([], pa.timestamp("us", "UTC"))})
@@ -202,7 +202,7 @@ def test_string_views_and_int96_of_other_writers_become_our_types(tmp_path: Path
     assert left.to_pylist() == [{"s": "b", "t": moment.replace(tzinfo=dt.timezone.utc)}]
 
 
-def test_executors_do_not_need_this_package(tmp_path: Path) -> None:
+def test_executors_do_not_need_rowmerge(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array([1, 2], pa.int64())})
     assert write_spec  # registers what travels by value
     payload = tmp_path / "sink.pickle"

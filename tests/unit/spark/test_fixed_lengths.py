@@ -18,14 +18,14 @@ BYTES = pa.array([None if key is None else key.bytes for key in KEYS], pa.binary
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 6), (1, 3), (2, 0), (4, 1)])
-def test_texts_and_bytes_are_each_other(start: int, length: int) -> None:
+def test_uuid_strings_and_bytes_convert_both_ways(start: int, length: int) -> None:
     texts, octets = TEXTS.slice(start, length), BYTES.slice(start, length)
     assert uuid_bytes(texts).equals(octets) and uuid_bytes(pc.utf8_upper(texts)).equals(octets)
     assert uuid_texts(octets).equals(texts)
 
 
 @pytest.mark.parametrize("text", ["", "f79c3e09", "g79c3e09-677c-4bbd-a479-3f349cb785e7", "f79c3e09-677c-4bbd-a479-3f349cb785e70"])
-def test_a_text_that_is_no_uuid_is_none(text: str) -> None:
+def test_an_invalid_uuid_string_is_an_error(text: str) -> None:
     with pytest.raises(ValueError):
         uuid_bytes(pa.array([text]))
 
@@ -44,14 +44,14 @@ def test_a_text_that_is_no_uuid_is_none(text: str) -> None:
         ([[("k", TEXTS[0].as_py())], None, []], pa.map_(pa.string(), pa.string()), pa.map_(pa.string(), pa.uuid())),
     ],
 )
-def test_values_go_into_files_and_come_back(values: list[object], plain: pa.DataType, held: pa.DataType) -> None:
+def test_fixed_length_values_round_trip_through_files(values: list[object], plain: pa.DataType, held: pa.DataType) -> None:
     there = to_file_type(pa.array(values, plain), held)
     assert there.type == held
     assert to_table_type(there, plain, held).to_pylist() == values
     assert to_table_type(there.slice(1), plain, held).to_pylist() == values[1:]
 
 
-def test_buckets_are_of_bytes_as_the_spec_has_them() -> None:
+def test_buckets_hash_the_bytes_of_the_specification() -> None:
     """Iceberg spec, Appendix B."""
     assert bucket_hashes(BYTES.slice(2, 1)).astype("int32").tolist() == [1488055340]
     assert bucket_hashes(pa.array([bytes([0, 1, 2, 3])], pa.binary(4))).astype("int32").tolist() == [-188683207]

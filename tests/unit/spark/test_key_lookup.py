@@ -52,7 +52,7 @@ def source_key(name: str, op: str, type_: DataType, column: pa.ChunkedArray) -> 
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_rows_are_those_whose_keys_all_meet_those_of_one_source_row(seed: int) -> None:
+def test_all_keys_of_a_row_must_match_one_source_row(seed: int) -> None:
     draw = random.Random(seed)
     names = draw.sample(sorted(VALUES), draw.randint(1, 3))
     types = {name: VALUES[name][0] for name in names}
@@ -96,7 +96,7 @@ def check_numbers(keys: SourceKeys, source: pa.Table, rows: pa.Table) -> None:
     assert all(number < source.num_rows for number in numbers.tolist())
 
 
-def test_keys_of_another_width_are_looked_up_where_the_column_can_hold_them() -> None:
+def test_keys_of_another_width_are_looked_up_if_they_fit() -> None:
     def keys(values: list[int]) -> SourceKeys | None:
         key = source_key("k", "=", Primitive("long"), pa.chunked_array([values]))
         return source_keys([(key, Field("k", Primitive("byte")))])
@@ -120,7 +120,7 @@ def test_nested_keys_are_not_looked_up() -> None:
     assert source_keys([(key, Field("k", type_))]) is None
 
 
-def test_without_combinations_each_key_is_looked_up_by_itself() -> None:
+def test_without_combinations_each_key_is_looked_up_separately() -> None:
     types = {"a": Primitive("long"), "b": Primitive("long")}
     found = keys_of(pa.table({"a": [1, 2], "b": [10, 20]}), types, {"a": "=", "b": "="})
     target = pa.table({"a": [1, 1, 2, 3], "b": [10, 20, 30, 10]})
@@ -158,7 +158,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_rows_come_with_their_columns_partition_values_and_addresses(files: Files) -> None:
+def test_matches_have_columns_partition_values_and_addresses(files: Files) -> None:
     found = files.looked_up([3, 299, 300, 1999, 5000, None])
     assert found.select(["k", "v", "p", POSITION]).to_pylist() == [
         {"k": 3, "v": 30, "p": "0", POSITION: 3},
@@ -169,16 +169,16 @@ def test_rows_come_with_their_columns_partition_values_and_addresses(files: File
     assert found[FILE].to_pylist() == ["0", "0", "0", "1"]
 
 
-def test_deleted_rows_are_not_found(files: Files) -> None:
+def test_deleted_rows_do_not_match(files: Files) -> None:
     assert files.looked_up([3, 299, 300, 1003], deleted=(3, 300))["k"].to_pylist() == [299]
 
 
-def test_nothing_found_is_a_table_of_no_rows(files: Files) -> None:
+def test_no_match_is_an_empty_table(files: Files) -> None:
     found = files.looked_up([-1])
     assert (found.num_rows, found.column_names) == (0, ["k", "v", "p", FILE, POSITION])
 
 
-def test_other_columns_are_read_of_row_groups_with_a_key_alone(files: Files) -> None:
+def test_other_columns_are_read_only_from_row_groups_with_a_match(files: Files) -> None:
     """Those of all others are made unreadable."""
     for path in files.paths:
         data = bytearray(path.read_bytes())
@@ -193,7 +193,7 @@ def test_other_columns_are_read_of_row_groups_with_a_key_alone(files: Files) -> 
         files.looked_up([1])
 
 
-def test_a_missing_file_is_named(files: Files) -> None:
+def test_a_missing_file_is_reported_by_name(files: Files) -> None:
     files.paths[1].unlink()
     with pytest.raises(MissingDataFile, match=r"part 1\.parquet"):
         files.looked_up([1])
@@ -210,7 +210,7 @@ def test_too_many_rows_are_left_to_spark(files: Files, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("count", [20, 120, 200, 400], ids="{} keys".format)
-def test_texts_are_looked_up_in_several_row_groups_at_once(tmp_path: Path, count: int) -> None:
+def test_strings_are_looked_up_in_several_row_groups_together(tmp_path: Path, count: int) -> None:
     """Rows are found in each, and have the positions that they have in the file, however many row groups are looked at together."""
     path = tmp_path / "part.parquet"
     columns = pa.schema([("name", pa.string()), ("v", pa.int64())])
@@ -225,7 +225,7 @@ def test_texts_are_looked_up_in_several_row_groups_at_once(tmp_path: Path, count
     assert found["name"].to_pylist() == [f"n{n * 7 % 1000}" for n in expected]
 
 
-def test_nothing_is_found_where_there_are_no_files(files: Files) -> None:
+def test_no_files_give_no_matches(files: Files) -> None:
     """As where others added none that a command would have minded."""
     files.paths = []
     assert files.looked_up([1]).num_rows == 0

@@ -16,20 +16,20 @@ def cast(text: str, given: DataType, wanted: DataType) -> str:
     return f"cast({text} as {sql_name(wanted)})"
 
 
-def test_a_value_of_the_columns_shape_is_left_alone() -> None:
+def test_a_value_of_the_column_type_is_unchanged() -> None:
     for type_ in (INT, struct(a=INT), Array(struct(a=INT)), Map(INT, struct(a=INT))):
         assert reshape_value(SqlValue("x", type_), type_, cast) == "x"
     assert reshape_value(SqlValue("x", struct(A=INT)), struct(a=INT), cast) == "x"
     assert reshape_value(SqlValue("x", Array(INT, False)), Array(INT, True), cast) == "x"
 
 
-def test_fields_go_by_name_and_lacking_ones_are_null() -> None:
+def test_fields_match_by_name_and_missing_fields_are_null() -> None:
     assert reshape_value(SqlValue("x", struct(b=INT, a=INT)), struct(a=LONG, b=INT, c=INT), cast) == (
         "if(x is null, null, named_struct('a', cast((x).`a` as bigint), 'b', (x).`b`, 'c', cast(null as int)))"
     )
 
 
-def test_elements_keys_and_values_go_by_name_too() -> None:
+def test_fields_in_arrays_and_maps_match_by_name() -> None:
     inner = "if({0} is null, null, named_struct('a', cast(null as int), 'b', ({0}).`b`))"
     given, wanted = struct(b=INT), struct(a=INT, b=INT)
     item = inner.format("__rowmerge_item_0")
@@ -41,12 +41,12 @@ def test_elements_keys_and_values_go_by_name_too() -> None:
     assert reshape_value(SqlValue("x", Map(given, INT)), Map(wanted, INT), cast) == f"transform_keys(x, {variables} -> {key})"
 
 
-def test_variables_of_inner_arrays_have_other_names() -> None:
+def test_lambda_variables_of_nested_arrays_are_unique() -> None:
     text = reshape_value(SqlValue("x", Array(Array(INT))), Array(Array(LONG)), cast)
     assert text == "transform(x, __rowmerge_item_0 -> transform(__rowmerge_item_0, __rowmerge_item_1 -> cast(__rowmerge_item_1 as bigint)))"
 
 
-def test_fields_that_the_new_value_lacks_are_kept_from_the_old_one() -> None:
+def test_missing_fields_keep_the_old_value() -> None:
     wanted = struct(a=INT, b=struct(c=INT, d=INT), n=INT)
     old = SqlValue("t", struct(a=INT, b=struct(c=INT, d=INT)))
     assert reshape_value(SqlValue("s", struct(b=struct(d=INT), n=INT)), wanted, cast, old_value=old) == (
@@ -55,7 +55,7 @@ def test_fields_that_the_new_value_lacks_are_kept_from_the_old_one() -> None:
     )
 
 
-def test_a_value_that_lacks_nothing_keeps_nothing() -> None:
+def test_a_complete_value_replaces_all_fields() -> None:
     both = struct(a=INT, n=INT)
     old = SqlValue("t", struct(a=INT))
     assert reshape_value(SqlValue("s", both), both, cast, old_value=old) == "s"

@@ -24,7 +24,7 @@ def resolve(reference: TableReference) -> str | None:
 
 
 @pytest.mark.parametrize("case", printed.cases("binding.sql"), ids=lambda case: case.claim)
-def test_a_statement_reads_what_its_names_are_bound_to(case: printed.Case) -> None:
+def test_a_statement_reads_the_relations_bound_to_its_names(case: printed.Case) -> None:
     try:
         outcome = bind(case.text, resolve)
     except StatementError as problem:
@@ -33,12 +33,12 @@ def test_a_statement_reads_what_its_names_are_bound_to(case: printed.Case) -> No
 
 
 @pytest.mark.parametrize("case", TABLES, ids=lambda case: case.claim)
-def test_a_statement_of_unknown_names_stays_as_written(case: printed.Case) -> None:
+def test_unknown_names_leave_the_statement_unchanged(case: printed.Case) -> None:
     assert bind(case.text, lambda reference: None) == case.text
 
 
 @pytest.mark.parametrize("case", TABLES, ids=lambda case: case.claim)
-def test_a_reference_knows_its_place(case: printed.Case) -> None:
+def test_a_reference_has_its_position(case: printed.Case) -> None:
     for reference in references(case.text):
         written = case.text[reference.start : reference.end]
         timed = reference.has_time_travel or reference.changes is not None
@@ -49,7 +49,7 @@ def test_a_reference_knows_its_place(case: printed.Case) -> None:
             assert after[reference.timestamp.column - 1 :].startswith(reference.timestamp.text)
 
 
-def test_the_same_name_is_asked_for_each_time_it_stands() -> None:
+def test_a_repeated_name_is_resolved_each_time() -> None:
     asked = []
 
     def remember(reference: TableReference) -> None:
@@ -84,7 +84,7 @@ def test_only_subqueries_of_an_expression_read_tables(text: str, bound: str) -> 
     assert bind_expression(text, resolve) == bound
 
 
-def test_an_expression_without_a_query_comes_back_as_it_is_even_when_it_is_broken() -> None:
+def test_an_expression_without_a_subquery_is_unchanged() -> None:
     text = "a = 'x"
     assert bind_expression(text, resolve) is text
 
@@ -111,14 +111,14 @@ def test_a_relation_is_bound(text: str, bound: str) -> None:
     assert bind(f"select * from {text}", resolve) == f"select * from {bound}"
 
 
-def test_deep_parentheses_are_no_matter_and_deep_queries_are_refused() -> None:
+def test_deep_parentheses_are_bound_and_deep_queries_rejected() -> None:
     depth = 2_000
     assert bind(f"select {'(' * depth}a{')' * depth} from t", resolve).endswith(" from <t> AS `t`")
     with pytest.raises(UnsupportedStatement, match="nested more than 100 levels deep"):
         bind(f"select * from {'(select * from ' * depth}t{')' * depth}", resolve)
 
 
-def test_a_long_query_is_bound_in_a_moment() -> None:
+def test_a_long_query_is_bound() -> None:
     rows = ", ".join(f"({number}, 'row {number}', cast(null as string))" for number in range(20_000))
     began = process_time()
     assert bind(f"select * from (values {rows}) v join t", resolve).endswith(") v join <t> AS `t`")

@@ -52,14 +52,14 @@ def bound(reference: TableReference) -> str:
     return "`v`"
 
 
-def test_every_statement_cut_off_after_any_token() -> None:
+def test_statements_truncated_after_any_token_parse_or_raise() -> None:
     for case in CUT:
         for token in tokenize(case.text):
             check(case.text[: token.start])
             check(case.text[token.start :])
 
 
-def test_every_statement_without_any_one_token() -> None:
+def test_statements_without_one_token_parse_or_raise() -> None:
     for case in CUT:
         for token in tokenize(case.text):
             check(case.text[: token.start] + case.text[token.end :])
@@ -67,7 +67,7 @@ def test_every_statement_without_any_one_token() -> None:
 
 @settings(max_examples=examples(gate=100, full=300), deadline=None)
 @given(st.sampled_from(TEXTS), st.integers(0, 400), st.integers(0, 400))
-def test_statements_cut_anywhere(text: str, start: int, end: int) -> None:
+def test_statements_truncated_at_any_character_parse_or_raise(text: str, start: int, end: int) -> None:
     check(text[:end])
     check(text[start:])
     check(text[:start] + text[end:])
@@ -75,7 +75,7 @@ def test_statements_cut_anywhere(text: str, start: int, end: int) -> None:
 
 @settings(max_examples=examples(gate=100, full=300), deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=25))
-def test_words_of_statements_in_any_order(words: list[str]) -> None:
+def test_shuffled_statements_parse_or_raise(words: list[str]) -> None:
     check(" ".join(words))
     for verb in ("merge into t using", "create table t (", "insert into t", "select * from", "alter table t", "with a as ("):
         check(f"{verb} {' '.join(words)}")
@@ -83,7 +83,7 @@ def test_words_of_statements_in_any_order(words: list[str]) -> None:
 
 @settings(max_examples=examples(gate=70, full=200), deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=15))
-def test_expressions_of_any_words(words: list[str]) -> None:
+def test_random_expressions_parse_or_raise(words: list[str]) -> None:
     text = " ".join(words)
     problem = problem_of(partial(bind_expression, resolve_table=bound), text)
     assert problem is None or problem.text == text

@@ -48,11 +48,11 @@ def resolve(name: TableName) -> CalledFunction | None:
         ("a.db.f(1)", "a.db.f(1)"),
     ],
 )
-def test_a_call_is_its_value_with_the_arguments_in_it(text: str, bound: str) -> None:
+def test_a_call_is_replaced_by_the_body_with_its_arguments(text: str, bound: str) -> None:
     assert bind_expression(text, lambda table: None, resolve) == bound
 
 
-def test_tables_in_arguments_are_bound_too() -> None:
+def test_tables_in_arguments_are_bound() -> None:
     text = "select db.py((select max(id) from t)) from u as f where db.f(u.a) > 1"
     bound = bind(text, lambda table: f"<{table.name}>", resolve)
     value = "cast((cast(u.a as int) + cast(0 as int)) as int)"
@@ -68,11 +68,11 @@ def test_tables_in_arguments_are_bound_too() -> None:
         "create table db.f (a int) using csv",
     ],
 )
-def test_a_list_of_columns_is_no_call(text: str) -> None:
+def test_a_column_list_is_not_a_call(text: str) -> None:
     assert bind(text, lambda table: None, resolve) == text
 
 
-def test_what_is_no_name_of_a_function_is_not_looked_for() -> None:
+def test_other_names_are_not_looked_up_as_functions() -> None:
     asked: list[str] = []
     text = "select cast(a as decimal(1, 2)), g(b) over (order by c), if(d, 1, 2) from t where a in (1) and not (b or (c)) and `if`(1)"
     bind(text, lambda table: None, lambda name: asked.append(str(name)))
@@ -80,13 +80,13 @@ def test_what_is_no_name_of_a_function_is_not_looked_for() -> None:
 
 
 @pytest.mark.parametrize("text", ["db.f()", "db.f(1, 2, 3)", "db.f(1, n => 2)", "db.f(1, k => 2)"])
-def test_arguments_that_do_not_fit_are_refused_with_the_signature(text: str) -> None:
+def test_wrong_arguments_are_rejected_with_the_signature(text: str) -> None:
     with pytest.raises(PlanError, match=r"Call it as db.f\(n int, m int DEFAULT 0\)."):
         bind_expression(text, lambda table: None, resolve)
 
 
 @pytest.mark.parametrize("text", ["db.total(distinct a)", "db.total(a) over (order by b)", "db.total(a) filter (where b)"])
-def test_an_aggregate_in_sql_takes_no_distinct_window_or_filter(text: str) -> None:
+def test_a_sql_aggregate_rejects_distinct_window_and_filter(text: str) -> None:
     with pytest.raises(UnsupportedStatement, match="cannot stand"):
         bind_expression(text, lambda table: None, resolve)
 

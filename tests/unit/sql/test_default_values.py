@@ -23,10 +23,10 @@ from rowmerge.sql import find_defaults
         ("with default as (select default) select 1 from default", "with default as (select default) select 1 from default"),
     ],
 )
-def test_default_is_found_where_it_is_a_whole_value(query: str, filled: str) -> None:
+def test_default_is_recognized_only_as_a_whole_value(query: str, filled: str) -> None:
     assert find_defaults(query).filled(query, lambda position: f"<{position}>") == filled
 
 
-def test_a_column_that_all_rows_leave_to_its_default_is_told_from_others() -> None:
+def test_columns_with_default_in_every_row_are_recognized() -> None:
     defaults = find_defaults("values (default, default), (1, default)")
     assert (defaults.is_default_in_all_rows(0), defaults.is_default_in_all_rows(1)) == (False, True)

@@ -20,7 +20,7 @@ from rowmerge.sql import idempotency_key
         ("insert /* idempotency_key('k') */ into t values (1)", None),
     ],
 )
-def test_a_key_is_found(text: str, key: object) -> None:
+def test_a_key_is_parsed(text: str, key: object) -> None:
     assert idempotency_key(text) == key
 
 
@@ -34,12 +34,12 @@ def test_a_key_is_found(text: str, key: object) -> None:
         ("insert into /*+ idempotency_key('k') */ t values (1)", r"behind the first word.*line 1, column 13"),
     ],
 )
-def test_a_key_that_is_written_otherwise_is_refused(text: str, message: str) -> None:
+def test_a_malformed_key_is_rejected(text: str, message: str) -> None:
     with pytest.raises(Unparsable, match=message):
         idempotency_key(text)
 
 
-def test_long_space_is_read_quickly() -> None:
+def test_long_whitespace_is_parsed_in_linear_time() -> None:
     assert idempotency_key(" " * 100_000 + "x /*+ idempotency_key('k') */") == "k"
     with pytest.raises(Unparsable):
         idempotency_key(" " * 20_000 + "( /*+ idempotency_key('k') */")

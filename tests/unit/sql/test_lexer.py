@@ -33,7 +33,7 @@ def kinds(text: str) -> list[tuple[str, str]]:
         ("größe 名前 é_1", [("word", "größe"), ("word", "名前"), ("word", "é_1")]),
     ],
 )
-def test_a_text_is_cut_as_spark_cuts_it(text: str, tokens: list[tuple[str, str]] | None) -> None:
+def test_tokens_equal_those_of_spark(text: str, tokens: list[tuple[str, str]] | None) -> None:
     found = kinds(text)
     if tokens is None:
         tokens = [
@@ -43,7 +43,7 @@ def test_a_text_is_cut_as_spark_cuts_it(text: str, tokens: list[tuple[str, str]]
 
 
 @given(st.text(alphabet="ab1_ .'\"`\\-/*\n;(,)<>=é😀", max_size=40))
-def test_tokens_lie_in_order_and_between_them_is_only_space_and_comment(text: str) -> None:
+def test_tokens_are_in_order_with_only_space_and_comments_between(text: str) -> None:
     try:
         tokens = tokenize(text)
     except Unparsable:
@@ -75,7 +75,7 @@ def test_tokens_lie_in_order_and_between_them_is_only_space_and_comment(text: st
         ("''", ""),
     ],
 )
-def test_a_string_means_what_spark_makes_of_it(literal: str, value: str) -> None:
+def test_string_literals_have_the_value_of_spark(literal: str, value: str) -> None:
     assert string_value(literal) == value
 
 
@@ -83,7 +83,7 @@ def test_a_string_means_what_spark_makes_of_it(literal: str, value: str) -> None
     ("text", "word"),
     [("/* a */ -- b\n Select", "SELECT"), ("(select", ""), ("", ""), ("set x = '", "SET"), ("/* a", None)],
 )
-def test_the_first_word_is_found_without_reading_on(text: str, word: str | None) -> None:
+def test_the_first_word_is_read_without_lexing_the_rest(text: str, word: str | None) -> None:
     if word is None:
         with pytest.raises(Unparsable):
             first_word(text)

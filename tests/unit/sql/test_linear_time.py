@@ -145,13 +145,13 @@ def statements(value: str) -> Iterator[str]:
     yield f"create table u (a int default {value}) using delta"
 
 
-def test_comments_may_be_nested_at_will() -> None:
+def test_comments_can_be_nested_deeply() -> None:
     comment = "/* " * 10_000 + "*/ " * 10_000
     assert parse(f"delete from t where {comment} a = 1 {comment}") == parse("delete from t where" + " " * (len(comment) + 2) + "a = 1")
 
 
 @pytest.mark.parametrize("name", NESTED)
-def test_expressions_may_be_nested_as_deep_as_spark_takes_them(name: str) -> None:
+def test_expressions_can_be_nested_as_deeply_as_in_spark(name: str) -> None:
     opening, inner, closing = NESTED[name]
     value = opening * 10_000 + inner + closing * 10_000
     for text in statements(value):
@@ -169,7 +169,7 @@ def test_expressions_may_be_nested_as_deep_as_spark_takes_them(name: str) -> Non
         ("select f((((", "))))"),
     ],
 )
-def test_queries_are_nested_up_to_a_stated_depth(opening: str, closing: str) -> None:
+def test_queries_can_be_nested_up_to_a_documented_depth(opening: str, closing: str) -> None:
     def nested(depth: int) -> str:
         return opening * depth + "select a from t" + closing * depth
 
@@ -178,7 +178,7 @@ def test_queries_are_nested_up_to_a_stated_depth(opening: str, closing: str) -> 
         bind(nested(DEEPEST + 1), lambda reference: "`v`")
 
 
-def test_relations_in_parentheses_are_nested_up_to_a_stated_depth() -> None:
+def test_parenthesized_relations_can_be_nested_up_to_a_documented_depth() -> None:
     def nested(depth: int) -> str:
         return "select * from " + "(" * depth + "t" + " join t using (a))" * depth
 
@@ -187,14 +187,14 @@ def test_relations_in_parentheses_are_nested_up_to_a_stated_depth() -> None:
         bind(nested(DEEPEST), lambda reference: "`v`")
 
 
-def test_the_text_of_an_error_shows_a_part_of_a_long_line() -> None:
+def test_an_error_message_shortens_a_long_line() -> None:
     with pytest.raises(StatementError) as raised:
         parse("delete from t where " + "a = 1 and " * 10_000 + "'")
     assert len(str(raised.value)) < 500
     assert str(raised.value).endswith("^")
 
 
-def test_tokens_are_those_of_the_text() -> None:
+def test_tokens_reproduce_the_text() -> None:
     tokens = tokenize("select 'a' -- b\n from `c`;")
     assert isinstance(tokens, Tokens)
     assert [token.text for token in tokens] == ["select", "'a'", "from", "`c`", ";", ""]

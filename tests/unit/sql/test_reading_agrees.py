@@ -52,6 +52,6 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("case", QUERIES, ids=lambda case: case.claim)
-def test_sqlglot_finds_the_same_tables(case: printed.Case) -> None:
+def test_sqlglot_reports_the_same_tables(case: printed.Case) -> None:
     found = sorted((reference.start, reference.name.parts) for reference in references(case.text) if reference.changes is None)
     assert sorted(tables(sqlglot.parse_one(case.text, dialect="spark"))) == found

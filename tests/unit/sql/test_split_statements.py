@@ -13,12 +13,12 @@ def test_statements_end_at_semicolons() -> None:
     assert split("set a = 1; select 2;") == ["set a = 1", " select 2"]
 
 
-def test_semicolons_in_text_names_and_comments_end_nothing() -> None:
+def test_semicolons_in_strings_names_and_comments_do_not_split() -> None:
     text = "select ';', \";\", 'it\\';s', `a;``;b` -- ; here\n/* ; and ; here */ from t"
     assert split(text) == [text]
 
 
-def test_pieces_of_comments_alone_are_no_statements() -> None:
+def test_pieces_with_only_comments_are_not_statements() -> None:
     assert split("-- nothing\n;/* no */; ") == []
 
 
@@ -27,11 +27,11 @@ def test_a_statement_keeps_its_line_number() -> None:
     assert split("set\na = 1;select\nx; select y")[1:] == ["\nselect\nx", "\n\n select y"]
 
 
-def test_quotes_in_comments_open_nothing() -> None:
+def test_quotes_in_comments_start_no_string() -> None:
     assert split("-- it's\nselect 1; select 2") == ["-- it's\nselect 1", "\n select 2"]
 
 
-def test_a_backslash_at_the_end_of_a_raw_string_escapes_nothing() -> None:
+def test_a_backslash_at_the_end_of_a_raw_string_is_no_escape() -> None:
     assert split("select r'\\'; select R\"\\\", 'a;b'; select bar'\\';'") == ["select r'\\'", " select R\"\\\", 'a;b'", " select bar'\\';'"]
 
 
@@ -40,7 +40,7 @@ def test_comments_nest() -> None:
     assert split("select 1; /* never closed ; select 2") == ["select 1"]
 
 
-def test_the_body_of_a_function_is_one_text() -> None:
+def test_the_body_of_a_function_is_not_split() -> None:
     body = "create function f() returns int as $$ a; 'b $$"
     assert split(f"{body}; select 1") == [body, " select 1"]
     assert split("select $py$ ; $$ ; $py$; select 2") == ["select $py$ ; $$ ; $py$", " select 2"]

@@ -43,18 +43,18 @@ def test_a_statement_becomes_its_command(case: printed.Case) -> None:
 
 
 @pytest.mark.parametrize("case", COMPLETE, ids=lambda case: case.claim)
-def test_semicolons_space_and_comments_after_a_statement_mean_nothing(case: printed.Case) -> None:
+def test_trailing_semicolons_space_and_comments_are_ignored(case: printed.Case) -> None:
     assert outcome(f"{case.text}\n ;\n-- done\n; /* really */") == case.expected
 
 
-def test_an_error_shows_the_line_and_points_at_the_place() -> None:
+def test_an_error_shows_the_line_and_marks_the_position() -> None:
     with pytest.raises(Unparsable) as caught:
         parse("merge into t\nusing s oh t.id = s.id")
     assert caught.value.text == "merge into t\nusing s oh t.id = s.id"
     assert str(caught.value) == "Expected ON, found `t` (line 2, column 12)\n  using s oh t.id = s.id\n             ^"
 
 
-def test_the_pointer_stands_under_the_place_after_tabs_and_odd_line_ends() -> None:
+def test_the_marker_is_below_the_position_after_tabs_and_line_ends() -> None:
     with pytest.raises(Unparsable) as caught:
         parse("delete from t -- \u2028\x0b\r\n\twhere\r\n")
     assert str(caught.value).split("\n")[1:] == ["  \twhere", "  \t     ^"]
@@ -66,17 +66,17 @@ def test_line_ends_of_windows_count_once() -> None:
     assert (caught.value.line, caught.value.column) == (3, 6)
 
 
-def test_wide_and_narrow_spaces_of_unicode_part_words() -> None:
+def test_unicode_spaces_separate_words() -> None:
     assert parse("delete\u00a0from\u3000t where\u2003a") == Delete(TableName(("t",)), None, SqlText("a", 1, 21))
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "/* a */", "-- a", ";"])
-def test_a_text_without_a_statement_is_refused(text: str) -> None:
+def test_sql_text_without_a_statement_is_rejected(text: str) -> None:
     with pytest.raises(Unparsable, match="There is no statement here"):
         parse(text)
 
 
-def test_a_long_statement_is_read_in_a_moment() -> None:
+def test_a_long_statement_is_parsed() -> None:
     rows = ", ".join(f"({number}, 'row {number}', cast(null as string))" for number in range(20_000))
     began = process_time()
     command = parse(f"insert into t values {rows}")
@@ -84,7 +84,7 @@ def test_a_long_statement_is_read_in_a_moment() -> None:
     assert process_time() - began < 10
 
 
-def test_deep_nesting_is_no_matter() -> None:
+def test_deep_nesting_is_parsed() -> None:
     depth = 2_000
     command = parse(f"delete from t where {'(' * depth}a{')' * depth}")
     assert isinstance(command, Delete) and command.condition is not None and len(command.condition.text) == 2 * depth + 1

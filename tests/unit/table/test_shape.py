@@ -37,7 +37,7 @@ def create(table: Table) -> Snapshot:
     return table.snapshot()
 
 
-def test_a_table_has_the_shape_that_its_definition_announced(table: Table) -> None:
+def test_a_created_table_has_the_shape_of_its_definition(table: Table) -> None:
     announced = table.resolve_shape(definition())
     shape = create(table).shape
     assert announced == shape
@@ -46,7 +46,7 @@ def test_a_table_has_the_shape_that_its_definition_announced(table: Table) -> No
     assert shape.settings == table.snapshot().settings
 
 
-def test_a_committed_schema_gives_the_shape_that_evolved_announced(table: Table) -> None:
+def test_a_committed_schema_has_the_shape_of_evolved(table: Table) -> None:
     base = create(table)
     columns = Struct((*base.schema.fields, WIDER.fields[-1]))
     evolved = base.evolved(columns)
@@ -57,7 +57,7 @@ def test_a_committed_schema_gives_the_shape_that_evolved_announced(table: Table)
     assert base.shape.schema.names == ("id", "day")
 
 
-def test_a_replaced_table_has_the_shape_that_its_definition_announced(table: Table) -> None:
+def test_a_replaced_table_has_the_shape_of_its_definition(table: Table) -> None:
     base = create(table)
     announced = table.resolve_shape(definition(WIDER), base, replace=True)
     change = CommitRequest("CREATE OR REPLACE TABLE AS SELECT", definition=definition(announced.schema), replace=True)
@@ -65,7 +65,7 @@ def test_a_replaced_table_has_the_shape_that_its_definition_announced(table: Tab
     assert announced == table.snapshot().shape
 
 
-def test_a_snapshot_of_another_format_is_refused(table: Table, tmp_path: Path) -> None:
+def test_a_snapshot_of_another_format_is_rejected(table: Table, tmp_path: Path) -> None:
     base = create(table)
     other_format = "iceberg" if table.branches is None else "delta"
     other = create(DirectoryCatalog(Storage(str(tmp_path))).new_table("s", "other", other_format))
