@@ -105,7 +105,9 @@ def damage_the_middle(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_the_end, damage_the_middle])
-def test_a_damaged_data_file_is_reported_and_no_version_is_written(spark: SparkSession, orders: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_data_file_is_reported_and_no_version_is_written(
+    spark: SparkSession, orders: Path, damage: Callable[[Path], None]
+) -> None:
     damaged = sorted(orders.glob("*.parquet"))[0]
     damage(damaged)
     before = {path: path.stat().st_size for path in orders.rglob("*")}

@@ -58,7 +58,9 @@ def test_every_statement_is_durable(
 
 @pytest.mark.one_of("format_")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-def test_tables_outside_the_warehouse_and_other_objects_are_durable(spark: SparkSession, calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+def test_tables_outside_the_warehouse_and_other_objects_are_durable(
+    spark: SparkSession, calls: DiskCalls, tmp_path: Path, format_: str
+) -> None:
     warehouse, elsewhere = tmp_path / "warehouse", tmp_path / "else/where/t"
     session = rowmerge.connect(str(warehouse), spark=spark)
     session.execute("CREATE SCHEMA sales")

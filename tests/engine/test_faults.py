@@ -112,7 +112,9 @@ def check_that_it_goes_on(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.KILLED, Kind.TORN], ids=lambda kind: kind.name.lower())
 @pytest.mark.parametrize("operation", [name for name in (*OPERATIONS, *ICEBERG_ONLY) if name != "append"])
-def test_a_kill_at_any_call_leaves_the_old_or_the_new_version(operation: str, kind: Kind, copies: Iterator[Path], executioner: Executioner) -> None:
+def test_a_kill_at_any_call_leaves_the_old_or_the_new_version(
+    operation: str, kind: Kind, copies: Iterator[Path], executioner: Executioner
+) -> None:
     before, after, _ = expected(operation, copies)
     # Counted there: what this process has read before it does not read again.
     calls = executioner.run(operation, next(copies), kind, 0)["calls"]

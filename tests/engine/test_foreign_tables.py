@@ -156,9 +156,7 @@ def test_partition_values_come_from_the_log_and_not_from_the_path(session: rowme
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_table_with_every_operation_of_delta_rs_is_writable(
-    session: rowmerge.Session, tmp_path: Path, mode: str
-) -> None:
+def test_a_table_with_every_operation_of_delta_rs_is_writable(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
     folder = tmp_path / "t"
     kinds = pa.schema([("id", pa.int64()), ("p", pa.string()), ("at", pa.timestamp("us", "UTC")), ("s", pa.struct([("x", pa.int32())]))])
 

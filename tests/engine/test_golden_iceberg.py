@@ -25,9 +25,7 @@ def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, tm
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("name", sorted(WITHOUT_IDS))
-def test_rows_of_files_without_field_ids_are_changed_and_rewritten(
-    session: rowmerge.Session, tmp_path: Path, name: str, mode: str
-) -> None:
+def test_rows_of_files_without_field_ids_are_changed_and_rewritten(session: rowmerge.Session, tmp_path: Path, name: str, mode: str) -> None:
     copied(name, tmp_path / "warehouse" / "default" / name)
     session.sql(f"alter table {name} set tblproperties ('rowmerge.write.mode' = '{mode}')")
     before = {row["id"]: row for row in session.table(name).toArrow().to_pylist()}

@@ -29,7 +29,9 @@ EMPTY_FOR_NULL = {"schema_evolution"}
     ("name", "mode"),
     [(name, mode) for name in WRITTEN for mode in ("merge-on-read", "copy-on-write") if name in BOTH or mode == "merge-on-read"],
 )
-def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(bare_session: rowmerge.Session, tmp_path: Path, name: str, mode: str) -> None:
+def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(
+    bare_session: rowmerge.Session, tmp_path: Path, name: str, mode: str
+) -> None:
     """One row is changed, another deleted; a MERGE from the version before them brings both back. Others read it when it is done."""
     session, location = bare_session, tmp_path / "warehouse" / "default" / name
     copied(name, location)

@@ -79,7 +79,9 @@ def test_commits_of_other_writers_are_read_and_merged_into(session: rowmerge.Ses
     assert session.table("t").collect() == [(1,)]
 
 
-def test_unsupported_operations_of_a_catalog_are_rejected(session: rowmerge.Session, configuration: dict[str, Any], spark: SparkSession, tmp_path: Path) -> None:
+def test_unsupported_operations_of_a_catalog_are_rejected(
+    session: rowmerge.Session, configuration: dict[str, Any], spark: SparkSession, tmp_path: Path
+) -> None:
     if configuration["type"] == "sql":
         with pytest.raises(TableError, match="keeps no views"):
             session.sql("create view v as select 1 as id")

@@ -49,9 +49,7 @@ def no_jobs_for_rows(no_scan: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_rows_are_looked_up_by_several_keys_without_a_scan(
-    session: rowmerge.Session, request: pytest.FixtureRequest, kind: str
-) -> None:
+def test_rows_are_looked_up_by_several_keys_without_a_scan(session: rowmerge.Session, request: pytest.FixtureRequest, kind: str) -> None:
     """Rows that were deleted, or updated to other files, before; and columns that are kept, for which more than the keys is read."""
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     session.sql("delete from kept where id % 10 = 3")
@@ -113,9 +111,7 @@ def test_rows_are_deleted_by_keys_without_a_matching_job(
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_rows_are_replaced_by_keys_without_a_matching_job(
-    session: rowmerge.Session, request: pytest.FixtureRequest, kind: str
-) -> None:
+def test_rows_are_replaced_by_keys_without_a_matching_job(session: rowmerge.Session, request: pytest.FixtureRequest, kind: str) -> None:
     """dbt's delete+insert."""
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     request.getfixturevalue("no_jobs_for_rows")

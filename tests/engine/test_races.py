@@ -122,9 +122,7 @@ def test_two_insert_only_merges_of_one_new_key_insert_it_once(
     assert rows_of(session) == dict.fromkeys(range(1, 13), 0) | {50: 1}
 
 
-def test_a_blind_append_conflicts_only_with_serializable_statements(
-    session: rowmerge.Session, spark: SparkSession, warehouse: str
-) -> None:
+def test_a_blind_append_conflicts_only_with_serializable_statements(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     merge = "merge into t using (values (50, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
     prepared(session, "merge-on-read")
     result, _ = overtaken(spark, warehouse, merge, "insert into t values (50, 1, 'x')")
@@ -213,7 +211,9 @@ def test_a_statement_runs_on_a_table_created_after_a_concurrent_drop(
 
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-def test_a_statement_on_a_concurrently_dropped_table_fails_with_table_not_found(session: rowmerge.Session, spark: SparkSession, warehouse: str, format_: str) -> None:
+def test_a_statement_on_a_concurrently_dropped_table_fails_with_table_not_found(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str, format_: str
+) -> None:
     prepared(session, "merge-on-read", "Serializable" if format_ == "delta" else "serializable", format_)
     with pytest.raises(TableNotFound):
         overtaken(spark, warehouse, "insert into t values (100, 1, 'late')", together=["drop table t"])

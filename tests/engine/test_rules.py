@@ -104,9 +104,7 @@ def test_a_constraint_of_delta_rs_is_enforced(session: rowmerge.Session, tmp_pat
         ("id int, twice int generated always as (id * 2)", {"id": 1, "twice": 2}, {"id": 1, "twice": 3}),
     ],
 )
-def test_delta_rs_enforces_our_constraints(
-    session: rowmerge.Session, definition: str, good: dict[str, Any], bad: dict[str, Any]
-) -> None:
+def test_delta_rs_enforces_our_constraints(session: rowmerge.Session, definition: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
     session.sql(f"create table t ({definition}) using delta {COPY_ON_WRITE}")
     place = str(folder_of(session))
     names = [field.name for field in session.table("t").schema]

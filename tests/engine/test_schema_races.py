@@ -72,9 +72,7 @@ def test_concurrent_row_changes_do_not_conflict_with_a_new_column(session: rowme
     assert found == [(1, 1, "x"), (2, 2, None), (3, 0, None), (4, 0, None)]
 
 
-def test_a_source_keeps_the_schema_of_its_first_read(
-    session: rowmerge.Session, spark: SparkSession, warehouse: str
-) -> None:
+def test_a_source_keeps_the_schema_of_its_first_read(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     session.sql("create table s using delta as select 1 as id, 1 as n, 'x' as extra")
 
     def change_both() -> None:
@@ -95,12 +93,16 @@ def test_a_concurrent_column_of_another_type_is_reported(session: rowmerge.Sessi
     assert session.table("t").where("n <> 0").count() == 0
 
 
-def test_an_insert_by_position_into_a_concurrently_widened_table_fails(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+def test_an_insert_by_position_into_a_concurrently_widened_table_fails(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str
+) -> None:
     with pytest.raises(PlanError, match=r"has 2 column"):
         overtaken(spark, warehouse, "insert into t values (9, 9)", "alter table t add columns (extra int)")
 
 
-def test_a_merge_without_evolution_reports_a_missing_concurrent_column(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+def test_a_merge_without_evolution_reports_a_missing_concurrent_column(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str
+) -> None:
     with pytest.raises(UnknownColumn, match="WITH SCHEMA EVOLUTION"):
         overtaken(spark, warehouse, PLAIN.format("(1, 1)", "n"), "alter table t add columns (extra int)")
     assert session.table("t").where("n <> 0").count() == 0

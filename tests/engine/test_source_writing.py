@@ -139,7 +139,9 @@ def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, 
     assert sum(name == "new" for name in found.values()) == done.inserted + 1
 
 
-def test_the_size_of_a_source_is_estimated_from_its_inputs(session: rowmerge.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_source_is_estimated_from_its_inputs(
+    session: rowmerge.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Then it needs no Python on executors."""
     spark = session.spark
     session.sql("create table given using delta as select id, uuid() as name from range(50000)")

@@ -19,7 +19,7 @@ COMMITS = 200
 
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-def test_some_rounds_lose_and_duplicate_nothing(tmp_path: Path, format_: str) -> None:
+def test_some_rounds_lose_and_duplicate_no_rows(tmp_path: Path, format_: str) -> None:
     model = Model(str(tmp_path), format_, seed=1)
     for _ in range(examples(gate=2, full=6)):
         model.round()
@@ -29,7 +29,7 @@ def test_some_rounds_lose_and_duplicate_nothing(tmp_path: Path, format_: str) ->
 @pytest.mark.soak
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_thousands_of_commits_lose_and_duplicate_nothing(tmp_path: Path, format_: str, seed: int) -> None:
+def test_thousands_of_commits_lose_and_duplicate_no_rows(tmp_path: Path, format_: str, seed: int) -> None:
     model = Model(str(tmp_path), format_, seed, longest_stop=LONG_STOP)
     while sum(model.commits.values()) < COMMITS:
         model.round()
@@ -39,7 +39,7 @@ def test_thousands_of_commits_lose_and_duplicate_nothing(tmp_path: Path, format_
 @pytest.mark.soak
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_commits_to_an_object_store_lose_and_duplicate_nothing(s3: FaultyS3, format_: str, seed: int) -> None:
+def test_commits_to_an_object_store_lose_and_duplicate_no_rows(s3: FaultyS3, format_: str, seed: int) -> None:
     lock, answer = Lock(), s3.answer
 
     def answer_alone(request: Request) -> tuple[int, list[tuple[str, str]], bytes] | None:
@@ -63,7 +63,7 @@ def test_commits_to_an_object_store_lose_and_duplicate_nothing(s3: FaultyS3, for
         ("iceberg", "ghosts of Iceberg metadata"),
     ],
 )
-def test_no_check_can_be_left_out(tmp_path: Path, format_: str, check: str) -> None:
+def test_every_check_is_necessary(tmp_path: Path, format_: str, check: str) -> None:
     with pytest.raises(AssertionError):
         commit_from_all_seeds(tmp_path, format_, check)
 

@@ -36,7 +36,7 @@ class TestCancel:
         folder = Path(described.location.removeprefix("file://"))
         return described.version, sorted(file.name for file in folder.rglob("*.parquet"))
 
-    def test_a_run_that_fails_fast_stops_the_other_models(self, project, built):
+    def test_fail_fast_cancels_the_other_models(self, project, built):
         began = time.monotonic()
         results = run_dbt(["run", "--fail-fast", "--threads", "2"], expect_pass=False)
         assert time.monotonic() - began < 60
@@ -46,7 +46,7 @@ class TestCancel:
         assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
         assert self.facts(project) == built
 
-    def test_an_interrupted_run_ends_soon_and_changes_nothing(self, project, built, profiles_root):
+    def test_an_interrupted_run_ends_without_a_change(self, project, built, profiles_root):
         log = Path(project.project_root) / "logs/interrupted"
         command = ["run", "--select", "endless", "--log-path", str(log), "--log-level-file", "debug", "--profiles-dir", str(profiles_root)]
         run = subprocess.Popen(

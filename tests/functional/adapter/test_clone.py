@@ -31,7 +31,7 @@ class TestClone:
 
     @pytest.mark.one_of("format_")
     @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-    def test_an_incremental_model_goes_on_with_a_clone_and_its_source_stays(self, project, format_):
+    def test_an_incremental_model_continues_from_a_clone_without_changing_its_source(self, project, format_):
         def dbt(rows, *arguments):
             return run_dbt([*arguments, "--vars", str({"rows": rows, "format": format_})])
 

@@ -70,7 +70,7 @@ class TestCommands:
     def tests(self):
         return {"only_few.sql": "{{ config(store_failures=true) }} select id from {{ ref('events') }} where id > 1"}
 
-    def test_a_failing_test_stops_what_is_below_and_retry_goes_on(self, project):
+    def test_a_failing_test_skips_downstream_models_and_retry_builds_them(self, project):
         results, said = run_dbt_and_capture(["build", "--exclude", "sampled_batches"], expect_pass=False)
         found = {result.node.name: str(result.status) for result in results}
         assert (found["events"], found["not_null_events_id"]) == ("success", "pass")
@@ -100,7 +100,7 @@ class TestCommands:
         run_dbt(["run", "--select", "sampled", "--empty"])
         assert project.run_sql("select count(*) from {schema}.sampled", fetch="one") == (0,)
 
-    def test_a_sample_is_what_every_strategy_takes(self, project):
+    def test_every_strategy_builds_from_a_sample(self, project):
         run_dbt(["run", "--select", "events"])
         for start, end, how, ids in (
             ("2024-01-02", "2024-01-04", ["--full-refresh"], [1, 2]),
@@ -111,7 +111,7 @@ class TestCommands:
                 found = [row[0] for row in project.run_sql(f"select id from {{schema}}.{name} order by id", fetch="all")]
                 assert found == ids, name
 
-    def test_a_source_is_as_old_as_its_commit_its_field_or_its_query_says(self, project):
+    def test_source_freshness_uses_the_commit_a_field_or_a_query(self, project):
         run_dbt(["run", "--select", "events"])
         run_dbt(["source", "freshness"])
         results = get_artifact(project.project_root, "target", "sources.json")["results"]

@@ -49,7 +49,7 @@ class TestCatalogs(Catalogs):
         write_config_file(catalogs_file(table_format="iceberg", external_volume=str(lake_folder)), project.project_root, "catalogs.yml")
         self.run_models(project, lake_folder)
 
-    def test_settings_that_a_warehouse_cannot_follow_are_named_together(self, project):
+    def test_unsupported_catalog_settings_are_reported_together(self, project):
         wrong = catalogs_file(table_format="hudi", file_format="orc", adapter_properties={"cluster": "x"})
         write_config_file(wrong, project.project_root, "catalogs.yml")
         with pytest.raises(Exception, match="There is no property cluster.*table_format is 'hudi'.*file_format is 'orc'"):
@@ -91,7 +91,7 @@ class TestOverloadsOfFunctions:
     def functions(self):
         return {"functions.yml": FUNCTIONS, "twice.sql": "x * 2", "twice_text.sql": "x || x"}
 
-    def test_they_are_refused_and_nothing_is_created(self, project):
+    def test_unsupported_features_are_rejected_before_anything_is_created(self, project):
         (result,) = run_dbt(["build"], expect_pass=False)
         assert "The function twice has `overloads`" in result.message
         assert project.run_sql("show user functions in {schema}", fetch="all") == []
@@ -117,7 +117,7 @@ class TestPointerToTheLatestVersion:
     def models(self):
         return {"people_v1.sql": "select 1 as id", "people_v2.sql": "select 2 as id", "people.yml": VERSIONED}
 
-    def test_it_is_a_view_that_follows_the_latest_version(self, project):
+    def test_the_pointer_is_a_view_of_the_latest_version(self, project):
         for count in (1, 2):
             run_dbt(["run"])
             assert project.run_sql("select * from {schema}.people", fetch="all") == [(2,)] * count

@@ -156,7 +156,7 @@ class TestAProjectWithEveryMaterialization:
             )
         assert events == []
 
-    def test_a_deprecated_feature_of_a_project_is_found(self, project):
+    def test_a_deprecated_feature_of_a_project_is_reported(self, project):
         Path(project.project_root, "models", "old.sql").write_text("select {{ modules.itertools.count(1) | first }} as id")
         assert [event.partition(":")[0] for event in deprecations(["parse"])][:1] == ["ModulesItertoolsUsageDeprecation"]
 

@@ -23,7 +23,7 @@ sources:
 """,
         }
 
-    def test_the_catalog_tells_size_rows_version_and_comments(self, project):
+    def test_the_catalog_contains_size_rows_version_and_comments(self, project):
         run_dbt(["run"])
         catalog = run_dbt(["docs", "generate"])
         node = catalog.nodes["model.test.numbers"]
@@ -41,7 +41,7 @@ sources:
             single = project.adapter.get_catalog_for_single_relation(relation)
         assert {name: column.type for name, column in single.columns.items()} == {"id": "bigint", "part": "string"}
 
-    def test_a_source_is_as_old_as_its_newest_commit(self, project):
+    def test_source_freshness_uses_the_newest_commit(self, project):
         run_dbt(["run"])
         run_dbt(["source", "freshness"])
         result = get_artifact(project.project_root, "target", "sources.json")["results"][0]

@@ -93,7 +93,7 @@ class TestExternalSources:
         assert project.run_sql("select * from {schema}.joined", fetch="all") == [(1, "a", 1, 1)]
         assert sorted(project.run_sql("select * from {schema}.from_python", fetch="all")) == [(1,), (2,)]
 
-    def test_a_missing_file_is_named_with_its_source(self, built, folder):
+    def test_a_missing_file_is_reported_with_its_source(self, built, folder):
         assert f"There is no file for raw.gone ({folder}/gone.json). Check the path." in built["lost"].message
 
     def test_empty_and_sampled_runs_read_no_or_few_rows(self, project, built):
@@ -102,7 +102,7 @@ class TestExternalSources:
         run_dbt(["run", "--sample", "{'start': '2024-01-02', 'end': '2024-01-03'}", "--select", "from_python"])
         assert project.run_sql("select * from {schema}.from_python", fetch="all") == [(2,)]
 
-    def test_docs_and_freshness_know_files(self, built):
+    def test_docs_and_freshness_include_file_sources(self, built):
         catalog = run_dbt(["docs", "generate", "--exclude", "lost"])
         assert list(catalog.sources["source.test.files.orders"].columns) == ["id", "at"]
         assert catalog.sources["source.test.files.orders"].stats["format"].value == "csv"

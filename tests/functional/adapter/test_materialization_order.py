@@ -52,7 +52,7 @@ class TestOrder:
         columns = "columns: [{name: id, data_type: int}, {name: logged, data_type: bigint}]"
         return {**headed, "wrong.sql": WRONG, "schema.yml": f"models: [{{name: a_contract, {columns}}}]"}
 
-    def test_hooks_come_before_the_header_and_the_header_before_the_model(self, project):
+    def test_hooks_run_before_the_header_and_the_header_before_the_model(self, project):
         for _ in range(2):
             run_dbt(["run", "--exclude", "wrong"])
         for name in KINDS:
@@ -61,7 +61,7 @@ class TestOrder:
         assert project.run_sql("select logged from {schema}.an_incremental", fetch="one") == (5,)
         assert [row[0] for row in project.run_sql("select what from {schema}.log", fetch="all")].count("last") == 2
 
-    def test_wrong_configs_stop_a_model_before_its_hooks_with_all_that_is_wrong(self, project):
+    def test_all_config_errors_are_reported_before_the_hooks_run(self, project):
         result = run_dbt(["run", "--select", "wrong"], expect_pass=False)[-1]
         assert "there is no config merge_update_column. Did you mean merge_update_columns?" in result.message
         assert "matched_condition and update_condition say the same thing" in result.message
@@ -75,7 +75,7 @@ class TestRefreshes:
     def models(self):
         return {"one.sql": "select 1 as one", **{f"{format}.sql": REFRESHED.format(format=format) for format in FORMATS}}
 
-    def test_a_full_refresh_replaces_the_table_in_place_and_an_empty_run_changes_nothing(self, project):
+    def test_a_full_refresh_replaces_the_table_in_place_and_an_empty_run_does_not_change_it(self, project):
         def run(*arguments, **variables):
             run_dbt(["run", *arguments, "--vars", str(variables)])
 

@@ -41,7 +41,7 @@ class TestBatchesAtOnce:
         batches = {f"{format}_batches.sql": BATCHES.format(days=DAYS, format=format) for format in FORMATS}
         return {"events.sql": EVENTS.format(days=DAYS), **batches}
 
-    def test_batches_run_at_once_and_never_conflict(self, project):
+    def test_concurrent_batches_never_conflict(self, project):
         def build(amount):
             arguments = ["run", "--threads", "4", "--vars", f"{{amount: {amount}}}"]
             with patch_microbatch_end_time(f"2024-01-0{DAYS} 13:00:00"):

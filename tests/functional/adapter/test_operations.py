@@ -57,7 +57,7 @@ class TestOperationsInHooks:
     def macros(self):
         return {"vacuum.sql": OWN_VACUUM}
 
-    def test_an_operation_is_a_hook_and_a_projects_own_macro_goes_before_it(self, project):
+    def test_an_operation_runs_as_a_hook_and_a_project_macro_overrides_it(self, project):
         for number, optimized in ((1, False), (2, True)):
             run_dbt(["run", "--vars", str({"number": number, "format": "delta", "optimized": optimized})])
         with project.adapter.connection_named("test"):

@@ -52,7 +52,7 @@ class TestPersistedDocs:
     def seeds(self):
         return {"as_seed.csv": "id,MixedCase,other\n1,x,2.5\n"}
 
-    def test_comments_are_there_after_every_build_and_cost_no_more_than_one_commit(self, project):
+    def test_every_build_persists_comments_in_at_most_one_commit(self, project):
         versions = {}
         for again in (False, True):
             assert all(result.status == "success" for result in run_dbt(["build"]))

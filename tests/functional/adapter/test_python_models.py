@@ -73,7 +73,7 @@ class TestPythonModels:
         for name in BODIES:
             assert sorted(project.run_sql(f"select id from {{schema}}.{name}", fetch="all")) == [(1,), (2,), (3,)], name
 
-    def test_every_strategy_takes_the_rows_of_a_python_model(self, project):
+    def test_every_strategy_accepts_a_python_model(self, project):
         names = {strategy: f"by_{strategy.replace('+', '_')}" for strategy in STRATEGIES}
         for _ in range(2):
             run_dbt(["run", "--select", *names.values()])

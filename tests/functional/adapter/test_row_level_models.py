@@ -67,13 +67,13 @@ class TestMerge(Orders):
         assert result.adapter_response["version"] == first.adapter_response["version"] + 1
         assert orders() == [(9, "sun", 90)]
 
-    def test_rows_without_a_key_match_one_another(self, build, orders):
+    def test_rows_with_null_keys_match_each_other(self, build, orders):
         build("(cast(null as int), 'mon', 10), (1, 'mon', 11)", full_refresh=True)
         result = build("(cast(null as int), 'tue', 12)")
         assert (result.adapter_response["rows_updated"], result.adapter_response["rows_inserted"]) == (1, 0)
         assert orders() == [(1, "mon", 11), (None, "tue", 12)]
 
-    def test_two_source_rows_for_one_target_row_stop_the_model_and_leave_the_table(self, build, orders):
+    def test_two_source_rows_for_one_target_row_fail_the_model_without_a_change(self, build, orders):
         build("(1, 'mon', 10)", full_refresh=True)
         result = build("(1, 'tue', 11), (1, 'wed', 12)", expect_pass=False)
         assert "more than one source row" in result.message
@@ -90,38 +90,38 @@ class TestMerge(Orders):
         build("(1, 'tue', 5), (2, 'tue', 25), (4, 'tue', 0), (5, 'tue', 50)", more=more)
         assert orders() == [(1, "mon", 10), (2, "tue", 25), (5, "tue", 50)]
 
-    def test_a_column_that_is_none_is_named_with_the_nearest(self, build):
+    def test_an_unknown_column_is_reported_with_similar_columns(self, build):
         build("(1, 'mon', 10)", full_refresh=True)
         result = build("(1, 'tue', 11)", more={"merge_update_columns": ["amout"]}, expect_pass=False)
         assert "there is no column amout. Did you mean amount?" in result.message
 
 
 class TestDeleteInsert(Orders):
-    def test_a_composite_key_replaces_exactly_its_own_rows(self, build, orders):
+    def test_a_composite_key_replaces_exactly_its_rows(self, build, orders):
         """(1, mon) and (2, tue) arrive: (1, tue) and (2, mon) have parts of both keys, and stay."""
         build("(1, 'mon', 10), (1, 'tue', 11), (2, 'mon', 20), (2, 'tue', 21), (2, 'tue', 22)", full_refresh=True)
         result = build("(1, 'mon', 100), (2, 'tue', 210)", strategy="delete+insert", key=["id", "day"])
         assert orders() == [(1, "mon", 100), (1, "tue", 11), (2, "mon", 20), (2, "tue", 210)]
         assert (result.adapter_response["rows_inserted"], result.adapter_response["rows_deleted"]) == (2, 3)
 
-    def test_rows_of_one_key_may_be_many_and_are_all_inserted(self, build, orders):
+    def test_all_rows_of_a_repeated_key_are_inserted(self, build, orders):
         build("(1, 'mon', 10)", full_refresh=True)
         build("(1, 'tue', 11), (1, 'tue', 11), (1, 'wed', 12)", strategy="delete+insert")
         assert orders() == [(1, "tue", 11), (1, "tue", 11), (1, "wed", 12)]
 
-    def test_a_missing_key_replaces_missing_keys(self, build, orders):
+    def test_a_null_key_replaces_null_keys(self, build, orders):
         build("(cast(null as int), 'mon', 10), (1, 'mon', 11)", full_refresh=True)
         build("(cast(null as int), 'tue', 12)", strategy="delete+insert")
         assert orders() == [(1, "mon", 11), (None, "tue", 12)]
 
-    def test_the_delete_and_the_insert_are_one_version(self, build):
+    def test_delete_and_insert_are_one_version(self, build):
         first = build("(1, 'mon', 10)", full_refresh=True)
         second = build("(1, 'tue', 11)", strategy="delete+insert")
         assert second.adapter_response["version"] == first.adapter_response["version"] + 1
 
 
 class TestAppend(Orders):
-    def test_rows_are_added_whatever_their_keys(self, build, orders):
+    def test_append_adds_rows_without_comparing_keys(self, build, orders):
         build("(1, 'mon', 10)", full_refresh=True)
         build("(1, 'mon', 10)", strategy="append")
         assert orders() == [(1, "mon", 10), (1, "mon", 10)]
@@ -134,7 +134,7 @@ class TestInsertOverwrite(Orders):
         build("(4, 'mon', 40)", **parted)
         assert orders() == [(3, "tue", 30), (4, "mon", 40)]
 
-    def test_a_table_without_partitions_is_replaced_whole(self, build, orders):
+    def test_a_table_without_partitions_is_replaced_completely(self, build, orders):
         build("(1, 'mon', 10), (3, 'tue', 30)", full_refresh=True)
         build("(4, 'mon', 40)", strategy="insert_overwrite")
         assert orders() == [(4, "mon", 40)]
@@ -158,7 +158,7 @@ class TestCustomStrategy(Orders):
         build("(1, 'tue', 11), (2, 'tue', 20)", strategy="insert_only")
         assert orders() == [(1, "mon", 10), (2, "tue", 20)]
 
-    def test_a_strategy_that_nobody_wrote_is_named(self, build):
+    def test_an_unknown_strategy_is_reported_by_name(self, build):
         build("(1, 'mon', 10)", full_refresh=True)
         assert "get_incremental_upsert_sql" in build("(1, 'tue', 11)", strategy="upsert", expect_pass=False).message
 
@@ -169,7 +169,7 @@ class TestThreads:
         model = "{{{{ config(materialized='incremental', unique_key='id') }}}} select id, {number} as model from range(100)"
         return {f"model_{number}.sql": model.format(number=number) for number in range(6)}
 
-    def test_models_run_side_by_side_on_one_session(self, project):
+    def test_models_run_concurrently_on_one_session(self, project):
         for _ in range(2):
             results = run_dbt(["run", "--threads", "4"])
             assert [result.status for result in results] == ["success"] * 6
@@ -195,7 +195,7 @@ select 1 as `the-key`, 2 as `a``b`, '{{ "second" if is_incremental() else "it\\\
             "on_top.sql": "{{ config(materialized='view') }} select `the-key`, `select` from {{ ref('odd-name') }}",
         }
 
-    def test_dashes_quotes_and_keywords_are_names_like_others(self, project):
+    def test_names_can_contain_dashes_quotes_and_keywords(self, project):
         run_dbt(["run"])
         assert project.run_sql("select * from {schema}.on_top", fetch="all") == [(1, "it's first")]
         run_dbt(["run"])
@@ -210,13 +210,13 @@ class TestErrors:
             "wrong_value.sql": "{{ config(materialized='table') }} select cast('x' as int) as a",
         }
 
-    def test_a_wrong_column_is_named_with_its_line_and_without_a_stack(self, project):
+    def test_a_wrong_column_is_reported_with_its_line_and_without_a_stack(self, project):
         results, output = run_dbt_and_capture(["run", "--select", "wrong_column"], expect_pass=False)
         assert "amout" in results[0].message
         assert "at org.apache.spark" not in results[0].message
         assert "Traceback" not in output
 
-    def test_a_value_that_cannot_be_cast_is_named(self, project):
+    def test_a_value_that_cannot_be_cast_is_reported(self, project):
         results = run_dbt(["run", "--select", "wrong_value"], expect_pass=False)
         assert "CAST_INVALID_INPUT" in results[0].message
         assert "at org.apache.spark" not in results[0].message
@@ -239,7 +239,7 @@ models:
 """,
         }
 
-    def test_partitions_properties_and_comments_arrive(self, project):
+    def test_partitions_properties_and_comments_are_set(self, project):
         run_dbt(["run"])
         with project.adapter.connection_named("test"):
             description = project.adapter.session.describe(project.test_schema, "parted")
@@ -285,7 +285,7 @@ select 1 as id
 """
         }
 
-    def test_hooks_run_inside_and_outside_of_transactions_alike(self, project):
+    def test_hooks_run_inside_and_outside_of_transactions(self, project):
         run_dbt(["run"])
         assert sorted(project.run_sql("select what from {schema}.log", fetch="all")) == [("after",), ("before",)]
 
@@ -309,18 +309,18 @@ models:
 """,
         }
 
-    def test_a_kept_contract_gives_the_columns_their_order(self, project):
+    def test_a_contract_defines_the_column_order(self, project):
         run_dbt(["run", "--select", "kept"])
         assert project.run_sql("select * from {schema}.kept", fetch="all") == [(1, "a")]
 
-    def test_a_broken_contract_names_what_is_missing(self, project):
+    def test_a_violated_contract_reports_the_missing_columns(self, project):
         results = run_dbt(["run", "--select", "broken"], expect_pass=False)
         assert "missing in contract" in results[0].message
         assert "data type mismatch" in results[0].message
 
 
 class TestCancel:
-    def test_a_running_statement_is_stopped_from_another_thread(self, project):
+    def test_a_running_statement_is_cancelled_from_another_thread(self, project):
         with project.adapter.connection_named("long"):
             handle = project.adapter.connections.get_thread_connection().handle
         raised = []
@@ -354,7 +354,7 @@ class TestLocation:
     def models(self, elsewhere):
         return {"away.sql": f"{{{{ config(materialized='table', location_root='{elsewhere}') }}}} select 1 as id"}
 
-    def test_a_table_keeps_its_files_where_the_model_says(self, project, elsewhere):
+    def test_the_model_sets_the_location_of_the_table(self, project, elsewhere):
         for _ in range(2):
             run_dbt(["run"])
         assert (elsewhere / "away" / "_delta_log").is_dir()

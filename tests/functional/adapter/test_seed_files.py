@@ -31,7 +31,7 @@ seeds:
 """,
         }
 
-    def test_values_types_and_comments_are_as_asked(self, project):
+    def test_values_types_and_comments_match_the_seed_config(self, project):
         result = run_dbt(["seed"])[0]
         assert re.fullmatch(r"OK insert: 2 inserted, \d files? \([\d.]+ kB\), version 0", result.message)
         with project.adapter.connection_named("test"):
@@ -61,7 +61,7 @@ seeds:
         assert after == before + 1
         assert project.run_sql("select * from {schema}.people", fetch="all") == [(3, "c", "1", Decimal("2.00"), "Rome")]
 
-    def test_a_value_that_its_type_cannot_hold_stops_the_seed(self, project):
+    def test_a_value_out_of_range_fails_the_seed(self, project):
         write_file("id,name,code,price\n3,c,1,much\n", project.project_root, "seeds", "people.csv")
         message = run_dbt(["seed"], expect_pass=False)[0].message
         assert "'much'" in message
@@ -73,6 +73,6 @@ class TestEmptySeed:
     def seeds(self):
         return {"nothing.csv": "a,b\n"}
 
-    def test_a_seed_without_rows_makes_a_table_without_rows(self, project):
+    def test_a_seed_without_rows_creates_an_empty_table(self, project):
         run_dbt(["seed"])
         assert project.run_sql("select count(*) from {schema}.nothing", fetch="one") == (0,)

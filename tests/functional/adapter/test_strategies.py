@@ -148,7 +148,7 @@ class TestStrategies:
             for name, (config, first, later) in MODELS.items()
         }
 
-    def test_rows_are_what_each_strategy_says_and_come_in_one_commit(self, project):
+    def test_each_strategy_writes_its_documented_rows_in_one_commit(self, project):
         def versions(relation):
             return len(project.run_sql(f"describe history {{schema}}.{relation}", fetch="all"))
 
@@ -209,7 +209,7 @@ class TestRowsThatAreErrors:
             for name, (config, later, _) in FAILING.items()
         }
 
-    def test_what_is_wrong_is_said_and_the_tables_stay_as_they_were(self, project):
+    def test_errors_are_reported_and_tables_stay_unchanged(self, project):
         run_dbt(["run"])
         results, log = run_dbt_and_capture(["run"], expect_pass=False)
         assert "The config zorder of" in log
@@ -242,7 +242,7 @@ class TestMacrosOfDbtInAProject:
             for name, strategy in (("merged", "merge"), ("deleted", "delete+insert"))
         }
 
-    def test_a_strategy_calls_the_macro_by_which_a_project_replaces_the_one_of_dbt(self, project):
+    def test_a_project_macro_overrides_the_macro_of_a_strategy(self, project):
         run_dbt(["run"])
         run_dbt(["run"])
         for relation, strategy in (("merged", "merge"), ("deleted", "delete+insert")):

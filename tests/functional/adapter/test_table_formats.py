@@ -41,7 +41,7 @@ class TestStrategies(Iceberg):
 
     @pytest.mark.one_of("mode")
     @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-    def test_every_strategy_does_to_an_iceberg_table_what_it_says(self, project, rows, mode):
+    def test_every_strategy_writes_its_documented_rows_to_iceberg(self, project, rows, mode):
         def build(values, *arguments, **variables):
             more = {"partition_by": ["bucket(2, id)", "day"], "tblproperties": {"write.merge.mode": mode, "rowmerge.write.mode": mode}}
             given = {"rows": values, **variables, "more": more | variables.get("more", {})}
@@ -247,7 +247,7 @@ select 1 as id
 
         return found
 
-    def test_a_table_changes_its_format_whole(self, run, found):
+    def test_a_table_changes_its_format_completely(self, run, found):
         run("run", "delta")
         assert found("changing") == ("delta", [(1,)])
         (result,) = run("run", "iceberg", value="2")
@@ -256,7 +256,7 @@ select 1 as id
         run("run", "delta", value="3")
         assert found("changing") == ("delta", [(3,)])
 
-    def test_an_incremental_model_changes_it_with_a_full_refresh_only(self, project, run, found):
+    def test_an_incremental_model_changes_its_format_only_with_a_full_refresh(self, project, run, found):
         run("run", "delta", "--full-refresh", kind="incremental")
         (failed,) = run("run", "iceberg", kind="incremental", passes=False)
         assert "is a table of the format delta, and the model asks for iceberg. Run it with --full-refresh" in failed.message
@@ -268,7 +268,7 @@ select 1 as id
             assert project.adapter.session.describe(project.test_schema, "changing").columns[0].comment == "The id"
 
     @pytest.mark.parametrize("wrong", ["cast('x' as int)", "nothing"])
-    def test_rows_that_cannot_be_made_leave_the_table_of_the_old_format(self, run, found, wrong):
+    def test_a_failed_query_leaves_the_table_in_the_old_format(self, run, found, wrong):
         run("run", "delta", "--full-refresh")
         run("run", "iceberg", value=wrong, passes=False)
         assert found("changing") == ("delta", [(1,)])
@@ -318,7 +318,7 @@ class TestLocation:
         config = f"materialized='table', location_root='{elsewhere}/' ~ var('in'), file_format=var('format')"
         return {"away.sql": f"{{{{ config({config}) }}}} select 1 as id"}
 
-    def test_files_of_another_format_are_never_mixed_with_those_that_stay(self, project, elsewhere):
+    def test_files_of_both_formats_are_never_in_one_folder(self, project, elsewhere):
         def run(format_, folder, **how):
             return run_dbt(["run", "--vars", str({"format": format_, "in": folder})], **how)
 

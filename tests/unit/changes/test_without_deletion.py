@@ -103,7 +103,9 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name.startswith("rowmerge")]
 
 
-def test_a_lost_race_is_retried_and_its_warning_is_logged_once(opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_race_is_retried_and_its_warning_is_logged_once(
+    opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     create(opened(), [1, 2])
     table, made = opened(), list[tuple[AddedFile, ...]]()
 

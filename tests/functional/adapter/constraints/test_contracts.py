@@ -40,7 +40,7 @@ def run(expect_pass=True, full_refresh=False, **variables):
 
 
 class TestContract(Orders):
-    def test_rules_hold_in_the_first_run_in_later_ones_and_in_a_full_refresh(self, project, rows):
+    def test_constraints_are_enforced_in_every_run_and_in_a_full_refresh(self, project, rows):
         assert "positive CHECK (amount > 0)" in run(expect_pass=False, amount=0)
         run()
         assert "positive CHECK (amount > 0). A row that breaks it: amount = -1, id = 2" in run(expect_pass=False, id=2, amount=-1)
@@ -57,7 +57,7 @@ class TestContractOfAnIcebergTable(Orders):
     def project_config_update(self):
         return {"models": {"+file_format": "iceberg"}}
 
-    def test_not_null_holds_and_a_check_is_said_to_be_left_out(self, project, rows):
+    def test_not_null_is_enforced_and_an_omitted_check_is_reported(self, project, rows):
         _, output = run_dbt_and_capture(["run", "--vars", "{amount: -1}"])
         assert "constraint type check is not supported by Iceberg tables" in " ".join(output.split())
         assert "NOT NULL of column `id`" in run(expect_pass=False, id="cast(null as int)")

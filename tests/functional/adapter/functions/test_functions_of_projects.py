@@ -84,7 +84,7 @@ class TestFunctionsOfAProject:
         assert "Comment: It's an amount in cents" in told
         assert {node.rsplit(".", 1)[1] for node in run_dbt(["docs", "generate"]).nodes} == {"payments", "spread", "seen"}
 
-    def test_a_package_that_is_not_there_is_named_before_the_function_is_made(self, project):
+    def test_a_missing_package_is_reported_before_the_function_is_created(self, project):
         (result,) = run_dbt(["build", "--select", "lacking"], expect_pass=False)
         assert "The function lacking cannot run" in result.message and "nobody-has-this is not installed" in result.message
         assert project.run_sql("show user functions in {schema} like 'lack*'", fetch="all") == []
