@@ -374,8 +374,8 @@ def _leave_out(check: str | None) -> None:
         delta_commit.Commit._confirm_or_delete = lambda self: Put.CREATED  # type: ignore[method-assign]
     elif check == "ghosts of Iceberg metadata":
 
-        def unverified(self: DirectoryOperations, base: object, version: int, metadata: object) -> Put:
-            self._hint.advance(version)
+        def unverified(self: DirectoryOperations, new: Any) -> Put:
+            self._hint.advance(new.number)
             return Put.CREATED
 
         DirectoryOperations._verify_put = unverified  # type: ignore[assignment,method-assign]

@@ -36,7 +36,10 @@ _NOT_FINAL = (408, 409, 419, 425, 429)
 
 @dataclass(frozen=True)
 class _Request:
-    """A commit in the form in which the catalog receives it. `status_in` returns whether metadata contains the commit."""
+    """A commit in the form in which the catalog receives it.
+
+    `status_in` returns whether metadata contains the commit. It decides the outcome if the response of the catalog is lost.
+    """
 
     table: Table
     requirements: tuple[TableRequirement, ...]
@@ -77,12 +80,12 @@ class CatalogOperations:
     def creation_version(self) -> CreationVersion | None:
         return FIRST_VERSION if self.current() is None else None
 
-    def create(self, metadata: TableMetadata, creation: CreationVersion | None = None) -> Put | Unknown:
+    def create(self, metadata: TableMetadata, expected: CreationVersion | None = None) -> Put | Unknown:
         """Create the table, as documented in `TableOperations.create`.
 
         Args:
             metadata: The metadata of the new table.
-            creation: Unused. A requirement of the commit states that the table is absent.
+            expected: Unused. A requirement of the commit states that the table is absent.
         """
         catalog = self._client.catalog
         file_io = load_file_io({**catalog.properties, **metadata.properties}, metadata.location)
@@ -93,7 +96,8 @@ class CatalogOperations:
         def status_in(newest: CurrentMetadata) -> CommitStatus:
             return CommitStatus.COMMITTED if newest.metadata.table_uuid == metadata.table_uuid else CommitStatus.ABSENT
 
-        return self._send(_Request(staged, (table_update.AssertCreate(),), _creation_updates(metadata), status_in))
+        requirements = (table_update.AssertCreate(),)
+        return self._send(_Request(staged, requirements, _creation_updates(metadata), status_in=status_in))
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
         """Return False, because `commit` loads the table right before it commits."""
@@ -109,11 +113,11 @@ class CatalogOperations:
             base: The metadata that the updates change.
             updates: The changes of the metadata.
         """
-        table = self._client.load(*self._identifier)
-        if table is None or _has_changed(base, table):
-            return Put.EXISTED
+        loaded_table = self._client.load(*self._identifier)
+        if loaded_table is None or _has_changed(base, loaded_table):
+            return Put.EXISTED  # Another writer has dropped or changed the table first.
         requirements = (*_definition_requirements(base.metadata), *_reference_requirements(base.metadata, updates))
-        return self._send(_Request(table, requirements, updates, lambda newest: commit_status(newest, base, updates)))
+        return self._send(_Request(loaded_table, requirements, updates, status_in=lambda newest: commit_status(newest, base, updates)))
 
     def _send(self, request: _Request) -> Put | Unknown:
         """Send a commit to the catalog until the outcome is known or no attempts are left. Wait between the attempts.
@@ -133,33 +137,28 @@ class CatalogOperations:
                 return Put.CREATED
             except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class, and the commit may have happened
                 errors.append(error)
-            outcome = self._settle_failed_commit(request, errors)
+            # An error does not prove that nothing was committed: a request may succeed although its response is lost.
+            outcome = self._outcome_after_errors(request, errors)
             if outcome is not None:
                 return outcome
             time.sleep(wait)
-        return Unknown(self._failure(errors[0]).message)
+        return Unknown(self._failure(errors[0]).message)  # the cause; later errors may be its consequences
 
-    def _settle_failed_commit(self, request: _Request, errors: Sequence[Exception]) -> Put | Unknown | None:
+    def _outcome_after_errors(self, request: _Request, errors: Sequence[Exception]) -> Put | Unknown | None:
         """Return the outcome of a commit whose attempts all raised errors, or None if it must be sent again.
 
-        An error does not prove that nothing was committed: a request may succeed although its response is lost. So the newest metadata of
-        the table decides. If it contains neither this commit nor one that excludes it, the errors decide. After a final refusal, another
-        attempt would fail in the same way (`_is_final`).
-
-        Args:
-            request: The commit.
-            errors: The errors of the attempts.
-
-        Raises:
-            CatalogFailed: The table does not contain the commit, and every attempt ended with a final refusal.
+        Raises CatalogFailed if the table does not contain the commit, and the catalog has refused each attempt with a final error.
         """
         try:
             newest = self.current()
         except RowmergeError:
-            return None  # The newest metadata may contain this commit, so even a final refusal decides nothing.
+            return None  # The newest metadata is unknown, and may contain this commit even after a refusal.
         is_refused = all(map(_is_final, errors))
-        outcome = _outcome_by_metadata(request, newest, is_refused)
-        if outcome is None and is_refused:
+        if newest is None:
+            outcome = _outcome_without_table(request, is_refused)
+        else:
+            outcome = _outcome_by_metadata(request, newest)
+        if outcome is None and is_refused:  # Another attempt would fail in the same way.
             raise self._failure(errors[-1]) from None
         return outcome
 
@@ -167,31 +166,31 @@ class CatalogOperations:
         return self._client.failure(f"committing {'.'.join(self._identifier)}", error)
 
 
-def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_refused: bool) -> Put | Unknown | None:
-    """Return the outcome of a commit whose attempts raised errors, as far as the newest metadata proves it.
+def _outcome_without_table(request: _Request, is_refused: bool) -> Unknown | None:
+    """Return the outcome of a commit whose table the catalog does not contain after the attempts, or None if it is not committed.
 
-    Args:
-        request: The commit.
-        newest: The newest metadata of the table, or None if the catalog does not contain the table.
-        is_refused: Whether every attempt ended with a final refusal of the catalog.
+    `is_refused`: whether the catalog has refused each attempt with a final error.
+    """
+    # A staged table is a new one. If the catalog has refused each creation, it cannot contain the table.
+    if is_refused and isinstance(request.table, StagedTable):
+        return None
+    # Otherwise, the commit may have happened, and another writer may have dropped or renamed the table since.
+    return Unknown("the catalog no longer contains the table, but another writer may have renamed the table after the commit")
+
+
+def _outcome_by_metadata(request: _Request, newest: CurrentMetadata) -> Put | Unknown | None:
+    """Return the outcome of a commit that the newest metadata of the table proves. Return None if the commit can be sent again.
 
     Returns:
-        CREATED if the metadata contains the commit. EXISTED if it does not, and no longer fulfils the requirements of the commit, because
-        another commit came first. Unknown if the metadata does not show whether it contains the commit. None if it does not contain the
-        commit and fulfils the requirements: another attempt may succeed, unless the catalog has refused the commit.
+        CREATED if the metadata contains the commit. EXISTED if another commit came first, so that the metadata no longer fulfils the
+        requirements of this commit. Unknown if the metadata does not show whether it contains the commit. None if it does not contain the
+        commit and fulfils the requirements.
     """
-    if newest is None:
-        # A staged table is a new one. If the catalog has refused each creation, the missing table is the expected state.
-        if is_refused and isinstance(request.table, StagedTable):
-            return None
-        # Otherwise the commit may have happened, and another writer may have dropped or renamed the table since.
-        return Unknown("the catalog has no such table any more, and others may have renamed it with the commit in it")
     status = request.status_in(newest)
     if status is CommitStatus.COMMITTED:
         return Put.CREATED
     if status is CommitStatus.UNKNOWN:
-        reason = "and what others committed since does not tell whether they followed it"
-        return Unknown(f"the catalog refused it, or gave no answer, {reason}")
+        return Unknown("the catalog refused the commit or did not respond, and later commits do not show whether they follow this commit")
     return None if _is_acceptable(request, newest.metadata) else Put.EXISTED
 
 

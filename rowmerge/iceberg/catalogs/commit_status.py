@@ -30,7 +30,7 @@ class CommitStatus(Enum):
 
 
 def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequence[TableUpdate]) -> CommitStatus:
-    """Return whether the newest metadata of a table contains a commit.
+    """Return whether the newest metadata of a table contains a commit: COMMITTED, ABSENT, or UNKNOWN if it does not show that.
 
     Args:
         current: The newest metadata of the table.
@@ -45,14 +45,14 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
     if snapshot_ids:
         status = _snapshots_status(metadata, base.metadata, snapshot_ids)
     else:
-        status = _changes_status(metadata, base.metadata, apply_updates(base.metadata, updates))
-    if status is CommitStatus.UNKNOWN and _is_almost_newest(base, current):
+        status = _change_status(metadata, base.metadata, apply_updates(base.metadata, updates))
+    if status is CommitStatus.UNKNOWN and _is_at_most_one_commit_after(current, base):
         # At most one commit followed `base`. If it were this one, `current` would show its changes.
         return CommitStatus.ABSENT
     return status
 
 
-def _is_almost_newest(base: CurrentMetadata, current: CurrentMetadata) -> bool:
+def _is_at_most_one_commit_after(current: CurrentMetadata, base: CurrentMetadata) -> bool:
     """Return whether `current` is `base` or the next version after it. The metadata log of each version ends with the preceding version."""
     previous_paths = [entry.metadata_file for entry in current.metadata.metadata_log[-1:]]
     return bool(base.path) and base.path in (current.path, *previous_paths)
@@ -100,50 +100,68 @@ def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
     return parent_ids <= present_ids and base.current_snapshot_id in _referenced_ids(metadata)
 
 
-def _changes_status(current: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
+def _change_status(current: TableMetadata, before: TableMetadata, after: TableMetadata) -> CommitStatus:
     """Return whether the current metadata contains the changes of a commit that adds no snapshot.
 
-    `base` is the metadata before the commit, `target` the metadata that the commit would create. Their differences are the changes. If the
-    commit moves branches or tags, only these are compared.
+    If the commit moves branches or tags, only these are compared. A commit without changes counts as committed.
+
+    Args:
+        current: The newest metadata.
+        before: The metadata before the commit.
+        after: The metadata that the commit would create. Its differences from `before` are the changes.
     """
-    ref_names = base.refs.keys() | target.refs.keys()
-    moved_refs = [name for name in ref_names if _snapshot_id(base, name) != _snapshot_id(target, name)]
+    ref_names = before.refs.keys() | after.refs.keys()
+    moved_refs = [name for name in ref_names if _snapshot_id(before, name) != _snapshot_id(after, name)]
     if moved_refs:
-        return _moves_status([_ref_status(current, base, target, name) for name in moved_refs])
-    base_values, target_values, current_values = map(_updatable_values, (base, target, current))
-    changed_keys = [key for key in base_values.keys() | target_values.keys() if base_values.get(key) != target_values.get(key)]
-    has_changes = all(current_values.get(key) == target_values.get(key) for key in changed_keys)
+        return _combined_status([_ref_status(current, before, after, name) for name in moved_refs])
+    old_state, new_state, current_state = _comparable_state(before), _comparable_state(after), _comparable_state(current)
+    changed_keys = [key for key in old_state.keys() | new_state.keys() if old_state.get(key) != new_state.get(key)]
+    has_changes = all(current_state.get(key) == new_state.get(key) for key in changed_keys)
     return CommitStatus.COMMITTED if has_changes else CommitStatus.ABSENT
 
 
-def _moves_status(statuses: Sequence[CommitStatus]) -> CommitStatus:
+def _combined_status(statuses: Sequence[CommitStatus]) -> CommitStatus:
     """Return the status of a commit from the statuses of the branches and tags that it moves. A commit is atomic."""
     if CommitStatus.ABSENT in statuses:
         return CommitStatus.ABSENT
     return CommitStatus.UNKNOWN if CommitStatus.UNKNOWN in statuses else CommitStatus.COMMITTED
 
 
-def _ref_status(current: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
-    """Return whether a commit moved a branch or tag from its snapshot in `base` to its snapshot in `target`.
+def _ref_status(current: TableMetadata, before: TableMetadata, after: TableMetadata, name: str) -> CommitStatus:
+    """Return whether a commit moved a branch or tag from its snapshot in `before` to its snapshot in `after`.
 
-    Other writers may have moved the reference again since. Then the history of its current snapshot decides. The history leads back to the
-    snapshot to which the reference pointed before these moves. That is the snapshot in `target` if the commit happened, otherwise the
-    snapshot in `base`.
+    Args:
+        current: The newest metadata. Other writers may have moved the reference again since.
+        before: The metadata before the commit.
+        after: The metadata that the commit would create.
+        name: The name of the branch or tag.
     """
-    base_id, target_id, current_id = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(current, name)
-    if name == MAIN and target_id is not None:
+    after_id = _snapshot_id(after, name)
+    if name == MAIN and after_id is not None:
         # The snapshot log contains every snapshot that main has pointed at. Other references have no log.
-        return _status_by_snapshot_log(current, base, target_id)
-    if current.refs.get(name) == target.refs.get(name):
+        return _status_by_snapshot_log(current, before, after_id)
+    if current.refs.get(name) == after.refs.get(name):
         return CommitStatus.COMMITTED
-    if current_id == base_id:
+    if _snapshot_id(current, name) == _snapshot_id(before, name):
         return CommitStatus.ABSENT
-    # Other writers have committed new snapshots to the branch. The parent of the first one is the snapshot to which the branch pointed
-    # then.
-    origin_id = _newest_ancestor_from_base(current, base, current_id)
-    # Without an origin, the parents have expired. With any other origin, another writer has set the branch to another snapshot.
-    status_by_origin = {base_id: CommitStatus.ABSENT, target_id: CommitStatus.COMMITTED}
-    return CommitStatus.UNKNOWN if origin_id is None else status_by_origin.get(origin_id, CommitStatus.UNKNOWN)
+    return _status_by_origin(current, before, after, name)
+
+
+def _status_by_origin(current: TableMetadata, before: TableMetadata, after: TableMetadata, name: str) -> CommitStatus:
+    """Return whether a commit moved a branch to which other writers have since committed new snapshots.
+
+    The parent of the first new snapshot is the origin: the snapshot to which the branch pointed then. For example, the commit moves a
+    branch from snapshot 1 to snapshot 2. If the branch now has the snapshots 2 and 3 in this order, the commit happened. If it has the
+    snapshots 1 and 3, the commit did not happen.
+    """
+    origin_id = _newest_ancestor_from_base(current, before, _snapshot_id(current, name))
+    if origin_id is None:  # The branch does not exist, or its older snapshots have expired.
+        return CommitStatus.UNKNOWN
+    if origin_id == _snapshot_id(after, name):
+        return CommitStatus.COMMITTED
+    if origin_id == _snapshot_id(before, name):
+        return CommitStatus.ABSENT
+    return CommitStatus.UNKNOWN  # Another writer has set the branch to another snapshot.
 
 
 def _newest_ancestor_from_base(current: TableMetadata, base: TableMetadata, snapshot_id: int | None) -> int | None:
@@ -161,15 +179,16 @@ def _status_by_snapshot_log(metadata: TableMetadata, base: TableMetadata, snapsh
     """Determine from the newest snapshot log whether a commit after `base` pointed main at a snapshot of `base`.
 
     The snapshot log ("Table Metadata Fields" in the Iceberg specification) has one entry for each snapshot that became the current one. A
-    missing entry proves that the commit is absent only if the log is complete. It is incomplete if the catalog does not write it, or if
-    an expiry removed the entries of expired snapshots.
+    missing entry proves that the commit is absent only if the log is complete:
+
+    - The catalog writes the log. Then its last entry is the current snapshot, before the commit and now.
+    - No expiry has removed the entry. Then the snapshot still exists.
     """
     base_length = len(base.snapshot_log)
     if metadata.snapshot_log[:base_length] != base.snapshot_log:  # an expiry has removed entries
         return CommitStatus.UNKNOWN
     if any(entry.snapshot_id == snapshot_id for entry in metadata.snapshot_log[base_length:]):
         return CommitStatus.COMMITTED
-    # If the log ends with the current snapshot both times, the catalog writes it. While the snapshot exists, no expiry removes its entry.
     writes_log = _logs_current_snapshot(base) and _logs_current_snapshot(metadata)
     is_retained = metadata.snapshot_by_id(snapshot_id) is not None
     return CommitStatus.ABSENT if writes_log and is_retained else CommitStatus.UNKNOWN
@@ -185,18 +204,19 @@ def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:
     return None if ref is None else ref.snapshot_id
 
 
-def _updatable_values(metadata: TableMetadata) -> dict[object, object]:
-    """Return the values that a commit without a new snapshot can change, to compare them with those of other metadata.
+def _comparable_state(metadata: TableMetadata) -> dict[tuple[str, object], object]:
+    """Return everything that a commit without a new snapshot can change. `_change_status` compares it in several versions of the metadata.
 
-    Ids of schemas, partition specs and sort orders are left out, because a catalog may assign ids that differ from those in the commit.
+    The keys are pairs such as `("property", "write.format.default")`. Ids of schemas, partition specs and sort orders are left out, because
+    a catalog may assign ids that differ from those in the commit.
     """
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     return {
-        "format version": metadata.format_version,
-        "location": metadata.location,
-        "schema": metadata.schema(),
-        "partition spec": metadata.spec().fields,
-        "sort order": None if order is None else order.fields,
+        ("table", "format version"): metadata.format_version,
+        ("table", "location"): metadata.location,
+        ("table", "schema"): metadata.schema(),
+        ("table", "partition spec"): metadata.spec().fields,
+        ("table", "sort order"): None if order is None else order.fields,
         **{("property", name): value for name, value in metadata.properties.items()},
         **{("reference", name): ref for name, ref in metadata.refs.items()},
         **{("snapshot", snapshot.snapshot_id): True for snapshot in metadata.snapshots},  # never changes, but may be removed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableUpdate
@@ -41,16 +42,16 @@ class TableOperations(Protocol):
     def creation_version(self) -> CreationVersion | None:
         """Return the version of a new table. See `Table.creation_version`."""
 
-    def create(self, metadata: TableMetadata, creation: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
+    def create(self, metadata: TableMetadata, expected: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         """Create the table with its snapshots.
 
         Args:
             metadata: The metadata of the new table.
-            creation: The result of `creation_version` before the data files were written, or None to read it now.
+            expected: The result of `creation_version` before the data files were written, or None to read it now.
 
         Returns:
-            EXISTED if the table exists, or if another writer has dropped a table since `creation` was read. After a conflict with a table
-            of another format, both tables may exist.
+            CREATED, EXISTED, Unknown if the outcome is uncertain, or a conflict with a table of another format. EXISTED means that the
+            table exists, or that another writer has dropped a table since `expected` was read. After a conflict, both tables may exist.
 
         Raises:
             StorageError: The table was certainly not created.
@@ -111,47 +112,48 @@ class DirectoryOperations:
     def creation_version(self) -> CreationVersion | None:
         return creation_version(self.storage, "iceberg", lambda: _first_version_after(self.newest()))
 
-    def create(self, metadata: TableMetadata, creation: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
+    def create(self, metadata: TableMetadata, expected: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         """Put the metadata file of the table's first version, unless the folder has a table of Iceberg or of another format.
 
-        A conditional put detects another Iceberg table, because both tables have the same file name. A Delta table has different file
-        names. So this method looks for a Delta table before the put, and `put_creation_or_drop` looks again after it.
+        The version after the drop of a table is a first version, too. If another Iceberg table is created, its file has the same name, so
+        the put detects it. The files of a Delta table have different names. So this method looks for a Delta table before the put, and
+        `put_creation_or_drop` looks again after it.
 
         Args:
             metadata: The metadata of the new table.
-            creation: The result of `creation_version` before the data files were written, or None to read it now.
+            expected: The result of `creation_version` before the data files were written, or None to read it now.
 
         Returns:
-            EXISTED if an Iceberg table exists, or if another writer has created or dropped one since `creation` was read. A conflict if a
+            EXISTED if an Iceberg table exists, or if another writer has created or dropped one since `expected` was read. A conflict if a
             Delta table exists.
         """
-        creation = creation or self.creation_version()
-        find_conflict = partial(format_conflict, self.storage, self._table, "iceberg", creation)
-        newest, conflict = run_both(self._read_newest, find_conflict)
-        # Without a number, an Iceberg table exists. With a different number, another writer has created or dropped one since it was read.
-        if creation is None or creation.number != _first_version_after(newest):
+        expected = expected or self.creation_version()
+        if expected is None:
+            return Put.EXISTED
+        newest, conflict = run_both(self._read_newest, partial(format_conflict, self.storage, self._table, "iceberg", expected))
+        if _first_version_after(newest) != expected.number:
             return Put.EXISTED
         if conflict is not None:
             return conflict
-        put = self.put_creation_or_drop(newest, creation.number, metadata, creation)
-        # A first version above 1 follows the version of a drop. The marker files that announced the drop are obsolete now.
-        if put is Put.CREATED and creation.number > 1:
-            delete_markers(self.storage, "iceberg", creation.number)
-        return put
+        outcome = self.put_creation_or_drop(newest, expected.number, metadata, expected)
+        if outcome is Put.CREATED and expected.number > 1:  # There was a drop. The marker files that announced it are obsolete now.
+            delete_markers(self.storage, "iceberg", expected.number)
+        return outcome
 
     def put_creation_or_drop(
-        self, base: CurrentMetadata | None, version: int, metadata: TableMetadata, creation: CreationVersion | None = None
+        self, base: CurrentMetadata | None, version: int, metadata: TableMetadata, expected: CreationVersion | None = None
     ) -> Put | Unknown | CommitConflict:
         """Put the version that creates or drops the table, verify it, and write it to the version hint.
 
-        A drop is a version, too: its metadata has no snapshots and the property `rowmerge.dropped`. A version is valid only if its writer
-        lost no race, and the put alone does not prove that. So the checks after the put determine the outcome.
+        A drop is a version, too: its metadata has no snapshots and the property `rowmerge.dropped`. The put only proves that the file name
+        was free. Another writer may still have put the same version before, or a table of another format. So two checks after the put
+        determine the outcome.
 
         Args:
             base: The metadata of the preceding version, or None if there is no such version or it cannot be read.
             version: The number of the version.
             metadata: The metadata of the new table, or that of the drop.
-            creation: The result of `creation_version` for a creation, None for a drop.
+            expected: The result of `creation_version` for a creation, None for a drop.
 
         Returns:
             EXISTED if another version came first. A conflict if another writer has created or dropped a table of another format in the
@@ -164,14 +166,17 @@ class DirectoryOperations:
         put = self.folder.put(version, metadata)
         if put is not Put.CREATED:
             return put
-        # A creation of the other format may have put its version since the first check. At least one of the two finds the other here.
-        find_conflict = partial(recheck_other_format, self.storage, self._table, "iceberg", creation)
-        verification, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
-        # The conflict only counts for a valid version. Without one, the verification decides the outcome.
-        outcome = verification if verification is not Put.CREATED or conflict is None else conflict
-        if outcome is Put.CREATED:
-            self._hint.advance(version)
-        return outcome
+        verification, conflict = run_both(
+            partial(self._verify_put, _NewVersion(base, version, metadata)),
+            # If another writer creates a Delta table at the same time, at least one of the two creations finds the other here.
+            partial(recheck_other_format, self.storage, self._table, "iceberg", expected),
+        )
+        if verification is not Put.CREATED:
+            return verification
+        if conflict is not None:
+            return conflict
+        self._hint.advance(version)
+        return Put.CREATED
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
         assert base.version is not None
@@ -179,7 +184,7 @@ class DirectoryOperations:
         return bool(next_paths) or not is_unchanged
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
-        """Put the version after `base`, verify it, and write it to the version hint.
+        """Put the version whose number follows that of `base`, verify it, and write it to the version hint.
 
         Args:
             base: The metadata that the commit changes.
@@ -187,10 +192,11 @@ class DirectoryOperations:
         """
         assert base.version is not None
         metadata = apply_updates(base.metadata, updates, location=base.path)
+        # pyiceberg leaves gaps in the snapshot log when snapshots expire, but the Iceberg specification does not allow them.
         metadata = metadata.model_copy(update={"snapshot_log": gapless_snapshot_log(base.metadata.snapshot_log, metadata)})
         version = base.version + 1
         put = self.folder.put(version, metadata)
-        outcome = self._verify_put(base, version, metadata) if put is Put.CREATED else put
+        outcome = self._verify_put(_NewVersion(base, version, metadata)) if put is Put.CREATED else put
         if outcome is Put.CREATED:
             self._write_hint_and_clean(base, version, metadata)
         return outcome
@@ -227,6 +233,7 @@ class DirectoryOperations:
         version = self._hint.read()
         if version is None:
             return None
+        # The hint usually contains the newest version. Then these parallel requests are the only ones.
         paths, next_paths = run_both(partial(self.folder.paths_of, version), partial(self.folder.paths_of, version + 1))
         if not paths:
             return None
@@ -244,17 +251,15 @@ class DirectoryOperations:
             metadata = self.folder.read(highest, self._last_read)
             if metadata is not None:  # Others may commit and clean between the listing and the read.
                 return metadata
-        raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
+        raise CorruptLog(
+            self.folder.absolute(FOLDER),
+            f"other writers deleted the newest metadata file during each of {_READ_ATTEMPTS} attempts to read it",
+        )
 
-    def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Verify that a version, which was just put, is the next version of the table of `base`. Delete it if it is not.
+    def _verify_put(self, new: _NewVersion) -> Put | Unknown:
+        """Verify that a version is the next version of its table. Delete it if it is not.
 
-        A successful put only proves that the file name was free. Three races remain:
-
-        - rowmerge 0.1.0 is dropping the table. The marker file DROPPED announces that. The version is deleted, unless it is a drop.
-        - Another writer has put the same version under the name of a compressed file. Then the other version is valid.
-        - The version is stale. Another writer has put its own version of this number, and later commits have deleted that file. So its
-          name was free again. See the class docstring.
+        Its successful put only proves that the file name was free. Each of the three checks finds one kind of race with another writer.
 
         Returns:
             CREATED for a valid version, EXISTED for a version that another writer has put first, Unknown if neither is certain.
@@ -264,57 +269,95 @@ class DirectoryOperations:
         """
         checks: list[Callable[[], bool]] = [
             partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
-            partial(self.folder.has_compressed_file, version),
-            partial(self._may_be_stale, base, version, metadata),
+            partial(self.folder.has_compressed_file, new.number),
+            partial(self._may_be_stale, new),
         ]
         try:
-            has_drop_marker, has_compressed_file, may_be_stale = run_concurrently(checks)
-            if has_drop_marker and not is_dropped(metadata):
-                for path in (metadata_path(version), HINT):
-                    self.folder.try_delete_files([path])  # one call for each file, because a failure ends a call
+            is_table_being_dropped, has_compressed_file, may_be_stale = run_concurrently(checks)
+            if is_table_being_dropped and not is_dropped(new.metadata):
+                self._delete_with_hint(new)
                 raise TableNotFound(self._table)
-            if has_compressed_file:
-                self.folder.try_delete_files([metadata_path(version)])
+            if has_compressed_file:  # Another writer has put the same version under a different name, which counts.
+                self.folder.try_delete_files([new.path])
                 return Put.EXISTED
-            return self._verify_against_newest(base, version, metadata) if may_be_stale else Put.CREATED
+            return self._verify_against_newest(new) if may_be_stale else Put.CREATED
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
 
-    def _may_be_stale(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> bool:
-        """Return whether a version, which was just put, may be stale: another version of this number may have been committed and deleted.
+    def _delete_with_hint(self, new: _NewVersion) -> None:
+        """Delete a version and the version hint, so that no file of a table that rowmerge 0.1.0 is dropping remains."""
+        for path in (new.path, HINT):
+            self.folder.try_delete_files([path])  # one call for each file, because a failure ends a call
 
-        rowmerge deletes old metadata oldest first. So while the file of `base` exists, rowmerge has not deleted the file of the next
-        version. Iceberg in Java deletes in any order. So a table that deletes metadata must also have no higher version.
+    def _may_be_stale(self, new: _NewVersion) -> bool:
+        """Return whether another version of the same number may have been committed before and deleted since.
+
+        rowmerge deletes old metadata oldest first. So while the file of the preceding version exists, rowmerge has not deleted the file of
+        the next version. Iceberg in Java deletes in any order. So a table that deletes metadata must also have no higher version.
         """
-        checks: list[Callable[[], bool]] = [lambda: base is not None and not self.folder.is_unchanged(base)]
-        if _may_reuse_name(base, metadata):
-            checks.append(lambda: self.folder.highest_version() != version)
+        checks: list[Callable[[], bool]] = [lambda: new.base is not None and not self.folder.is_unchanged(new.base)]
+        if new.may_reuse_name:
+            checks.append(lambda: self.folder.highest_version() != new.number)
         return any(run_concurrently(checks))
 
-    def _verify_against_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
+    def _verify_against_newest(self, new: _NewVersion) -> Put | Unknown:
         """Decide by the newest metadata of the table whether a version is valid or stale. Delete a stale version.
 
-        A version is valid if later versions are based on it. It is stale if later versions are based on another version of the same number,
-        which was put first and has been deleted since (`_verify_put`).
+        A version is stale if another version of the same number was put first and has been deleted since. For example, a slow writer puts
+        version 5 after version 9 was committed and the first file of version 5 was deleted.
 
         Returns:
             CREATED if the version is valid, EXISTED if it is stale, Unknown if neither is certain.
         """
         newest = self._read_newest()
         if newest is None or newest.version is None:
-            return Unknown(f"{metadata_path(version)} was put, and the table is gone")
-        has_later_versions = newest.version > version and newest.metadata.table_uuid == metadata.table_uuid
-        # A later version that is based on this one lists its file in the metadata log, or still has its new snapshots.
-        if has_later_versions and (_logs_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base)):
+            return Unknown(f"{new.path} was put, but the table no longer exists")
+        if newest.version <= new.number or newest.metadata.table_uuid != new.metadata.table_uuid:
+            return self._delete_stale(new)  # The table has no later versions. It, or its preceding version, was replaced.
+        if new.is_ancestor_of(newest.metadata):
             return Put.CREATED
         # Log entries and snapshots expire, so their absence proves nothing. But if the file of a later version is older than this file, the
         # later version is based on another one.
-        if has_later_versions and not self.folder.has_older_successor(version, newest.version):
-            return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
-        # The version is stale. Delete its file, unless another writer has replaced it with other metadata since.
-        if self.folder.contains(version, metadata):
-            self.folder.try_delete_files([metadata_path(version)])
+        if self.folder.has_older_successor(new.number, newest.version):
+            return self._delete_stale(new)
+        return Unknown(f"other writers have committed since, and the metadata does not show whether they follow {new.path}")
+
+    def _delete_stale(self, new: _NewVersion) -> Literal[Put.EXISTED]:
+        """Delete the file of a stale version, unless another writer has replaced it with other metadata since."""
+        if self.folder.contains(new.number, new.metadata):
+            self.folder.try_delete_files([new.path])
         return Put.EXISTED
+
+
+@dataclass(frozen=True)
+class _NewVersion:
+    """A version whose file was just put, and that is not verified yet.
+
+    `base` is the metadata of the preceding version, or None if there is no such version or it cannot be read.
+    """
+
+    base: CurrentMetadata | None
+    number: int
+    metadata: TableMetadata
+
+    @property
+    def path(self) -> str:
+        return metadata_path(self.number)
+
+    @property
+    def may_reuse_name(self) -> bool:
+        """Return whether its file may have the name of a deleted file: its table, or a dropped one, deletes old metadata."""
+        if self.base is None or _deletes_metadata(self.base.metadata):
+            return True
+        return DROPPED_TABLE in self.base.metadata.properties or DROPPED_TABLE in self.metadata.properties
+
+    def is_ancestor_of(self, newest: TableMetadata) -> bool:
+        """Return whether later metadata lists this version's file in its metadata log, or has a snapshot that this version added."""
+        if any(entry.metadata_file.endswith(f"/{self.path}") for entry in newest.metadata_log):
+            return True
+        base_snapshots = () if self.base is None else self.base.metadata.snapshots
+        added_ids = {snapshot.snapshot_id for snapshot in self.metadata.snapshots} - {snapshot.snapshot_id for snapshot in base_snapshots}
+        return any(newest.snapshot_by_id(snapshot_id) is not None for snapshot_id in added_ids)
 
 
 def is_dropped(metadata: TableMetadata) -> bool:
@@ -327,24 +370,6 @@ def _first_version_after(newest: CurrentMetadata | None) -> int | None:
     if newest is None:
         return 1
     return (newest.version or 0) + 1 if is_dropped(newest.metadata) else None
-
-
-def _may_reuse_name(base: CurrentMetadata | None, metadata: TableMetadata) -> bool:
-    """Return whether the version after `base` may reuse the name of a deleted file: its table, or a dropped one, deletes old metadata."""
-    if base is None or _deletes_metadata(base.metadata):
-        return True
-    return DROPPED_TABLE in base.metadata.properties or DROPPED_TABLE in metadata.properties
-
-
-def _logs_version(metadata: TableMetadata, version: int) -> bool:
-    return any(entry.metadata_file.endswith(f"/{metadata_path(version)}") for entry in metadata.metadata_log)
-
-
-def _has_snapshots_of(newest: TableMetadata, metadata: TableMetadata, base: CurrentMetadata | None) -> bool:
-    """Return whether `newest` has a snapshot that `metadata` added to `base`."""
-    base_ids = set() if base is None else {snapshot.snapshot_id for snapshot in base.metadata.snapshots}
-    added_ids = {snapshot.snapshot_id for snapshot in metadata.snapshots} - base_ids
-    return any(newest.snapshot_by_id(snapshot_id) is not None for snapshot_id in added_ids)
 
 
 def _deletes_metadata(metadata: TableMetadata) -> bool:

@@ -234,14 +234,14 @@ class Commit:
 class Creation(Commit):
     """The first commit of a table. `base` contains the metadata of the new table and no snapshot.
 
-    `version_before_writing` is passed to `TableOperations.create` as the argument `creation`.
+    `expected_version` is passed to `TableOperations.create` as the argument `expected`.
     """
 
-    version_before_writing: CreationVersion | None = None
+    expected_version: CreationVersion | None = None
 
     def put(self) -> Put | Unknown | CommitConflict:
         metadata, updates = self.base.metadata, self._snapshot_updates()
-        put = self.operations.create(apply_updates(metadata, updates) if updates else metadata, self.version_before_writing)
+        put = self.operations.create(apply_updates(metadata, updates) if updates else metadata, self.expected_version)
         if isinstance(put, CommitConflict) and isinstance(self.operations, DirectoryOperations):
             return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put
         return put
