@@ -154,10 +154,7 @@ class CatalogOperations:
         except RowmergeError:
             return None  # The newest metadata is unknown, and may contain this commit even after a refusal.
         is_refused = all(map(_is_final, errors))
-        if newest is None:
-            outcome = _outcome_without_table(request, is_refused)
-        else:
-            outcome = _outcome_by_metadata(request, newest)
+        outcome = _outcome_without_table(request, is_refused) if newest is None else _outcome_by_metadata(request, newest)
         if outcome is None and is_refused:  # Another attempt would fail in the same way.
             raise self._failure(errors[-1]) from None
         return outcome

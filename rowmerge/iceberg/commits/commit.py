@@ -17,7 +17,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate, TableUpdate
 from rowmerge.concurrency import run_both
 from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, TableOperations
-from rowmerge.iceberg.commits.conflicts import PlannedCommit, concurrent_commits, find_conflict
+from rowmerge.iceberg.commits.conflicts import ConcurrentCommit, PlannedCommit, concurrent_commits, find_conflict
 from rowmerge.iceberg.commits.drop import withdraw_creation
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot_id, snapshot_updates
 from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
@@ -66,7 +66,7 @@ class Commit:
             return self.change.restored.version
         if self._adds_snapshot:
             return self.snapshot_id
-        return _NO_SNAPSHOT if self.change.replace else self._head_id(self._head.metadata) or _NO_SNAPSHOT
+        return _NO_SNAPSHOT if self.change.replace else self._snapshot_id_in(self._head.metadata) or _NO_SNAPSHOT
 
     def put(self) -> Put | Unknown | CommitConflict:
         updates, is_outdated = run_both(self._snapshot_updates, partial(self.operations.is_outdated, self._head))
@@ -80,9 +80,9 @@ class Commit:
         """
         newest = self.operations.current()
         if newest is None:
-            return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP TABLE", "the table is gone")
+            return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP TABLE", "the table was dropped")
         if self.base.branch not in newest.metadata.refs and self.base.branch != MAIN:
-            return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP BRANCH", f"the branch {self.base.branch} is gone")
+            return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP BRANCH", f"the branch {self.base.branch} was dropped")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return Put.CREATED
         result = self._merge_concurrent_commits(newest.metadata)
@@ -102,10 +102,9 @@ class Commit:
         return self.base.live
 
     def _merge_concurrent_commits(self, newest: TableMetadata) -> Rebased | CommitConflict:
-        """Merge the commits since the head into the planned commit and its live files, unless one of them conflicts with the change.
+        """Base the planned commit and its live files on the newest metadata, unless a concurrent commit conflicts with the change.
 
-        The head is the metadata on which this commit's last attempt was based. The next attempt is based on `newest`. So the conflict rules
-        must compare each commit between the two with the change, and the new snapshot must contain the files of these commits.
+        The last attempt of this commit was based on the metadata `self._head`. The concurrent commits are those since then.
 
         Returns:
             The first conflict, or Rebased with the number of commits that delete other rows of the same files.
@@ -113,9 +112,18 @@ class Commit:
         difference = _definition_difference(self._head.metadata, newest)
         if difference:
             return self._metadata_conflict(newest, difference)
-        commits = concurrent_commits(self.operations.storage, newest, self._head_id(newest), self._head_id(self._head.metadata))
+        old_id, new_id = self._snapshot_id_in(self._head.metadata), self._snapshot_id_in(newest)
+        commits = concurrent_commits(self.operations.storage, newest, newest_id=new_id, base_id=old_id)
         if commits is None:  # others have set the branch to another snapshot, or have expired snapshots
-            return self._metadata_conflict(newest, "its history is another one")
+            return self._metadata_conflict(newest, "its snapshot history was changed or has expired")
+        result = self._merge_into_plan(commits)
+        if not isinstance(result, Rebased):
+            return result
+        file_conflict = self._reload_live_files(newest)
+        return result if file_conflict is None else file_conflict
+
+    def _merge_into_plan(self, commits: Sequence[ConcurrentCommit]) -> Rebased | CommitConflict:
+        """Compare each concurrent commit with the change, oldest first. Return the first conflict, or else the count for the outcome."""
         commits_to_same_files = 0
         for concurrent in commits:
             conflict = find_conflict(concurrent, self._planned_commit)
@@ -124,16 +132,15 @@ class Commit:
             if self._planned_commit.deletes_in_same_files(concurrent):
                 commits_to_same_files += 1
             self._planned_commit = self._planned_commit.rebased_on(concurrent)
-        file_conflict = self._reload_live_files(newest)
-        return Rebased(commits_to_same_files) if file_conflict is None else file_conflict
+        return Rebased(commits_to_same_files)
 
     def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
-        return MetadataChanged(self.table, self._head_id(newest) or _NO_SNAPSHOT, "a commit", difference)
+        return MetadataChanged(self.table, self._snapshot_id_in(newest) or _NO_SNAPSHOT, "a commit", difference)
 
     def _reload_live_files(self, newest: TableMetadata) -> CommitConflict | None:
         """Read the live files of the branch's newest snapshot. Return a conflict if the change affects a file that is no longer live."""
-        newest_id = self._head_id(newest)
-        if newest_id == self._head_id(self._head.metadata):
+        newest_id = self._snapshot_id_in(newest)
+        if newest_id == self._snapshot_id_in(self._head.metadata):
             return None
         self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned_spec_ids, self._live)
         # Another writer may drop a manifest without writing entries for its files.
@@ -141,7 +148,7 @@ class Commit:
         missing_paths = changed_paths - self._live.by_path(changed_paths).keys()
         return ConcurrentDeleteDelete(self.table, newest_id or _NO_SNAPSHOT, "a commit", min(missing_paths)) if missing_paths else None
 
-    def _head_id(self, metadata: TableMetadata) -> int | None:
+    def _snapshot_id_in(self, metadata: TableMetadata) -> int | None:
         """Return the id of the branch's newest snapshot in metadata, or None if the branch has no snapshot."""
         head = head_of(metadata, self.base.branch)
         return None if head is None else head.snapshot_id
@@ -150,14 +157,16 @@ class Commit:
     def _planned_commit(self) -> PlannedCommit:
         """Return the properties of the change that the conflict rules compare with a concurrent commit."""
         change, deleted_rows = self.change, self.change.files.deleted
-        application_id, _ = change.transaction or (None, 0)
+        application_id = None if change.transaction is None else change.transaction[0]
+        # The change lists all deleted rows of a file, including those that were deleted before.
         already_deleted = self.base.deleted_positions(list(deleted_rows)) if deleted_rows else {}
+        newly_deleted = {path: positions - already_deleted.get(path, Positions()) for path, positions in deleted_rows.items()}
         return PlannedCommit(
             table=self.table,
             reads=change.reads,
             # A replacement removes the files that are live when it commits.
             removed_paths=frozenset() if change.replace else frozenset(change.files.removed),
-            deleted_rows={path: positions - already_deleted.get(path, Positions()) for path, positions in deleted_rows.items()},
+            deleted_rows=newly_deleted,
             data_change=change.data_change,
             is_serializable=_is_serializable(self.base, change),
             list_added_files=self._list_added_files,
@@ -218,7 +227,9 @@ class Commit:
     def _restore(self, head: TableMetadata, snapshot_id: int) -> TableUpdate:
         """Return the update that points the branch at an older snapshot. Raises VersionNotFound if the snapshot has expired."""
         if head.snapshot_by_id(snapshot_id) is None:
-            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
+            raise VersionNotFound(
+                f"The snapshot {snapshot_id} of {self.table} has expired since the statement started. See DESCRIBE HISTORY."
+            )
         return point_branch_at(head, self.base.branch, snapshot_id)
 
     def _add_snapshot(self, parent: Snapshot | None, live: LiveFiles, removed_paths: Sequence[str]) -> tuple[TableUpdate, ...]:

@@ -112,6 +112,7 @@ def concurrent_commits(
     if not snapshots:
         return [] if newest_id == base_id else None
     oldest = snapshots[-1]
+    # Without a base, the oldest snapshot must be the first one of the table, and not one whose parent has expired.
     continues_base = oldest.parent_snapshot_id == base_id and (base_id is not None or _is_first(storage, oldest))
     return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)] if continues_base else None
 
@@ -135,7 +136,7 @@ class PlannedCommit:
     """The data about a change that the conflict rules need: the files that it removes, and the rows that it deletes in remaining files.
 
     `list_added_files` returns a listing of the data files that a concurrent commit added, with the bounds that `reads.may_match` compares.
-    `compacted_paths` are the files to which concurrent compactions moved rows that the change read.
+    `compaction_output_paths` are the files to which concurrent compactions moved rows that the change read.
     """
 
     table: str
@@ -148,7 +149,11 @@ class PlannedCommit:
     application_id: str | None = None
     moves_within_partitions: bool = False
     """Whether the change only moves rows to other files of the same partition spec."""
-    compacted_paths: frozenset[str] = frozenset()
+    compaction_output_paths: frozenset[str] = frozenset()
+
+    def depends_on_rows_of(self, path: str) -> bool:
+        """Return whether the change depends on rows of a data file that it read. If `reads.rows` is None, it depends on all rows."""
+        return self.reads.rows is None or bool(self.reads.rows.get(path))
 
     @property
     def changed_paths(self) -> frozenset[str]:
@@ -159,11 +164,13 @@ class PlannedCommit:
         """Return the planned commit to compare with the commits after a concurrent one.
 
         If a compaction removed files that the change read, it moved their rows to new files. Later deletes in the new files may affect
-        these rows, so the planned commit records the new files (`compacted_paths`).
+        these rows, so the planned commit records the new files (`compaction_output_paths`).
         """
-        if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.compacted_paths):
+        if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.compaction_output_paths):
             return self
-        return replace(self, compacted_paths=self.compacted_paths | {plain_path(entry.file.path) for entry in concurrent.added})
+        return replace(
+            self, compaction_output_paths=self.compaction_output_paths | {plain_path(entry.file.path) for entry in concurrent.added}
+        )
 
     def deletes_in_same_files(self, concurrent: ConcurrentCommit) -> bool:
         """Return whether both commits delete rows in the same remaining file. Delete files are only read if the change deletes rows."""
@@ -197,7 +204,8 @@ def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -
 def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if the concurrent commit added a file with rows that the change would have read.
 
-    The rule compares the condition of the change first with the column bounds of the added files, then with their rows.
+    Under snapshot isolation, such rows are allowed (`_forbids_added_rows`). The rule compares the condition of the change first with the
+    column bounds of the added files, then with their rows.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
@@ -232,48 +240,50 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
         concurrent: A commit since the version on which the change was planned.
         planned: The change.
     """
-    reads = planned.reads
-    for path in sorted(reads.paths & concurrent.removed_paths):
-        has_read_rows = reads.rows is None or bool(reads.rows.get(path))
-        # A compaction removes a file and moves its rows. That changes no row that the change read, but the change cannot delete rows of a
-        # file that no longer exists.
-        if path in planned.changed_paths or (has_read_rows and not concurrent.only_moves_rows):
+    for path in sorted(planned.reads.paths & concurrent.removed_paths):
+        # A compaction also removes a file, but moves its rows, so it deletes none of the rows that the change read.
+        deletes_read_rows = planned.depends_on_rows_of(path) and not concurrent.only_moves_rows
+        # After any removal, the change can no longer delete rows of the file.
+        if deletes_read_rows or path in planned.changed_paths:
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
-    return _removed_rows_conflict_in_remaining_files(concurrent, planned)
+    return _deletes_of_read_rows_conflict(concurrent, planned)
 
 
-def _removed_rows_conflict_in_remaining_files(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def _deletes_of_read_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if the concurrent commit added delete files for rows that the change read. The data files remain."""
     read_rows = planned.reads.rows
     for path in sorted(planned.reads.paths & concurrent.newly_deleted_rows.keys()):
-        deleted_rows = concurrent.newly_deleted_rows[path]
+        conflicting_rows = concurrent.newly_deleted_rows[path]
         if read_rows is not None:
-            deleted_rows = deleted_rows & read_rows.get(path, Positions())
-        if deleted_rows:
-            rule = "deleted or updated rows that this statement read"
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(deleted_rows, path), rule)
+            conflicting_rows = conflicting_rows & read_rows.get(path, Positions())
+        if conflicting_rows:
+            action = "deleted or updated rows that this statement read"
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(conflicting_rows, path), action)
     return None
 
 
 def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if rows were deleted in files to which a compaction moved rows that the change read.
+    """Return a conflict if rows were deleted in files to which earlier compactions moved rows that the change read.
 
     The metadata does not show which rows were moved, so each deleted row may be one of them.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
-        planned: The change. Its `compacted_paths` are the files of earlier concurrent compactions.
+        planned: The change. Its `compaction_output_paths` are the files that these compactions added.
     """
-    # Another compaction that removes such a file moves its rows once more (`rebased_on`), and deletes no row.
-    removed_paths = frozenset() if concurrent.only_moves_rows else concurrent.removed_paths
-    conflicting_paths = planned.compacted_paths & (removed_paths | concurrent.newly_deleted_rows.keys())
+    changed_paths = set(concurrent.newly_deleted_rows)
+    # A further compaction deletes no row. It only moves the rows again, and `PlannedCommit.rebased_on` then records their new files.
+    if not concurrent.only_moves_rows:
+        changed_paths |= concurrent.removed_paths
+    conflicting_paths = planned.compaction_output_paths & changed_paths
     return _conflict(ConcurrentDeleteRead, concurrent, planned, min(conflicting_paths)) if conflicting_paths else None
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if both commits delete the same row, or if one removes a file from which the other deletes rows.
 
-    The commits may delete different rows from the same remaining file, because the second commit keeps the deletions of the first.
+    The files that the change removes, or from which it deletes rows, are its `changed_paths`. Both commits may delete different rows from
+    the same remaining file, because the second commit keeps the deletions of the first.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
@@ -290,21 +300,23 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
         rows_of_both = concurrent.newly_deleted_rows[path] & planned.deleted_rows[path]
         if rows_of_both:
-            rule = "deleted or updated rows that this statement changes"
-            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows_of_both, path), rule)
+            action = "deleted or updated rows that this statement changes"
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows_of_both, path), action)
     return None
 
 
 def equality_deletes_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if equality deletes were added, and the change read or changed files. Only a scan would find the deleted rows.
+    """Return a conflict if equality deletes were added, and the change read or changed files.
 
-    Equality deletes also apply to rows that were only moved within their partitions, because their new files keep the old sequence number.
+    Only a scan would show whether they delete rows of these files, so the rule assumes that they do. A change that only moves rows within
+    their partitions has no conflict: its new files keep the old sequence number, so the equality deletes apply to them, too.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
         planned: The change.
     """
-    if planned.moves_within_partitions or not (planned.reads.paths or planned.changed_paths) or not concurrent.equality_deletes:
+    depends_on_files = bool(planned.reads.paths or planned.changed_paths)
+    if not concurrent.equality_deletes or not depends_on_files or planned.moves_within_partitions:
         return None
     return _conflict(ConcurrentDeleteRead, concurrent, planned, concurrent.equality_deletes[0].file.path)
 
@@ -320,6 +332,6 @@ RULES: tuple[Callable[[ConcurrentCommit, PlannedCommit], CommitConflict | None],
 
 
 def _conflict(
-    kind: type[CommitConflict], concurrent: ConcurrentCommit, planned: PlannedCommit, detail: str = "", rule: str = ""
+    kind: type[CommitConflict], concurrent: ConcurrentCommit, planned: PlannedCommit, detail: str = "", action: str = ""
 ) -> CommitConflict:
-    return kind(planned.table, concurrent.snapshot.snapshot_id, concurrent.operation, detail, rule)
+    return kind(planned.table, concurrent.snapshot.snapshot_id, concurrent.operation, detail, action)

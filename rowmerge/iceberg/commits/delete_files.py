@@ -22,7 +22,7 @@ from rowmerge.table.snapshots.files import Positions
 
 
 class _DeletionKey(NamedTuple):
-    """The path of a data file, and the keys of the delete files that a new delete file replaces."""
+    """Identifies a new delete file: the path of its data file, and the delete files that it replaces, by `key_of_delete`."""
 
     data_path: str
     replaced_keys: frozenset[str]
@@ -81,7 +81,7 @@ class DeleteFileWriter:
     """The delete files that the attempts of the commit have written, or None if shared delete files already delete all of the rows."""
 
     def write_row_deletions(self, live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> WrittenDeletes:
-        """Write the delete files for rows of live data files.
+        """Write the delete files for rows of live data files, or reuse those of earlier attempts of the commit.
 
         If all rows of a data file are deleted, no delete file is written, because the snapshot removes the data file instead.
 
@@ -95,21 +95,20 @@ class DeleteFileWriter:
         """
         deletions = _row_deletions(live, deleted_rows)
         emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
-        files_by_key = self._write_or_reuse_files(live, [deletion for deletion in deletions if not deletion.empties_file])
-        # The deletion has no file if delete files that several data files share already delete all of its rows.
-        delete_files = {key: file for key, file in files_by_key.items() if file is not None}
+        remaining_deletions = [deletion for deletion in deletions if not deletion.empties_file]
+        self._write_new_files(live, remaining_deletions)
+        written_files = {deletion.key: self._files_of_attempts[deletion.key] for deletion in remaining_deletions}
+        # None: shared delete files already delete all of these rows, so there is no new file.
+        delete_files = {key: file for key, file in written_files.items() if file is not None}
         replaced_keys = frozenset[str]().union(*(key.replaced_keys for key in delete_files))
         return WrittenDeletes(tuple(delete_files.values()), replaced_keys, emptied_paths)
 
-    def _write_or_reuse_files(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> dict[_DeletionKey, ContentFile | None]:
-        """Return the delete file of each deletion, or None if no file is necessary.
-
-        Write the files that no earlier attempt of the commit has written. A file with the same key deletes the same rows.
-        """
+    def _write_new_files(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> None:
+        """Write the delete files that no earlier attempt of the commit has written. A file with the same key deletes the same rows."""
         new_deletions = [deletion for deletion in deletions if deletion.key not in self._files_of_attempts]
         new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in new_deletions])
-        self._files_of_attempts |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
-        return {deletion.key: self._files_of_attempts[deletion.key] for deletion in deletions}
+        new_keys = [deletion.key for deletion in new_deletions]
+        self._files_of_attempts |= zip(new_keys, new_files, strict=True)
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         """Write the deleted positions of each data file.

@@ -106,7 +106,7 @@ class Drop:
         self._newest_version = base_version or self.operations.folder.highest_version() or 0
 
     def _table_missing(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest_version, "DROP TABLE", "the table is gone")
+        return MetadataChanged(self.table, self._newest_version, "DROP TABLE", "the table was dropped")
 
 
 def _dropped_metadata(location: str) -> TableMetadata:

@@ -293,7 +293,7 @@ def test_the_first_snapshots_of_a_table_that_expired_are_missed(tmp_path: Path) 
 def test_a_snapshot_that_expired_meanwhile_is_not_restored(lake: Lake) -> None:
     base, wanted = lake.table.snapshot(), lake.table.snapshot_at(version=lake.snapshots[0])
     lake.update(RemoveSnapshotsUpdate(snapshot_ids=[wanted.version]))
-    with pytest.raises(VersionNotFound, match="expired meanwhile"):
+    with pytest.raises(VersionNotFound, match="has expired since"):
         lake.table.commit(base, CommitRequest("RESTORE", restored=wanted))
 
 
