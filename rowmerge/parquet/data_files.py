@@ -16,13 +16,15 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths
+from rowmerge.parquet.footers import column_statistics, leaf_columns, parquet_paths
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
 """The names of the two hidden columns of row lineage: the id of the row, and the version that last changed it."""
 _LOCAL_THREADS = 2
 """The number of threads that finish files on a local disk."""
+_MAX_BUFFERED_ROW_GROUPS = 4
+"""The maximum size of the buffered rows of all partitions together, as a multiple of the size of a row group."""
 
 
 @dataclass(frozen=True)
@@ -55,37 +57,43 @@ class FilesLineage:
 
     origins: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
-    def ids_and_versions(self, paths: pa.Array, positions: pa.Array, ids: pa.Array, versions: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of rows, and the versions that last changed them.
+    def ids_and_versions(
+        self, paths: pa.Array, positions: pa.Array, stored_ids: pa.Array, stored_versions: pa.Array
+    ) -> tuple[pa.Array, pa.Array]:
+        """Return the ids of rows, and the versions that last changed them, as two int64 arrays.
 
-        A row has no id if the file stores none and `origins` does not contain the first id of the file. Both results are then NULL.
+        Both are NULL for a row without an id: its file does not store one, and `origins` has no first id for the file.
 
         Args:
             paths: The path of each row's file, NULL for an inserted row.
             positions: The position of each row in its file.
-            ids: The id that the file stores for each row. NULL means the id of the file's first row plus the position.
-            versions: The version that the file stores for each row. NULL means the version of the file in `origins`.
+            stored_ids: The id that the file stores for each row. NULL means the id of the file's first row plus the position.
+            stored_versions: The version that the file stores for each row. NULL means the version of the file in `origins`.
         """
-        encoded = pc.dictionary_encode(paths)
-        origins = [self.origins.get(path, (None, 0)) for path in encoded.dictionary.to_pylist()]
-        first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded.indices)
-        file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded.indices)
-        row_ids = pc.coalesce(ids, pc.add(first_ids, positions.cast(pa.int64())))
-        row_versions = pc.if_else(pc.is_valid(row_ids), pc.coalesce(versions, file_versions), pa.scalar(None, pa.int64()))
-        return row_ids, row_versions
+        encoded_paths = pc.dictionary_encode(paths)
+        origins = [self.origins.get(path, (None, 0)) for path in encoded_paths.dictionary.to_pylist()]  # no first id for an inserted row
+        first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded_paths.indices)
+        file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded_paths.indices)
+        row_ids = pc.coalesce(stored_ids, pc.add(first_ids, positions.cast(pa.int64())))
+        row_versions = pc.coalesce(stored_versions, file_versions)
+        return row_ids, pc.if_else(pc.is_valid(row_ids), row_versions, pa.scalar(None, pa.int64()))
 
     def fill_row_lineage(self, rows: pa.Table, path: str, start: int) -> pa.Table:
-        """Return consecutive rows of one file, with the ids and versions in the hidden columns filled in.
+        """Return consecutive rows of one file, with complete hidden columns of row lineage.
+
+        The hidden columns are ROW_ID, the id of the row, and CHANGED_IN, the version that last changed the row. In the input, they are NULL
+        where the file does not store a value. The value then follows from the file and the position of the row (`ids_and_versions`).
 
         Args:
-            rows: The rows as read from the file. A hidden column is NULL where the file does not store a value.
+            rows: The rows as read from the file.
             path: The path of the file.
             start: The position of the first row in the file.
         """
         paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
         positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
-        ids, versions = rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks()
-        return with_lineage(rows, *self.ids_and_versions(paths, positions, ids, versions))
+        stored_ids, stored_versions = rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks()
+        row_ids, row_versions = self.ids_and_versions(paths, positions, stored_ids, stored_versions)
+        return with_lineage(rows, row_ids, row_versions)
 
 
 @dataclass(frozen=True)
@@ -172,7 +180,7 @@ class PartitionedWriter:
     def __init__(self, spec: WriteSpec) -> None:
         self.spec = spec
         self._open: dict[Any, RollingFile] = {}
-        self._buffered = 0
+        self._buffered_bytes = 0
 
     def write(self, rows: pa.Table) -> None:
         """Write rows into files of their partitions. The rows must have all columns of the table."""
@@ -182,7 +190,7 @@ class PartitionedWriter:
             self.write_partition(partition, partition_rows.select(self.spec.schema.names))
 
     def write_partition(self, partition: dict[str, Any], rows: pa.Table) -> None:
-        """Write rows of one partition.
+        """Write rows of one partition. The rows are buffered until they fill a row group, or until all partitions buffer too many bytes.
 
         Args:
             partition: The partition values by field name.
@@ -190,17 +198,23 @@ class PartitionedWriter:
         """
         if rows.num_rows == 0:
             return
-        key = tuple("NaN" if value != value else value for value in partition.values())  # a NaN is not equal to itself
+        file = self._file_of(partition)
+        bytes_before = file.buffered_bytes
+        file.write(conform(rows, self.spec.schema))
+        self._buffered_bytes += file.buffered_bytes - bytes_before  # negative if the file has written a row group
+        if self._buffered_bytes > _MAX_BUFFERED_ROW_GROUPS * self.spec.row_group_size:
+            # The file with the most buffered bytes gets a large row group. Small row groups would make files larger and reads slower.
+            fullest = max(self._open.values(), key=lambda file: file.buffered_bytes)
+            self._buffered_bytes -= fullest.buffered_bytes
+            fullest.flush()
+
+    def _file_of(self, partition: dict[str, Any]) -> RollingFile:
+        """Return the open file of a partition, or open one."""
+        # A NaN is not equal to itself, so it would not find the file that was opened for it.
+        key = tuple("NaN" if value != value else value for value in partition.values())
         if key not in self._open:
             self._open[key] = RollingFile(self.spec, partition)
-        file = self._open[key]
-        self._buffered -= file.buffered
-        file.write(conform(rows, self.spec.schema))
-        self._buffered += file.buffered
-        if self._buffered > 4 * self.spec.row_group_size:
-            fullest = max(self._open.values(), key=lambda file: file.buffered)  # so that it gets one large row group instead of small ones
-            self._buffered -= fullest.buffered
-            fullest.flush()
+        return self._open[key]
 
     def close(self) -> list[FileMessage]:
         """Finish all files in several threads, because a table may have thousands of partitions. Return a message for each file."""
@@ -245,9 +259,9 @@ class RollingFile:
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
-        self._leaves = list(leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.file_schema))))
+        self._leaves = list(leaf_columns(pa.struct(list(spec.schema)), pa.struct(list(spec.file_schema))))
         self._pending: list[pa.Table] = []
-        self.buffered = 0
+        self.buffered_bytes = 0
         self._writer: pq.ParquetWriter | None = None
         self._stream: Any = None
         self._path = ""
@@ -258,8 +272,8 @@ class RollingFile:
     def write(self, rows: pa.Table) -> None:
         """Add rows to the buffer. Write the buffered rows once they fill a row group."""
         self._pending.append(rows)
-        self.buffered += rows.nbytes
-        if self.buffered >= self._spec.row_group_size:
+        self.buffered_bytes += rows.nbytes
+        if self.buffered_bytes >= self._spec.row_group_size:
             self.flush()
 
     def flush(self) -> None:
@@ -267,8 +281,8 @@ class RollingFile:
         if not self._pending:
             return
         rows = pa.concat_tables(self._pending)
-        row_groups = max(self.buffered // self._spec.row_group_size, 1)
-        self._pending, self.buffered = [], 0
+        row_groups = max(self.buffered_bytes // self._spec.row_group_size, 1)
+        self._pending, self.buffered_bytes = [], 0
         writer = self._writer_for(SpecialFloats.of(rows))
         writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
         if self._stream.tell() >= self._spec.target_file_size:
@@ -340,20 +354,20 @@ class RollingFile:
         size = self._stream.tell()
         self._stream.close()
         footer = self._footers.pop()
-        statistics = column_statistics(footer, self._leaves, self._spec.bounded_columns)
+        statistics = column_statistics(footer, self._leaves, self._spec.bounded_columns)  # by attribute of `FileMessage`
         self._finished.append(FileMessage(self._path, size, footer.num_rows, self._partition, ordered=self._spec.is_ordered, **statistics))
         self._writer = None
 
 
-def with_lineage(rows: pa.Table, ids: pa.Array, versions: pa.Array) -> pa.Table:
-    """Set or append the hidden columns of row lineage.
+def with_lineage(rows: pa.Table, row_ids: pa.Array, row_versions: pa.Array) -> pa.Table:
+    """Set or append the hidden columns of row lineage: ROW_ID and CHANGED_IN (the row commit version or last updated sequence number).
 
     Args:
         rows: The rows, with or without the hidden columns.
-        ids: The id of each row.
-        versions: The version that last changed each row.
+        row_ids: The id of each row.
+        row_versions: The version of the table that last changed each row.
     """
-    for name, lineage_column in ((ROW_ID, ids), (CHANGED_IN, versions)):
+    for name, lineage_column in ((ROW_ID, row_ids), (CHANGED_IN, row_versions)):
         index = rows.schema.get_field_index(name)
         rows = rows.append_column(name, lineage_column) if index < 0 else rows.set_column(index, name, lineage_column)
     return rows

@@ -36,11 +36,12 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
             return pyarrow.fs.S3FileSystem(**options.get("s3", {})), inner_path
         case "gs":
             arguments = options.get("gs", {})
-            # The configuration does not state when the token expires. Google rejects an expired token.
+            # Arrow requires the time at which a token expires, but the configuration lacks it. So the latest possible time is given. Google
+            # rejects an expired token.
             expiration = {"credential_token_expiration": datetime.max} if "access_token" in arguments else {}
             return pyarrow.fs.GcsFileSystem(**arguments, **expiration), inner_path
         case "az" | "azure" | "abfs" | "abfss":
-            container, _, host = authority.partition("@")
+            container, _, host = authority.partition("@")  # such as `data@shop.dfs.core.windows.net`, or only the container
             account = {"account_name": host.partition(".")[0]} if host else {}
             return pyarrow.fs.AzureFileSystem(**{**options.get("azure", {}), **account}), f"{container}/{key}"
     return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}")[0], inner_path

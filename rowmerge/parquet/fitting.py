@@ -103,20 +103,26 @@ def to_table_type(values: pa.Array, table_type: pa.DataType, file_type: pa.DataT
         file_type: The type of the column in newly written files, with the names and field ids of the fields to find in `values`.
         by_field_id: Whether fields of structs are identified by field id instead of name.
     """
-    has_file_type = values.type.equals(file_type, check_metadata=by_field_id)
-    # A UUID is a fixed-size binary in a file, and a string in the table. Other current types differ from the table's only in names.
-    if has_file_type and not has_fixed_size_binary(file_type):
+    is_current = values.type.equals(file_type, check_metadata=by_field_id)  # the file is not older than the table's schema
+    # Current values differ from those of the table at most in names, so `view` gives them the other type without a change of the buffers.
+    # Only a UUID must be converted: it is a fixed-size binary in a file, and a string in the table.
+    if is_current and not has_fixed_size_binary(file_type):
         return values if file_type.equals(table_type) else values.view(table_type)
     if pa.types.is_struct(table_type) and pa.types.is_struct(values.type):
         return _to_table_struct(values, table_type, file_type, by_field_id)
     if pa.types.is_map(table_type) and pa.types.is_map(values.type):
         return _to_table_map(values, table_type, file_type, by_field_id)
     if pa.types.is_list(table_type):
-        # Other writers may use list types with other offsets, such as large lists.
-        lists = values if pa.types.is_list(values.type) else values.cast(pa.list_(values.type.value_type))
-        elements = to_table_type(lists.values, table_type.value_type, file_type.value_type, by_field_id=by_field_id)
-        return _with_child(lists, table_type, elements)
+        return _to_table_list(values, table_type, file_type, by_field_id)
     return _to_table_leaf(values, table_type)
+
+
+def _to_table_list(values: pa.Array, table_type: pa.ListType, file_type: pa.ListType, by_field_id: bool) -> pa.ListArray:
+    """Convert the elements of lists in the same way as `to_table_type`."""
+    # Other writers may use list types with other offsets, such as large lists.
+    lists = values if pa.types.is_list(values.type) else values.cast(pa.list_(values.type.value_type))
+    elements = to_table_type(lists.values, table_type.value_type, file_type.value_type, by_field_id=by_field_id)
+    return _with_child(lists, table_type, elements)
 
 
 def _to_table_map(values: pa.MapArray, table_type: pa.MapType, file_type: pa.MapType, by_field_id: bool) -> pa.MapArray:
@@ -177,7 +183,7 @@ def _map_chunks(column: pa.ChunkedArray, type_: pa.DataType, change: Callable[[p
 
 
 def has_fixed_size_binary(type_: pa.DataType) -> bool:
-    """Return whether a type is or contains a binary type of fixed length, such as the file type of UUIDs."""
+    """Return whether a type is or contains a binary type of fixed length, such as the file type of UUIDs (an Arrow extension type)."""
     child_types = [type_.field(index).type for index in range(type_.num_fields)]
     return isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or any(map(has_fixed_size_binary, child_types))
 
@@ -199,24 +205,28 @@ def to_file_type(values: pa.Array, file_type: pa.DataType) -> pa.Array:
         return _with_child(values, file_type, pa.StructArray.from_arrays(entries, fields=[file_type.key_field, file_type.item_field]))
     if pa.types.is_list(file_type):
         return _with_child(values, file_type, to_file_type(values.values, file_type.value_type))
+    # A leaf: a UUID, which is a string in the table, or a binary value of fixed length.
     binaries = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(file_type)
-    return pa.ExtensionArray.from_storage(file_type, binaries) if isinstance(file_type, pa.BaseExtensionType) else binaries
+    is_uuid_type = isinstance(file_type, pa.BaseExtensionType)  # Arrow's type for UUIDs is an extension of the binary type
+    return pa.ExtensionArray.from_storage(file_type, binaries) if is_uuid_type else binaries
 
 
 def uuid_bytes(texts: pa.Array) -> pa.Array:
-    """Convert canonical UUID strings to binary values of 16 bytes.
+    """Convert canonical UUID strings to binary values of 16 bytes. Two hexadecimal digits become one byte.
 
     Raises:
         ValueError: A string is not a UUID.
     """
     if not len(texts):
         return pa.array([], pa.binary(16))
+    # NULLs become 32 zeros, so that the digits of all rows have the same length. The validity bitmap restores the NULLs at the end.
     digits = pc.replace_substring(texts, "-", "").fill_null("0" * 32).cast(pa.binary(32))
-    ascii_codes = np.frombuffer(digits.buffers()[1], np.uint8)[digits.offset * 32 :][: len(digits) * 32]
-    nibbles = _VALUES_OF_DIGITS[ascii_codes]
-    if (nibbles > 15).any():
-        raise ValueError("a text is no UUID")
-    packed = (nibbles[0::2] << 4) | nibbles[1::2]
+    first_byte = digits.offset * 32  # an array may be a slice of its buffer
+    ascii_codes = np.frombuffer(digits.buffers()[1], np.uint8)[first_byte : first_byte + len(digits) * 32]
+    digit_values = _VALUES_OF_DIGITS[ascii_codes]
+    if (digit_values > 15).any():
+        raise ValueError("a string is not a UUID")
+    packed = (digit_values[0::2] << 4) | digit_values[1::2]  # the first digit of each pair is the upper half of the byte
     return pa.Array.from_buffers(pa.binary(16), len(texts), [_validity(texts), pa.py_buffer(packed.tobytes())])
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Path = tuple[str, ...]
-Statistics = dict[str, Any]
-"""One kind of statistic by column name. A column with fields has a nested dictionary instead of a value."""
+NestedValues = dict[str, Any]
+"""A value for each column by name, such as its lower bound. A column with fields has a nested dictionary: `{"id": 1, "s": {"a": 2}}`."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,9 @@ class Leaf:
     has_bounds: bool
 
 
-def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), is_repeated: bool = False) -> Iterator[Leaf]:
+def leaf_columns(
+    type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), is_repeated: bool = False
+) -> Iterator[Leaf]:
     """Yield the leaf columns of a type in the order of the column chunks of a file.
 
     Args:
@@ -42,17 +44,22 @@ def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_pat
         is_repeated: Whether the type is inside a list or map.
     """
     if not pa.types.is_nested(type_):
-        is_float = pa.types.is_floating(type_)
-        # Bounds in a footer ignore NaN, which Spark sorts above all numbers. The writer omits bounds of top-level columns with NaN
-        # (`SpecialFloats`). It does not look for NaN in nested fields, so bounds of their floats are not used.
-        may_hide_nan = is_float and len(path) > 1
-        # Delta's statistics have no bounds of binary values. Binary types of fixed length, such as UUID, occur only in Iceberg.
-        is_variable_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(file_type)
-        yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_variable_binary))
+        has_bounds = not is_repeated and _has_usable_bounds(type_, file_type, is_top_level=len(path) == 1)
+        yield Leaf(path, ".".join(file_path), is_float=pa.types.is_floating(type_), has_bounds=has_bounds)
         return
     is_repeated = is_repeated or not pa.types.is_struct(type_)
     for name, file_names, child_type, child_file_type in _children(type_, file_type):
-        yield from leaves(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated)
+        yield from leaf_columns(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated)
+
+
+def _has_usable_bounds(type_: pa.DataType, file_type: pa.DataType, *, is_top_level: bool) -> bool:
+    """Return whether the bounds in the footer can be used for a leaf of this type in the table, which has `file_type` in the file."""
+    if pa.types.is_floating(type_):
+        # Bounds in a footer ignore NaN, which Spark sorts above all numbers. The writer omits bounds of top-level columns with NaN
+        # (`SpecialFloats`), but does not look for NaN in nested fields.
+        return is_top_level
+    # Delta's statistics have no bounds of binary values. Binary types of fixed length, such as UUID, occur only in Iceberg.
+    return not pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(file_type)
 
 
 def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str, Path, pa.DataType, pa.DataType]]:
@@ -78,10 +85,10 @@ def parquet_paths(leaves: Sequence[Leaf], excluded_columns: frozenset[str]) -> l
     return [leaf.parquet_path for leaf in included_leaves if not (leaf.is_float and "." in leaf.parquet_path)]
 
 
-def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> dict[str, Statistics]:
+def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> dict[str, NestedValues]:
     """Return the bounds, null counts and sizes of a file's columns, computed from the statistics of the row groups.
 
-    A statistic of a column is available only if each row group has it. Columns with fields have nested dictionaries (see `Statistics`).
+    A statistic of a column is available only if each row group has it.
 
     Args:
         footer: The footer of the file.
@@ -89,22 +96,22 @@ def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: 
         columns: The names of the top-level columns whose bounds and null counts are returned.
 
     Returns:
-        Four kinds of statistics: `lower` and `upper` are the bounds, `nulls` the null counts, and `sizes` the compressed sizes in bytes of
-        all leaves. The names are those of the attributes of `FileMessage`. Bounds of UUIDs are bytes.
+        By name of the attribute of `FileMessage`: the `lower` and `upper` bounds, the null counts (`nulls`), and the compressed `sizes` in
+        bytes of all leaves. Bounds of UUIDs are bytes.
     """
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    lower, upper, nulls, sizes = Statistics(), Statistics(), Statistics(), Statistics()
+    lower, upper, nulls, sizes = NestedValues(), NestedValues(), NestedValues(), NestedValues()
     for index, leaf in enumerate(leaves):
         _set_at(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
         # A leaf without bounds does not get a null count either. Inside a list or map, the count would refer to elements instead of rows.
         if not leaf.has_bounds or leaf.path[0] not in columns:
             continue
-        statistics = [group.column(index).statistics for group in groups]
-        if any(group_statistics is None for group_statistics in statistics):
+        group_statistics = [group.column(index).statistics for group in groups]
+        if any(statistics is None for statistics in group_statistics):
             continue  # the rows of a row group without statistics may have any value, and any number of NULLs
-        if all(group_statistics.has_null_count for group_statistics in statistics):
-            _set_at(nulls, leaf.path, sum(group_statistics.null_count for group_statistics in statistics))
-        if min_max := _min_max(groups, statistics):
+        if all(statistics.has_null_count for statistics in group_statistics):
+            _set_at(nulls, leaf.path, sum(statistics.null_count for statistics in group_statistics))
+        if min_max := _min_max(groups, group_statistics):
             minimum, maximum = min_max
             _set_at(lower, leaf.path, minimum)
             _set_at(upper, leaf.path, maximum)
@@ -120,8 +127,8 @@ def _min_max(groups: Sequence[pq.RowGroupMetaData], statistics: Sequence[pq.Stat
     return min(stats.min for stats in with_bounds), max(stats.max for stats in with_bounds)
 
 
-def _set_at(statistics: Statistics, path: Path, value: Any) -> None:
-    """Set the statistic of the leaf at `path` in nested dictionaries."""
+def _set_at(values: NestedValues, path: Path, value: Any) -> None:
+    """Set the value of the leaf at `path` in nested dictionaries."""
     for name in path[:-1]:
-        statistics = statistics.setdefault(name, {})
-    statistics[path[-1]] = value
+        values = values.setdefault(name, {})
+    values[path[-1]] = value

@@ -17,7 +17,7 @@ from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options, UnreadableFile, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
-from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
+from rowmerge.parquet.source_keys import FoundRows, NumpyArray, SourceKeys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.snapshots.files import Positions
 
@@ -70,8 +70,8 @@ class _RowGroupMatches(NamedTuple):
         group: The index of the row group in the file.
         start: The position in the file of the first row of the row group.
         key_table: The key columns of all rows of the row group.
-        indexes: The indexes of the matching rows within the row group.
-        key_ids: The id of the key of each matching row (see `SourceKeys.find_rows`).
+        indexes: The indexes of the matching rows within the row group. The position in the file is `start` plus the index.
+        key_ids: The id of the key of each matching row (see `FoundRows`).
     """
 
     group: int
@@ -82,7 +82,7 @@ class _RowGroupMatches(NamedTuple):
 
 
 def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
-    """Return the live rows that have a key of the source, with the address of each row.
+    """Return the live rows that have a key of the source, with the address of each row: its file and its position in the file.
 
     Args:
         table: The name of the table in error messages.
@@ -91,7 +91,8 @@ def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.S
         keys: The keys of the source.
 
     Returns:
-        The columns, followed by FILE and POSITION. FILE is the index of the file in `files` as a string, which is shorter than a path.
+        The columns, followed by FILE and POSITION. FILE is the index of the file in `files` as a string such as "12". A path would take
+        much more memory, because each row repeats it.
 
     Raises:
         MissingDataFile: A data file does not exist.
@@ -100,15 +101,16 @@ def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.S
     """
     matching_rows: list[pa.Table] = []
     with closing(map_files(table, files, lambda file: _find_rows(file, columns, keys))) as matches_by_file:
-        for file_index, row_group_matches in enumerate(matches_by_file):
-            matching_rows += [_with_addresses(rows, str(file_index), positions) for rows, positions in row_group_matches]
-            _check_size(matching_rows)
+        for file_index, row_groups in enumerate(matches_by_file):
+            for rows, positions in row_groups:
+                matching_rows.append(_with_addresses(rows, str(file_index), positions))
+            _raise_if_too_many(matching_rows)
     if not matching_rows:
         return _with_addresses(columns.empty_table(), "", np.zeros(0, dtype=np.int64))
     return pa.concat_tables(matching_rows)
 
 
-def _check_size(tables: Sequence[pa.Table]) -> None:
+def _raise_if_too_many(tables: Sequence[pa.Table]) -> None:
     """Raise TooManyRows if the tables together have more than MAX_FOUND_ROWS rows or MAX_FOUND_BYTES bytes."""
     row_count, byte_count = sum(rows.num_rows for rows in tables), sum(rows.nbytes for rows in tables)
     if row_count > MAX_FOUND_ROWS or byte_count > MAX_FOUND_BYTES:
@@ -160,6 +162,8 @@ def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema
 def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool) -> tuple[Positions, NumpyArray]:
     """Return the positions of the live rows of a file that have a key of the source.
 
+    The position of a row is its index in the file. The key id of a row is a number that two rows share if their keys are equal.
+
     Args:
         file: The data file.
         columns: Columns of the table, which include the key columns.
@@ -167,14 +171,15 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
         with_key_ids: Whether to return key ids. A statement may delete so many rows that the ids of their keys do not fit into memory.
 
     Returns:
-        The positions, and the id of the key of each row (see `SourceKeys.find_rows`) in the order of the positions. If `with_key_ids` is
-        false, the array of ids is empty.
+        The positions, and the key id of each row in the order of the positions. If `with_key_ids` is false, the array of ids is empty.
     """
     key_columns = _select(columns, file.stored_columns, keys.names)
-    positions, key_ids = Positions(), [np.zeros(0, dtype=np.int64)]
+    positions = Positions()
+    key_ids = [np.zeros(0, dtype=np.int64)]  # `np.concatenate` needs at least one array
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
-            positions.update((matches.indexes + matches.start).astype(np.uint64))
+            positions_in_file = matches.indexes + matches.start
+            positions.update(positions_in_file.astype(np.uint64))
             if with_key_ids:
                 key_ids.append(matches.key_ids)
     return positions, np.concatenate(key_ids)
@@ -184,23 +189,41 @@ def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Col
     """Yield the live rows that have a key of the source, for each row group that contains such rows.
 
     A live row is a row that is not deleted by a deletion vector or a delete file. One lookup covers a batch of row groups, because each
-    lookup hashes the values of the source again. The matching rows are then divided by row group, according to their positions in the file.
+    lookup hashes the values of the source again. The matching rows of the batch are then divided by row group.
     """
     deleted_positions = np.array(file.deleted.to_array(), dtype=np.int64)
     row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
-    starts = np.cumsum([0, *row_counts]).tolist()  # the position of each row group's first row, then the file's row count
+    starts = np.cumsum([0, *row_counts]).tolist()  # the position in the file of the first row of each row group
     for groups in _batches(row_counts, keys.min_rows_at_once):
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
         indexes_in_batch, key_ids = keys.find_rows(pa.concat_tables(key_tables))
-        positions = indexes_in_batch + starts[groups[0]]  # the row groups of a batch are adjacent
-        if len(deleted_positions):
-            is_live = ~np.isin(positions, deleted_positions)
-            positions, key_ids = positions[is_live], key_ids[is_live]
+        positions_in_file = indexes_in_batch + starts[groups[0]]  # the row groups of a batch are adjacent
+        matches_in_batch = _without_deleted(positions_in_file, key_ids, deleted_positions)
         for group, key_table in zip(groups, key_tables, strict=True):
-            group_start, group_end = starts[group], starts[group + 1]
-            first, end = np.searchsorted(positions, (group_start, group_end))  # positions ascend, so a row group has a slice of them
-            if first < end:
-                yield _RowGroupMatches(group, group_start, key_table, positions[first:end] - group_start, key_ids[first:end])
+            matches = _matches_of_row_group(matches_in_batch, group, starts[group], key_table)
+            if len(matches.indexes):
+                yield matches
+
+
+def _without_deleted(positions: NumpyArray, key_ids: NumpyArray, deleted_positions: NumpyArray) -> FoundRows:
+    """Return the rows whose positions are not among `deleted_positions`, with positions in the file as their indexes."""
+    if not len(deleted_positions):
+        return FoundRows(positions, key_ids)
+    is_live = ~np.isin(positions, deleted_positions)
+    return FoundRows(positions[is_live], key_ids[is_live])
+
+
+def _matches_of_row_group(matches: FoundRows, group: int, start: int, key_table: pa.Table) -> _RowGroupMatches:
+    """Return those of the matching rows of a batch that belong to one row group.
+
+    Args:
+        matches: The matching rows of the batch. Their indexes are ascending positions in the file, so a row group has a slice of them.
+        group: The index of the row group in the file.
+        start: The position in the file of the first row of the row group.
+        key_table: The key columns of the row group.
+    """
+    first, end = np.searchsorted(matches.indexes, (start, start + key_table.num_rows))
+    return _RowGroupMatches(group, start, key_table, indexes=matches.indexes[first:end] - start, key_ids=matches.key_ids[first:end])
 
 
 def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
@@ -224,14 +247,21 @@ def _select(columns: pa.Schema, stored_columns: StoredColumns, names: Collection
 
 
 def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:
-    """Return columns of a row group. A column that the file lacks contains the partition value, or NULL if there is none."""
+    """Return columns of a row group. A column that the file lacks contains the partition value, or NULL if there is none.
+
+    Args:
+        source: The open data file.
+        group: The index of the row group in the file.
+        columns: The columns to return.
+        file: The description of the data file, with its partition values.
+    """
     by_field_id = file.stored_columns.by_field_id
     file_indexes = file_column_indexes(source.schema_arrow, columns.file_schema, by_field_id=by_field_id)
     column_names = [source.schema_arrow.field(index).name for index in file_indexes if index is not None]
     if column_names:
         file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)
         rows = to_table_rows(file_rows, columns.schema, columns.file_schema, by_field_id=by_field_id)
-    else:
+    else:  # the file has none of the columns, so only its number of rows matters
         row_count = source.metadata.row_group(group).num_rows
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
     return _with_partition_values(rows, file)

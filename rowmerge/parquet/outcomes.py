@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -84,19 +84,22 @@ class OutcomeTask:
         self._source_ordinals = BitMap64()
 
     def write(self, table: pa.Table) -> None:
-        """Write the new rows and change rows of a batch of outcome rows, and collect the positions of replaced and read target rows.
+        """Write the new rows of a batch of outcome rows, and collect the positions of target rows.
 
-        The batch must not be empty.
+        Two kinds of positions are collected: of target rows that are updated or deleted, and of matched target rows that stay unchanged.
+
+        Args:
+            table: The outcome rows. There must be at least one.
         """
-        action = table[self._columns.action].combine_chunks()
-        self._message.updated += _count(pc.equal(action, UPDATE))
-        self._message.inserted += _count(pc.equal(action, INSERT))
+        actions = table[self._columns.action].combine_chunks()
+        self._message.updated += _count(pc.equal(actions, UPDATE))
+        self._message.inserted += _count(pc.equal(actions, INSERT))
         if self._columns.source is not None:
             self._source_ordinals.update(pc.drop_null(table[self._columns.source]).to_numpy())
         if self._columns.file is not None:
-            self._collect_reads(table, action)
-            self._replace_old_rows(table, action)
-        self._write_new_rows(table, action)
+            self._collect_reads(table, actions)
+            self._replace_old_rows(table, actions)
+        self._write_new_rows(table, actions)
 
     def close(self) -> TaskMessage:
         """Finish all files, and return the result of the task."""
@@ -113,20 +116,21 @@ class OutcomeTask:
         """Close all files, and return their paths for the caller to delete."""
         return self._writer.abort() + ([] if self._change_writer is None else self._change_writer.abort())
 
-    def _collect_reads(self, table: pa.Table, action: pa.Array) -> None:
+    def _collect_reads(self, table: pa.Table, actions: pa.Array) -> None:
         """Collect the positions of matched target rows that stay unchanged. The result depends on them: their source rows are skipped."""
         if self._columns.source is None:
             return
         has_source = pc.is_valid(table[self._columns.source].combine_chunks())
         has_target = pc.is_valid(table[self._columns.file].combine_chunks())
-        is_read = pc.and_(pc.equal(action, NONE), pc.and_(has_source, has_target))
-        for path, _, positions in rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
-            self._read_positions.setdefault(path, BitMap64()).update(positions)
+        is_read = pc.and_(pc.equal(actions, NONE), pc.and_(has_source, has_target))
+        addresses = table.select([self._columns.file, self._columns.position]).filter(is_read)
+        for file_rows in rows_by_file(addresses):
+            self._read_positions.setdefault(file_rows.path, BitMap64()).update(file_rows.positions)
 
-    def _replace_old_rows(self, table: pa.Table, action: pa.Array) -> None:
+    def _replace_old_rows(self, table: pa.Table, actions: pa.Array) -> None:
         """Collect the positions of updated and deleted target rows, and write the old values of each target row once, as a change row."""
-        is_update = pc.equal(action, UPDATE)
-        is_first_of_position = self._collect_positions(table, pc.or_(is_update, pc.equal(action, DELETE)))
+        is_update = pc.equal(actions, UPDATE)
+        is_first_of_position = self._collect_positions(table, pc.or_(is_update, pc.equal(actions, DELETE)))
         if self._change_writer is not None and self._columns.old_columns:
             change_type = pc.if_else(is_update, "update_preimage", "delete")
             self._write_changes(table.select(self._columns.old_columns), change_type, is_first_of_position)
@@ -135,7 +139,8 @@ class OutcomeTask:
         """Collect the positions of replaced target rows, and return a mask of the outcome rows that are the first to replace a target row.
 
         A position is the index of a target row in its data file. Several outcome rows may replace one target row, because several source
-        rows match it. The first becomes the change row. The others count as repeated, which is an error in most statements.
+        rows match it. Only the first of them supplies the old row for the change data feed. The others count as repeated, which is an error
+        in most statements.
 
         Args:
             table: A batch of outcome rows.
@@ -144,34 +149,32 @@ class OutcomeTask:
         is_first = np.zeros(table.num_rows, dtype=bool)
         replacing_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
         addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replacing_indexes))
-        for path, address_indexes, positions in rows_by_file(addresses):
-            row_indexes = replacing_indexes[address_indexes]  # from indexes in `addresses` to indexes in `table`
-            new_positions = BitMap64(positions) - self._positions.setdefault(path, BitMap64())
-            self._positions[path] |= new_positions
-            # A position repeats within this batch, or an earlier batch of the task has replaced it.
-            if len(new_positions) < len(positions):
-                self._message.repeated_count += len(positions) - len(new_positions)
-                row_indexes = row_indexes[_first_indexes(positions, new_positions)]
-            is_first[row_indexes] = True
+        for file_rows in rows_by_file(addresses):
+            replaced_before = self._positions.setdefault(file_rows.path, BitMap64())
+            first_indexes = _first_indexes(file_rows.positions, replaced_before)
+            self._message.repeated_count += len(file_rows.positions) - len(first_indexes)
+            replaced_before.update(file_rows.positions)
+            # An index in `file_rows` leads to an index in `addresses`, and this to an index in `table`.
+            is_first[replacing_indexes[file_rows.indexes[first_indexes]]] = True
         return pa.array(is_first)
 
-    def _write_new_rows(self, table: pa.Table, action: pa.Array) -> None:
-        """Write the updated, inserted and moved rows into data files, and the updated and inserted rows as change rows.
+    def _write_new_rows(self, table: pa.Table, actions: pa.Array) -> None:
+        """Write the updated, inserted and moved rows into data files, and the updated and inserted rows into files of the change data feed.
 
-        Only a compaction moves rows, and it does not write change rows.
+        Only a compaction moves rows, and it has no change rows, which are the rows of the change data feed.
         """
-        is_written = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
+        is_written = pc.is_in(actions, value_set=pa.array([UPDATE, INSERT, MOVE], actions.type))
         if not pc.any(is_written).as_py():
             return
         new_rows = table.select(self._columns.new_columns)
-        rows_with_lineage = self._with_lineage(new_rows.rename_columns(list(self._writer.spec.names)), table, action)
+        rows_with_lineage = self._with_lineage(new_rows.rename_columns(list(self._writer.spec.names)), table, actions)
         are_all_written = pc.all(is_written).as_py()
         self._writer.write(rows_with_lineage if are_all_written else rows_with_lineage.filter(is_written))
         if self._change_writer is not None:
-            change_type = pc.if_else(pc.equal(action, UPDATE), "update_postimage", "insert")
+            change_type = pc.if_else(pc.equal(actions, UPDATE), "update_postimage", "insert")
             self._write_changes(new_rows, change_type, is_written)
 
-    def _with_lineage(self, rows: pa.Table, table: pa.Table, action: pa.Array) -> pa.Table:
+    def _with_lineage(self, rows: pa.Table, table: pa.Table, actions: pa.Array) -> pa.Table:
         """Add the hidden columns of row lineage. Updated rows keep their ids. Moved rows also keep the version that last changed them."""
         columns, files_lineage = self._columns, self._writer.spec.lineage
         if files_lineage is None:
@@ -180,8 +183,8 @@ class OutcomeTask:
         names = (columns.file, columns.position, *columns.lineage)
         ids, versions = files_lineage.ids_and_versions(*(table[name].combine_chunks() for name in names))
         null = pa.scalar(None, pa.int64())
-        keeps_id = pc.is_in(action, value_set=pa.array([UPDATE, MOVE], action.type))
-        return with_lineage(rows, pc.if_else(keeps_id, ids, null), pc.if_else(pc.equal(action, MOVE), versions, null))
+        keeps_id = pc.is_in(actions, value_set=pa.array([UPDATE, MOVE], actions.type))
+        return with_lineage(rows, pc.if_else(keeps_id, ids, null), pc.if_else(pc.equal(actions, MOVE), versions, null))
 
     def _write_changes(self, rows: pa.Table, change_type: pa.Array, is_written: pa.Array) -> None:
         """Write table rows into change files, with the change type as the last column. `is_written`: A mask of the rows to write."""
@@ -196,17 +199,34 @@ def _count(mask: pa.Array) -> int:
     return pc.sum(mask).as_py() or 0
 
 
-def _first_indexes(positions: np.ndarray[Any, Any], new_positions: BitMap64) -> np.ndarray[Any, Any]:
-    """Return the index of the first occurrence of each new position in `positions`."""
+def _first_indexes(positions: np.ndarray[Any, Any], replaced_before: BitMap64) -> np.ndarray[Any, Any]:
+    """Return the index of the first occurrence of each position that is not in `replaced_before`."""
+    new_positions = BitMap64(positions) - replaced_before
+    if len(new_positions) == len(positions):
+        return np.arange(len(positions))  # usually, each position occurs once
     distinct_positions, first_indexes = np.unique(positions, return_index=True)
     return first_indexes[np.isin(distinct_positions, np.array(new_positions.to_array(), dtype=np.uint64))]
 
 
-def rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """Yield each path in a table of (path, position), with the indexes of the rows that have this path, and their positions."""
+class FileRows(NamedTuple):
+    """The rows of one data file in a table of row addresses.
+
+    Attributes:
+        path: The path of the data file.
+        indexes: The indexes of the rows in the table of addresses.
+        positions: The position of each of these rows in the data file.
+    """
+
+    path: str
+    indexes: np.ndarray[Any, Any]
+    positions: np.ndarray[Any, Any]
+
+
+def rows_by_file(addresses: pa.Table) -> Iterator[FileRows]:
+    """Yield the rows of each data file in a table of row addresses, whose columns are the path and the position."""
     encoded = pc.dictionary_encode(addresses.column(0).combine_chunks())
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     positions = addresses.column(1).to_numpy()
     for code, path in enumerate(encoded.dictionary.to_pylist()):
         indexes = np.flatnonzero(codes == code)
-        yield path, indexes, positions[indexes].astype(np.uint64)
+        yield FileRows(path, indexes, positions[indexes].astype(np.uint64))

@@ -48,9 +48,10 @@ def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is
         empty_is_null: Whether an empty string becomes NULL, as in Delta ("Partition Value Serialization" in the Delta protocol).
     """
     columns = [_partition_values(rows, key, empty_is_null) for key in keys]
-    partitions = _partition_numbers(columns, rows.num_rows)
-    order = np.argsort(partitions, kind="stable")
-    ends = np.cumsum(np.bincount(partitions)).tolist()
+    partition_numbers = _partition_numbers(columns, rows.num_rows)
+    # Sort the rows by the number of their partition, and divide the result at the last row of each partition.
+    order = np.argsort(partition_numbers, kind="stable")
+    ends = np.cumsum(np.bincount(partition_numbers)).tolist()
     for start, end in pairwise([0, *ends]):
         first_row = int(order[start])
         values = {key.name: column[first_row].as_py() for key, column in zip(keys, columns, strict=True)}
@@ -105,9 +106,9 @@ def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, a
     """
     if as_hive:
         folders = [partition_folder(key.folder, values[key.name]) for key in keys]
-    else:
+    else:  # names of fields are escaped like values, as in Java's `URLEncoder`
         folders = [f"{folder_text(key.folder, 'identity')}={folder_text(values[key.name], key.transform)}" for key in keys]
-    return "/".join(map(_storable_name, folders))
+    return "/".join(map(_shortened_name, folders))
 
 
 def partition_folder(column: str, value: Any) -> str:
@@ -122,13 +123,13 @@ def partition_folder(column: str, value: Any) -> str:
     elif isinstance(value, bool):
         text = _escaped("true" if value else "false")
     elif isinstance(value, bytes):
-        text = value.hex() or HIVE_NULL
+        text = value.hex() or HIVE_NULL  # Delta has no empty partition value: it means NULL
     else:
         text = _escaped(str(value))
     return f"{_escaped(column)}={text}"
 
 
-def _storable_name(folder: str) -> str:
+def _shortened_name(folder: str) -> str:
     """Return the name of a folder. Replace it with a digest if it is longer than 255 bytes, because file systems reject such names."""
     return folder if len(folder.encode()) <= 255 else hashlib.sha256(folder.encode()).hexdigest()
 

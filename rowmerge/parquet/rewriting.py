@@ -20,6 +20,9 @@ def write_live_rows(
 ) -> list[FileMessage]:
     """Rewrite files of one partition without their deleted rows, and return a message for each new file.
 
+    A message contains the path and the statistics of a file. The driver and executors call this function, but only the driver has
+    rowmerge's module for the deletion of files. So the function that deletes files is an argument.
+
     Args:
         spec: The settings with which data files are written.
         deleted_positions: By path of each file to rewrite, the positions of its deleted rows, which may be empty.
@@ -41,8 +44,17 @@ def write_live_rows(
 
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
-    """Yield the live rows of a file in batches, with the columns of `spec`."""
-    stored_columns = spec.stored_columns_by_path.get(path, StoredColumns(spec.file_schema, spec.by_field_id, ()))
+    """Yield the live rows of a file in batches, with the columns that the new file gets.
+
+    Args:
+        spec: The settings with which the new file is written.
+        path: The path of the file to read.
+        deleted: The positions of the deleted rows of the file.
+        partition: The partition values of the file by name of the field.
+    """
+    # Most files store the columns in the same way as new files. `stored_columns_by_path` contains only the others.
+    columns_of_new_files = StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=())
+    stored_columns = spec.stored_columns_by_path.get(path, columns_of_new_files)
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
     for batch in _batches(stored_columns, path, spec.filesystem_options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,8 @@ _FEW_VALUES = 100
 """The number of values below which it is faster to hash all of them than to select the values within the range of a column."""
 _MAX_KEY_CODE = 2**62
 """The exclusive upper limit of key codes, which are of the type int64."""
+_NO_MATCH = -1
+"""Used instead of a code or an id for a value or key that no source row has."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,19 @@ class KeyColumn:
     matches_null: bool
 
     def codes(self, column: pa.ChunkedArray) -> NumpyArray:
-        """Return a code for each row: the index of its value in `values`, `len(values)` for a NULL that matches, or -1 for other values."""
+        """Return a code for each row: the index of its value in `values`, `len(values)` for a NULL that matches, otherwise `_NO_MATCH`."""
         first, values = self._values_in_range(column)
-        codes = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(-1), dtype=np.int64)
+        codes = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(_NO_MATCH), dtype=np.int64)
         codes[codes >= 0] += first
         return np.where(np.asarray(column.is_null()), len(self.values), codes) if self.matches_null else codes
+
+    def with_codes(self, codes: NumpyArray) -> KeyColumn:
+        """Return the column with only the values of these codes, which are sorted. The new code of a value is the index of its old code.
+
+        For example, the codes 0, 1, 2 and 3 represent a, b, c and NULL. With the codes [1, 3], the result has the values b and NULL.
+        """
+        has_null = len(self.values) in codes[-1:]  # NULL has the highest code
+        return KeyColumn(self.name, self.values.take(pa.array(codes[:-1] if has_null else codes)), matches_null=has_null)
 
     def _values_in_range(self, column: pa.ChunkedArray) -> tuple[int, pa.Array]:
         """Return the values between the minimum and maximum of a column, so that Arrow hashes fewer values, and the index of the first."""
@@ -54,14 +64,29 @@ class KeyColumn:
         return int(low), self.values.slice(low, high - low)
 
 
+class FoundRows(NamedTuple):
+    """The rows of a table that have a key of the source.
+
+    Attributes:
+        indexes: The indexes of the rows in the table, in ascending order.
+        key_ids: The id of the key of each of these rows. Equal keys have equal ids, from 0 to the number of source rows minus 1.
+    """
+
+    indexes: NumpyArray
+    key_ids: NumpyArray
+
+
 @dataclass(frozen=True)
 class SourceKeys:
     """The keys of a source, numbered so that they can be looked up in rows of a table.
 
-    The key code of a row is an integer that represents its values in all key columns. It is computed by multiplying the code of each column
-    (`KeyColumn.codes`) by a factor and adding the products. The factor of a column is the number of combinations of codes in the preceding
-    columns. So different keys have different key codes (numbers in mixed radix). The first column has the factor 1, so keys that differ
-    only in this column have close codes.
+    The code of a value is its index among the sorted values of its column (`KeyColumn.codes`). The key code of a row is one integer for its
+    values in all key columns. It is the sum of the columns' codes, each multiplied by a factor. The factor of a column is the number of
+    combinations of codes in the preceding columns (mixed radix).
+
+    For example, the first column has the values a, b and c, and the second column has x and y. The first column has the factor 1 and four
+    codes: 0 for a, 1 for b, 2 for c and 3 for NULL. So the factor of the second column is 4. The key (b, y) has the key code 1 * 1 + 1 * 4
+    = 5. Keys with y have the key codes from 4 to 7.
 
     Attributes:
         columns: The key columns, beginning with the column that has the most distinct values.
@@ -104,30 +129,32 @@ class SourceKeys:
         """Return whether `find_rows` returns only rows that are equal to one source row in all key columns."""
         return len(self.columns) == 1 or self.key_codes is not None
 
-    def find_rows(self, rows: pa.Table) -> tuple[NumpyArray, NumpyArray]:
+    def find_rows(self, rows: pa.Table) -> FoundRows:
         """Find the rows that have a key of the source.
+
+        If the keys are not exact (`is_exact`), the result also contains rows that combine values of different source rows.
 
         Args:
             rows: Rows of the table, with all key columns.
-
-        Returns:
-            The indexes of the rows, and the id of the key of each row. Equal keys have equal ids, which are integers below the number of
-            source rows. The id is the index of the key in `key_codes`, or the code of the first column if `key_codes` is None. If the keys
-            are not exact (`is_exact`), the result also contains rows that combine values of different source rows.
         """
-        if self.key_codes is not None:
-            # The rows of one partition often differ only in the first key column. One lookup in this column then finds the keys.
-            base_code = self._code_of_other_columns(rows)
-            if base_code is not None:
-                return self._find_by_first_column(rows[self.columns[0].name], base_code, self.key_codes)
-        row_indexes, column_codes = self._codes_of_rows(rows)
         if self.key_codes is None:
-            return row_indexes, column_codes[0]
-        matches, key_ids = _present(_index_in_sorted(self._key_codes_of(column_codes), self.key_codes))
-        return row_indexes[matches], key_ids
+            # Each column is looked up separately. The id of a key is the code of its value in the first column.
+            row_indexes, column_codes = self._codes_of_rows(rows)
+            return FoundRows(row_indexes, key_ids=column_codes[0])
+        # The rows of one partition often have equal values in all key columns but the first. One lookup in this column then finds the keys.
+        base_code = self._code_of_other_columns(rows)
+        if base_code is None:
+            return self._find_by_key_code(rows, self.key_codes)
+        return self._find_by_first_column(rows[self.columns[0].name], base_code, self.key_codes)
+
+    def _find_by_key_code(self, rows: pa.Table, key_codes: NumpyArray) -> FoundRows:
+        """Compute the key code of each row, and look it up in the sorted key codes of the source. The id of a key is its index there."""
+        row_indexes, column_codes = self._codes_of_rows(rows)
+        matches, key_ids = _present(_index_in_sorted(self._key_codes_of(column_codes), key_codes))
+        return FoundRows(row_indexes[matches], key_ids)
 
     def source_key_ids(self) -> NumpyArray:
-        """Return the id of the key of each source row, as in `find_rows`, or -1 for a source row that cannot match. Keys must be exact."""
+        """Return the id of the key of each source row, as in `find_rows`, or `_NO_MATCH` if the row cannot match. Keys must be exact."""
         row_codes = self._key_codes_of_source_rows()
         return row_codes if self.key_codes is None else _index_in_sorted(row_codes, self.key_codes)
 
@@ -153,20 +180,19 @@ class SourceKeys:
         return list(accumulate(code_counts, lambda factor, count: factor * count, initial=1))
 
     def _key_codes_of_source_rows(self) -> NumpyArray:
-        """Return the key code of each source row, or -1 for a row that cannot match because a key is NULL."""
+        """Return the key code of each source row, or `_NO_MATCH` for a row that cannot match because a key is NULL."""
         column_codes = [column.codes(values) for column, values in zip(self.columns, self.row_values, strict=True)]
         is_missing = np.any([codes < 0 for codes in column_codes], axis=0)
-        return np.where(is_missing, -1, self._key_codes_of(column_codes))
+        return np.where(is_missing, _NO_MATCH, self._key_codes_of(column_codes))
 
     def _code_of_other_columns(self, rows: pa.Table) -> int | None:
-        """Return the part of the key code that is due to the key columns after the first, if all rows are equal in these columns.
+        """Return the part of the key code for the key columns after the first, if all rows have the same values in these columns.
 
-        This is usually the case if these columns are partition columns. Then the rows differ only in the first column, which has the most
-        values.
+        Rows usually do if these columns are partition columns. In the example of `SourceKeys`, the result is 4 for rows that all have y.
 
         Returns:
-            The sum of the products of code and factor. -1 if a value does not occur in the source, so that no row has a key. None if rows
-            differ in a column after the first. The caller must then compute the key code of each row.
+            The sum of code times factor over these columns. `_NO_MATCH` if the source lacks one of the values, so that no row has a key of
+            the source. None if the rows differ in one of the columns, so that each row needs a key code of its own.
         """
         code_sum = 0
         for column, factor in zip(self.columns[1:], self._code_factors[1:], strict=True):
@@ -174,34 +200,33 @@ class SourceKeys:
             if value is None:
                 return None
             column_code = pc.index(column.values, value).as_py()
-            if column_code < 0:
-                return -1
+            if column_code < 0:  # Arrow's result for a value that the source lacks
+                return _NO_MATCH
             code_sum += column_code * factor
         return code_sum
 
-    def _find_by_first_column(self, column: pa.ChunkedArray, base_code: int, key_codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
+    def _find_by_first_column(self, column: pa.ChunkedArray, base_code: int, key_codes: NumpyArray) -> FoundRows:
         """Return the result of `find_rows` for rows that differ only in the first key column.
 
         The key code of a row is `base_code` plus the code of its value in the first column, which has the factor 1. So the source keys that
-        can match form a range of the sorted `key_codes`. Arrow hashes only the values that these keys have in the first column.
+        can match have adjacent key codes. In the example of `SourceKeys`, `base_code` is 4 for rows with y. If the key codes of the source
+        are [1, 3, 4, 6, 9], the keys 4 and 6 can match. Their codes in the first column are 0 and 2. So only its values a and c are looked
+        up.
 
         Args:
             column: The first key column of the rows.
-            base_code: The part of the key code that is due to the other key columns, -1 if the source lacks one of their values.
+            base_code: The part of the key code for the other key columns, or `_NO_MATCH`.
             key_codes: The sorted key codes of the source.
         """
-        if base_code < 0:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        if base_code == _NO_MATCH:
+            return FoundRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         first = self.columns[0]
-        null_code = len(first.values)  # NULL has the highest code of a column
-        start, end = np.searchsorted(key_codes, (base_code, base_code + null_code + 1))
-        # The codes of the first column in the possible keys ascend. Equal keys repeat a code, so each code has the offset of its first key.
-        first_codes, key_offsets = np.unique(key_codes[start:end] - base_code, return_index=True)
-        has_null = null_code in first_codes[-1:]
-        values = first.values.take(pa.array(first_codes[:-1] if has_null else first_codes))
-        # The lookup assigns NULL the number after all values, which is its place in `first_codes`, too.
-        row_indexes, code_indexes = _present(KeyColumn(first.name, values, has_null).codes(column))
-        return row_indexes, start + key_offsets[code_indexes]
+        code_count = len(first.values) + 1  # one for each value, and one for NULL
+        start, end = np.searchsorted(key_codes, (base_code, base_code + code_count))
+        # Source rows with equal keys repeat a key code. The id of a key is the index of its first occurrence.
+        first_codes, first_offsets = np.unique(key_codes[start:end] - base_code, return_index=True)
+        row_indexes, code_indexes = _present(first.with_codes(first_codes).codes(column))
+        return FoundRows(row_indexes, key_ids=start + first_offsets[code_indexes])
 
 
 def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:
@@ -211,7 +236,7 @@ def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:
 
 
 def _present(codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
-    """Return the indexes of the codes other than -1, and the codes at these indexes."""
+    """Return the indexes of the codes other than `_NO_MATCH`, and the codes at these indexes."""
     indexes = np.flatnonzero(codes >= 0)
     return indexes, codes[indexes]
 
@@ -225,8 +250,8 @@ def _only_value(column: pa.ChunkedArray) -> pa.Scalar | None:
 
 
 def _index_in_sorted(values: NumpyArray, sorted_values: NumpyArray) -> NumpyArray:
-    """Return the index of each value in `sorted_values`, or -1 for a value that does not occur there."""
+    """Return the index of each value in `sorted_values`, or `_NO_MATCH` for a value that does not occur there."""
     if not len(sorted_values):
-        return np.full(len(values), -1, dtype=np.int64)
+        return np.full(len(values), _NO_MATCH, dtype=np.int64)
     indexes = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
-    return np.where(sorted_values[indexes] == values, indexes, -1)
+    return np.where(sorted_values[indexes] == values, indexes, _NO_MATCH)

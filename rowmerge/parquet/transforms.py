@@ -18,6 +18,8 @@ NumpyArray = np.ndarray[Any, Any]
 
 _MICROS = {"day": 86_400_000_000, "hour": 3_600_000_000}
 _UNITS = {"year": "Y", "month": "M"}
+_MAX_INT = 0x7FFFFFFF
+"""A mask for all bits of a 32-bit integer except the sign. The specification applies it to a hash, so that bucket numbers are positive."""
 
 
 def transformed(values: pa.Array, transform: str) -> pa.Array:
@@ -38,11 +40,12 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
         case "void":
             return pa.nulls(len(values), values.type)
         case "bucket":
-            buckets = (bucket_hashes(values) & 0x7FFFFFFF) % int(parameter)
+            buckets = (bucket_hashes(values) & _MAX_INT) % int(parameter)
             return _with_nulls(buckets.astype(np.int32), values)
         case "truncate":
             return _truncated(values, int(parameter))
-    return _with_nulls(_since_1970(values, name).astype(np.int32), values)
+        case unit:  # year, month, day or hour
+            return _with_nulls(_since_1970(values, unit).astype(np.int32), values)
 
 
 def folder_text(value: Any, transform: str) -> str:
@@ -56,7 +59,10 @@ def folder_text(value: Any, transform: str) -> str:
 
 
 def _value_text(value: Any, transform: str) -> str:
-    """Return a partition value other than NULL as a string for a folder name."""
+    """Return a partition value other than NULL as a string for a folder name.
+
+    Values of the time transforms are integers: the years, months, days or hours since 1970. For example, the month 649 becomes `2024-02`.
+    """
     match transform:
         case "year":
             return f"{1970 + value:04d}"
@@ -97,29 +103,42 @@ def _truncated(values: pa.Array, width: int) -> pa.Array:
     if pa.types.is_decimal(type_):
         return _truncated_decimals(values, width)
     numbers = _to_numpy(values)
+    remainders = numbers.astype(np.int64) % width  # as int64, because the width may exceed a smaller type
     # The cast wraps a result below the type's minimum around to its maximum, as in Java.
-    return _with_nulls((numbers - numbers.astype(np.int64) % width).astype(numbers.dtype), values)
+    return _with_nulls((numbers - remainders).astype(numbers.dtype), values)
 
 
 def _truncated_decimals(values: pa.Array, width: int) -> pa.Array:
     """Truncate decimals to multiples of the width: subtract the remainder from the unscaled value ("Truncate Transform Details").
 
-    NumPy has no 128-bit integers, so an unscaled value is represented by four 32-bit limbs in int64 columns. The first limb is the least
-    significant one, and the last limb contains the sign. The width has 32 bits, so each remainder in the long division fits into an int64.
-    Remainders are never negative (NumPy's `%`), so negative values are rounded down, as the specification requires.
+    NumPy has no 128-bit integers, so an unscaled value is represented by four limbs. These are its digits in base 2**32, one in each column
+    of an int64 array. The first limb is the least significant one, and the last limb contains the sign.
     """
     limbs = _unscaled_bytes(values).view("<u4").astype(np.int64)
     limbs[:, 3] = limbs[:, 3].astype(np.int32)  # a last limb from 2**31 on is negative
-    remainder = np.zeros(len(limbs), dtype=np.int64)
-    for index in (3, 2, 1, 0):  # long division by the width, from the most significant limb
-        remainder = ((remainder << 32) + limbs[:, index]) % width
-    subtrahend = remainder
-    for index in range(4):  # subtraction of the remainder, from the least significant limb
-        limbs[:, index] -= subtrahend
-        subtrahend = (limbs[:, index] < 0).astype(np.int64)  # a negative limb borrows 1 from the next limb
+    _subtract(limbs, _remainders(limbs, width))
     data = pa.py_buffer(limbs.astype("<u4").tobytes())  # the cast adds the borrowed 2**32 to a negative limb
     # The first buffer of an array is its validity bitmap, which marks NULLs. The data buffer of the booleans `is_valid` is such a bitmap.
     return pa.Array.from_buffers(values.type, len(values), [values.is_valid().buffers()[1], data])
+
+
+def _remainders(limbs: NumpyArray, width: int) -> NumpyArray:
+    """Return the remainders of a long division by the width, from the most significant limb (see `_truncated_decimals`).
+
+    The width has 32 bits, so each step of the division fits into an int64. Remainders are never negative (NumPy's `%`), so negative values
+    are rounded down, as the specification requires.
+    """
+    remainders = np.zeros(len(limbs), dtype=np.int64)
+    for index in (3, 2, 1, 0):
+        remainders = ((remainders << 32) + limbs[:, index]) % width
+    return remainders
+
+
+def _subtract(limbs: NumpyArray, subtrahends: NumpyArray) -> None:
+    """Subtract a number from the limbs of each value, in place. A limb that becomes negative borrows 1 from the next limb."""
+    for index in range(4):
+        limbs[:, index] -= subtrahends
+        subtrahends = (limbs[:, index] < 0).astype(np.int64)
 
 
 def _unscaled_bytes(values: pa.Array) -> NumpyArray:
@@ -150,16 +169,17 @@ def bucket_hashes(values: pa.Array) -> NumpyArray:
     type_ = values.type
     if pa.types.is_integer(type_):
         return _hash_longs(_to_numpy(values.cast(pa.int64())))
+    # Dates are hashed as days since 1970, and times and timestamps as microseconds. These are the integers that Arrow stores.
     if pa.types.is_date(type_):
         return _hash_longs(_to_numpy(values.cast(pa.date32()).view(pa.int32())))
     if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
         return _hash_longs(_to_numpy(values.view(pa.int64())))
     if pa.types.is_decimal(type_):
         return _hash_decimals(_unscaled_bytes(values))
-    return _hash_texts(values.cast(pa.binary()) if pa.types.is_fixed_size_binary(type_) else values)
+    return _hash_bytes(values.cast(pa.binary()) if pa.types.is_fixed_size_binary(type_) else values)
 
 
-def _hash_texts(values: pa.Array) -> NumpyArray:
+def _hash_bytes(values: pa.Array) -> NumpyArray:
     """Return the MurmurHash3 hashes of strings or binary values. Each distinct value is hashed once."""
     is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     encoded = values.dictionary_encode(null_encoding="encode")
@@ -205,20 +225,29 @@ def _hash_slices(bytes_: NumpyArray, starts: NumpyArray, lengths: NumpyArray) ->
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order].astype(np.int64), lengths[order].astype(np.int64)
     bytes_ = np.concatenate([bytes_, np.zeros(4, np.uint8)])  # a tail is read as a whole block, even at the end of the last slice
-    block_counts = lengths // 4
-    # By block index, how many slices have the block. The negated counts ascend, as searchsorted requires.
-    slice_counts = np.searchsorted(-block_counts, -np.arange(int(block_counts.max(initial=0))), side="left")
     state = np.zeros(len(starts), np.uint32)
-    for block_index, slice_count in enumerate(slice_counts.tolist()):
+    for block_index, slice_count in enumerate(_slices_with_block(lengths).tolist()):
         blocks = _blocks_at(bytes_, starts[:slice_count] + 4 * block_index)
         state[:slice_count] = _add_block(state[:slice_count], _mix_block(blocks))
+    state ^= _mixed_tails(bytes_, starts, lengths)
+    hashes = np.empty_like(state)
+    hashes[order] = _finalize(state, lengths.astype(np.uint32))  # back to the order of the arguments
+    return hashes
+
+
+def _slices_with_block(lengths: NumpyArray) -> NumpyArray:
+    """Return, by index of a block of 4 bytes, how many slices have this block. Lengths descend: [9, 8, 5] results in [3, 2]."""
+    block_counts = lengths // 4
+    # searchsorted requires ascending numbers, so the counts are negated.
+    return np.searchsorted(-block_counts, -np.arange(int(block_counts.max(initial=0))), side="left")
+
+
+def _mixed_tails(bytes_: NumpyArray, starts: NumpyArray, lengths: NumpyArray) -> NumpyArray:
+    """Return the mixed last 1 to 3 bytes of each slice, or 0 if its length is a multiple of 4."""
     tail_lengths = (lengths % 4).astype(np.uint32)
-    tail_masks = (np.uint32(1) << (8 * tail_lengths)) - np.uint32(1)
-    tails = _blocks_at(bytes_, starts + 4 * block_counts) & tail_masks
-    state ^= np.where(tail_lengths > 0, _mix_block(tails), 0).astype(np.uint32)
-    hashes_in_order = np.empty_like(state)
-    hashes_in_order[order] = _finalize(state, lengths.astype(np.uint32))
-    return hashes_in_order
+    tail_masks = (np.uint32(1) << (8 * tail_lengths)) - np.uint32(1)  # of a block, only the bytes of the tail count
+    tails = _blocks_at(bytes_, starts + lengths - lengths % 4) & tail_masks
+    return np.where(tail_lengths > 0, _mix_block(tails), 0).astype(np.uint32)
 
 
 def _blocks_at(bytes_: NumpyArray, starts: NumpyArray) -> NumpyArray:

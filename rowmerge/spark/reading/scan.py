@@ -274,7 +274,7 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
     has_deleted_key = " and ".join(f"data.{column.name} <=> deleted.{column.name}" for column in key_columns)
     matching_rows = data_rows.alias("data").join(deleted_keys.alias("deleted"), F.expr(has_deleted_key), "left_semi")
     addresses = matching_rows.select(FILE, POSITION).toArrow()
-    return {path: Positions(positions) for path, _, positions in rows_by_file(addresses)}
+    return {file_rows.path: Positions(file_rows.positions) for file_rows in rows_by_file(addresses)}
 
 
 def _read_keys(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], key_pairs: Sequence[ColumnPair]) -> DataFrame:
