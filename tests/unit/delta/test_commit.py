@@ -1,4 +1,4 @@
-"""A commit writes the actions that Delta's protocol requires, and a lost race is rebased or reported."""
+"""Commits write the actions that Delta's protocol requires, and lost races are rebased or reported."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def actions(lake: Lake, version: int) -> list[dict[str, Any]]:
 
 
 def only(lake: Lake, version: int, action: str) -> Any:
-    (found,) = [row[action] for row in actions(lake, version) if action in row]
-    return found
+    (action_fields,) = [row[action] for row in actions(lake, version) if action in row]
+    return action_fields
 
 
-# ------------------------------------------------------------------ what a commit says
+# ------------------------------------------------------------------ actions of a commit
 
 
-def test_commit_info_comes_first_and_speaks_in_strings(tmp_path: Path) -> None:
+def test_commit_info_is_the_first_action_with_string_values(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1])))
     lake.commit(
@@ -48,7 +48,7 @@ def test_commit_info_comes_first_and_speaks_in_strings(tmp_path: Path) -> None:
     assert "readVersion" not in only(lake, 0, "commitInfo")
 
 
-def test_only_a_commit_that_looked_at_nothing_is_a_blind_append(tmp_path: Path) -> None:
+def test_only_appends_without_reads_are_blind_appends(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     first = lake.file([1, 2])
     committed(lake.create(first))
@@ -58,7 +58,7 @@ def test_only_a_commit_that_looked_at_nothing_is_a_blind_append(tmp_path: Path) 
     assert [only(lake, version, "commitInfo")["isBlindAppend"] for version in range(4)] == [True, True, False, False]
 
 
-def test_a_marked_file_is_removed_with_its_old_vector_and_added_with_its_new(tmp_path: Path) -> None:
+def test_a_delete_replaces_the_old_deletion_vector_of_a_file(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     file = lake.file([1, 2, 3, 4])
     committed(lake.create(file))
@@ -79,7 +79,7 @@ def test_a_marked_file_is_removed_with_its_old_vector_and_added_with_its_new(tmp
     assert lake.ids() == []
 
 
-def test_a_file_whose_rows_are_all_deleted_does_not_stay(tmp_path: Path) -> None:
+def test_a_file_with_all_rows_deleted_is_removed(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     file = lake.file([1, 2])
     committed(lake.create(file, lake.file([3])))
@@ -88,7 +88,7 @@ def test_a_file_whose_rows_are_all_deleted_does_not_stay(tmp_path: Path) -> None
     assert not list(lake.folder.glob("deletion_vector_*"))
 
 
-def test_tags_and_unknown_row_ids_of_others_stay_with_a_marked_file(tmp_path: Path) -> None:
+def test_a_delete_keeps_foreign_tags_and_row_ids_of_the_file(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create())
     file = lake.file([1, 2])
@@ -110,7 +110,7 @@ def test_tags_and_unknown_row_ids_of_others_stay_with_a_marked_file(tmp_path: Pa
     assert (add["baseRowId"], add["defaultRowCommitVersion"], add["modificationTime"]) == (40, 1, 5)
 
 
-def test_a_rearrangement_changes_no_data(tmp_path: Path) -> None:
+def test_a_compaction_commits_no_data_change(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     file = lake.file([1, 2])
     committed(lake.create(file))
@@ -120,14 +120,14 @@ def test_a_rearrangement_changes_no_data(tmp_path: Path) -> None:
     assert only(lake, 1, "commitInfo")["isolationLevel"] == "SnapshotIsolation"
 
 
-def test_a_file_that_the_version_does_not_have_cannot_be_removed(tmp_path: Path) -> None:
+def test_removing_an_unknown_file_is_refused(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1])))
     with pytest.raises(ValueError, match="no data file of version 0"):
         lake.commit("DELETE", removed=("file:///nowhere",))
 
 
-def test_rows_are_not_marked_where_deletion_vectors_are_off(tmp_path: Path) -> None:
+def test_deletion_vectors_are_refused_if_disabled(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     file = lake.file([1, 2])
     committed(lake.create(file, properties={"rowmerge.write.mode": "copy-on-write"}))
@@ -136,7 +136,7 @@ def test_rows_are_not_marked_where_deletion_vectors_are_off(tmp_path: Path) -> N
     assert not list(lake.folder.glob("deletion_vector_*"))
 
 
-def test_an_append_only_table_lets_nothing_be_removed_but_rearranged(tmp_path: Path) -> None:
+def test_an_append_only_table_refuses_deletes_and_allows_compaction(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     file = lake.file([1, 2])
     committed(lake.create(file, properties={"delta.appendOnly": "true"}))
@@ -148,7 +148,7 @@ def test_an_append_only_table_lets_nothing_be_removed_but_rearranged(tmp_path: P
     assert not list(lake.folder.glob("deletion_vector_*"))
 
 
-def test_in_commit_timestamps_rise_with_every_version(tmp_path: Path) -> None:
+def test_in_commit_timestamps_increase_with_each_version(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(properties={"delta.enableInCommitTimestamps": "true", "delta.checkpointInterval": "4"}))
     base = lake.table.snapshot()
@@ -166,7 +166,7 @@ def test_in_commit_timestamps_rise_with_every_version(tmp_path: Path) -> None:
     assert len(read_with_duckdb(str(tmp_path))) == 7
 
 
-def test_a_time_ahead_of_the_clock_is_still_followed_by_a_later_one(tmp_path: Path) -> None:
+def test_in_commit_timestamps_increase_after_a_future_timestamp(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(properties={"delta.enableInCommitTimestamps": "true"}))
     path = lake.folder / commit_path(0)
@@ -180,7 +180,7 @@ def test_a_time_ahead_of_the_clock_is_still_followed_by_a_later_one(tmp_path: Pa
 # ------------------------------------------------------------------ races
 
 
-def test_of_two_who_create_a_table_one_wins(tmp_path: Path) -> None:
+def test_a_second_table_creation_conflicts(tmp_path: Path) -> None:
     definition = TableDefinition(ID_NAME)
     one, two = (DeltaTable(Storage(str(tmp_path)), "s.t") for _ in range(2))
     assert one.create(definition, CommitRequest("CREATE TABLE")) == Committed(0)
@@ -189,7 +189,7 @@ def test_of_two_who_create_a_table_one_wins(tmp_path: Path) -> None:
     assert isinstance(outcome.conflict, MetadataChanged)
 
 
-def test_of_racing_creators_exactly_one_wins(tmp_path: Path) -> None:
+def test_exactly_one_concurrent_table_creation_succeeds(tmp_path: Path) -> None:
     outcomes: list[Any] = []
     start = threading.Barrier(8)
 
@@ -203,7 +203,7 @@ def test_of_racing_creators_exactly_one_wins(tmp_path: Path) -> None:
     assert sum(isinstance(outcome, Conflicted) for outcome in outcomes) == 7
 
 
-def test_racing_appends_all_arrive_in_versions_without_a_gap(tmp_path: Path) -> None:
+def test_concurrent_appends_all_commit_in_consecutive_versions(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create())
     versions: list[int] = []
@@ -220,7 +220,7 @@ def test_racing_appends_all_arrive_in_versions_without_a_gap(tmp_path: Path) -> 
     assert read_with_delta_rs(str(tmp_path), "id")["id"].to_pylist() == expected
 
 
-def test_of_racing_deletes_of_one_file_exactly_one_wins(tmp_path: Path) -> None:
+def test_exactly_one_concurrent_delete_in_a_read_file_succeeds(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     file = lake.file(range(8))
     committed(lake.create(file))
@@ -247,7 +247,7 @@ def run(threads: list[threading.Thread]) -> None:
 
 
 class Failing(Storage):
-    """A store whose puts of commits fail, before (`arrives` false) or after the object is there. `remote`: it is no disk."""
+    """Storage whose commit writes fail, before (`arrives` is false) or after the object is stored. `remote`: it is not a local disk."""
 
     arrives = False
     times = 1
@@ -265,7 +265,7 @@ class Failing(Storage):
 
 
 def failing(lake: Lake, **how: Any) -> Failing:
-    """The lake's table on a store that fails so."""
+    """Put the lake's table on a storage that fails in this way."""
     storage = Failing(str(lake.folder))
     vars(storage).update(how)
     lake.table = DeltaTable(storage, "s.t")
@@ -284,13 +284,13 @@ def mark(lake: Lake) -> Any:
     return lake.commit("DELETE", deleted={path: Positions([0])})
 
 
-def test_a_put_that_failed_after_it_arrived_is_committed(lake: Lake) -> None:
+def test_a_put_that_fails_after_its_write_is_committed(lake: Lake) -> None:
     failing(lake, arrives=True)
     assert mark(lake) == Committed(1)
     assert lake.ids() == [2, 3]
 
 
-def test_a_put_that_failed_on_a_disk_raises_and_leaves_nothing(lake: Lake) -> None:
+def test_a_failed_put_on_disk_raises_and_deletes_its_vectors(lake: Lake) -> None:
     failing(lake)
     with pytest.raises(StorageError, match="connection reset"):
         mark(lake)
@@ -298,7 +298,7 @@ def test_a_put_that_failed_on_a_disk_raises_and_leaves_nothing(lake: Lake) -> No
     assert mark(lake) == Committed(1)
 
 
-def test_a_put_that_failed_elsewhere_is_repeated(lake: Lake) -> None:
+def test_a_failed_put_on_remote_storage_is_retried(lake: Lake) -> None:
     storage = failing(lake, remote=True, times=2)
     base = lake.table.snapshot()
     outcome = lake.commit("WRITE", added=(lake.file([9]),), base=base)
@@ -306,7 +306,7 @@ def test_a_put_that_failed_elsewhere_is_repeated(lake: Lake) -> None:
     assert storage.times == 0
 
 
-def test_a_put_that_keeps_failing_elsewhere_is_unknown_and_keeps_its_files(lake: Lake) -> None:
+def test_repeated_failures_of_a_remote_put_give_an_unknown_outcome(lake: Lake) -> None:
     failing(lake, remote=True, times=9)
     outcome = mark(lake)
     assert isinstance(outcome, Unknown)
@@ -315,7 +315,7 @@ def test_a_put_that_keeps_failing_elsewhere_is_unknown_and_keeps_its_files(lake:
 
 
 class Unreadable(Failing):
-    """A store that also fails to give back what is there, a few times."""
+    """Storage that also fails the next `reads` reads of commits."""
 
     reads = 0
 
@@ -327,8 +327,8 @@ class Unreadable(Failing):
 
 
 @pytest.mark.parametrize(("arrives", "version"), [(True, 1), (False, 2)])
-def test_whose_commit_it_is_is_looked_for_until_the_store_answers(lake: Lake, arrives: bool, version: int) -> None:
-    """Our put may have happened, and others may have committed behind it by the time that it can be told."""
+def test_the_committer_retries_reads_until_it_identifies_the_commit(lake: Lake, arrives: bool, version: int) -> None:
+    """The put may have succeeded, and other commits may follow it before the log can be read."""
     base = lake.table.snapshot()
     storage = Unreadable(str(lake.folder))
     storage.arrives = arrives
@@ -347,7 +347,7 @@ def test_whose_commit_it_is_is_looked_for_until_the_store_answers(lake: Lake, ar
     assert lake.ids() == [1, 2, 3, 9, 50]
 
 
-def test_a_put_that_a_store_repeated_by_itself_is_recognised(lake: Lake) -> None:
+def test_a_put_repeated_by_the_store_is_recognized_as_own_commit(lake: Lake) -> None:
     class Twice(Storage):
         def put_if_absent(self, path: str, data: bytes) -> Put:
             super().put_if_absent(path, data)
@@ -359,7 +359,7 @@ def test_a_put_that_a_store_repeated_by_itself_is_recognised(lake: Lake) -> None
     assert lake.ids() == [1, 2, 3, 9]
 
 
-def test_a_put_that_failed_when_another_had_won_goes_on_behind(lake: Lake) -> None:
+def test_a_failed_put_after_a_lost_race_is_rebased(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([5]))
     failing(lake)
@@ -367,7 +367,7 @@ def test_a_put_that_failed_when_another_had_won_goes_on_behind(lake: Lake) -> No
     assert lake.ids() == [1, 2, 3, 5, 6]
 
 
-# ------------------------------------------------------------------ what comes after a commit
+# ------------------------------------------------------------------ failures after a commit
 
 ODD_PROPERTIES = [
     {"delta.setTransactionRetentionDuration": "interval 1 month"},
@@ -378,8 +378,8 @@ ODD_PROPERTIES = [
 
 
 @pytest.mark.parametrize("properties", ODD_PROPERTIES, ids=lambda properties: next(iter(properties)))
-def test_a_property_of_another_engine_does_not_make_a_commit_look_failed(lake: Lake, properties: dict[str, str]) -> None:
-    """Whoever takes it for failed runs it again."""
+def test_an_invalid_foreign_property_does_not_fail_a_finished_commit(lake: Lake, properties: dict[str, str]) -> None:
+    """An error here would make the caller run the statement twice."""
     metadata = lake.table.snapshot().metadata.action()["metaData"]
     metadata["configuration"] = {"delta.checkpointInterval": "1"} | properties
     (lake.folder / commit_path(1)).write_text(f'{{"commitInfo":{{}}}}\n{json.dumps({"metaData": metadata})}\n')
@@ -387,9 +387,7 @@ def test_a_property_of_another_engine_does_not_make_a_commit_look_failed(lake: L
     assert Lake(lake.folder).ids() == [1, 2, 3, 4]
 
 
-def test_an_error_of_any_kind_after_a_commit_does_not_make_it_look_failed(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_after_a_commit_does_not_fail_it(lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def no_more_threads(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 

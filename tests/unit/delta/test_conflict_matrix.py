@@ -1,4 +1,4 @@
-"""Every pair of commands as winner and loser of a race, on what they may have in common, under both isolation levels."""
+"""Every pair of commands as winner and loser of a race, for each overlap and both isolation levels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.delta.conflict_matrix import RACES, endings, expected
 
 @pytest.mark.one_of("relation", "level")
 @pytest.mark.parametrize(("winner", "level", "relation"), RACES)
-def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(tmp_path: Path, winner: str, level: str, relation: str) -> None:
+def test_races_end_as_documented_and_serializable(tmp_path: Path, winner: str, level: str, relation: str) -> None:
     signs = {}
     for loser, ending in endings(tmp_path, winner, level, relation).items():
         signs[loser] = ending.sign
@@ -33,8 +33,8 @@ def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(tmp_path
         ("double_removal_conflict", "delete", "delete", "same rows", "+"),
     ],
 )
-def test_no_rule_can_be_left_out(
+def test_each_conflict_rule_is_necessary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str, winner: str, loser: str, relation: str, without: str
 ) -> None:
-    monkeypatch.setattr(conflicts, "RULES", [known for known in conflicts.RULES if known.__name__ != rule])
+    monkeypatch.setattr(conflicts, "RULES", [other for other in conflicts.RULES if other.__name__ != rule])
     assert endings(tmp_path, winner, "WriteSerializable", relation)[loser].sign == without

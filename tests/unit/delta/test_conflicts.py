@@ -1,4 +1,4 @@
-"""Every rule about concurrent commits, with the neighbours that it must let pass."""
+"""Rules for concurrent commits, with similar changes that do not conflict."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.delta_tables import ID_NAME, Lake, committed
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """Two files, of the ids 1, 2 and 11, 12."""
+    """Create a table of two files, with the ids 1, 2 and 11, 12."""
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1, 2]), lake.file([11, 12])))
     return lake
@@ -45,7 +45,7 @@ def everything(listing: FileListing) -> pa.Array:
 
 
 def ids_from(low: int, high: int) -> Reads:
-    """A command that looks for ids in a range."""
+    """Return the reads of a command that searches a range of ids."""
 
     def mask(listing: FileListing) -> pa.ChunkedArray:
         lower, upper = (pc.struct_field(listing.rows[side], ["id"]) for side in ("lower", "upper"))
@@ -64,72 +64,72 @@ def serializable(lake: Lake) -> None:
     committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=definition)))
 
 
-def no_blind_append(lake: Lake, *ids: int, mask: FileMask = everything) -> Outcome:
-    """An append by a command that read the table, as an insert-only MERGE is one."""
+def append_with_reads(lake: Lake, *ids: int, mask: FileMask = everything) -> Outcome:
+    """Append files by a command that read the table, as an insert-only MERGE does."""
     return lake.commit("MERGE", added=(lake.file(ids),), reads=Reads(may_match=mask))
 
 
 # ------------------------------------------------------------------ appends
 
 
-def test_blind_appends_go_together(lake: Lake) -> None:
+def test_blind_appends_do_not_conflict(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([3], base=base))
     assert committed(lake.append([4], base=base)) == 2
     assert lake.ids() == [1, 2, 3, 4, 11, 12]
 
 
-def test_a_blind_append_does_not_disturb_a_command_that_read(lake: Lake) -> None:
+def test_a_blind_append_does_not_conflict_with_a_reading_command(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([3], base=base))
     assert committed(lake.commit("MERGE", added=(lake.file([4]),), reads=Reads(may_match=everything), base=base)) == 2
 
 
-def test_a_blind_append_disturbs_under_serializable(lake: Lake) -> None:
+def test_a_blind_append_conflicts_under_serializable_isolation(lake: Lake) -> None:
     serializable(lake)
     base = lake.table.snapshot()
     committed(lake.append([3]))
-    found = conflict(lake.commit("MERGE", added=(lake.file([4]),), reads=ids_from(3, 9), base=base))
-    assert isinstance(found, ConcurrentAppend)
+    error = conflict(lake.commit("MERGE", added=(lake.file([4]),), reads=ids_from(3, 9), base=base))
+    assert isinstance(error, ConcurrentAppend)
     assert committed(lake.commit("MERGE", added=(lake.file([40]),), reads=ids_from(30, 90), base=base)) == 3
 
 
-def test_two_insert_only_merges_of_one_key_do_not_both_commit(lake: Lake) -> None:
+def test_insert_only_merges_of_the_same_key_conflict(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.commit("MERGE", added=(lake.file([5]),), reads=ids_from(5, 5), base=base))
-    found = conflict(lake.commit("MERGE", added=(lake.file([5]),), reads=ids_from(5, 5), base=base))
-    assert isinstance(found, ConcurrentAppend)
-    assert (found.version, found.operation, found.table) == (1, "MERGE", "s.t")
-    assert "committed version 1 first" in found.message
+    error = conflict(lake.commit("MERGE", added=(lake.file([5]),), reads=ids_from(5, 5), base=base))
+    assert isinstance(error, ConcurrentAppend)
+    assert (error.version, error.operation, error.table) == (1, "MERGE", "s.t")
+    assert "committed version 1 first" in error.message
     assert lake.ids() == [1, 2, 5, 11, 12]
 
 
-def test_an_append_whose_statistics_exclude_what_was_read_goes_together(lake: Lake) -> None:
+def test_an_append_outside_the_read_range_does_not_conflict(lake: Lake) -> None:
     base = lake.table.snapshot()
-    committed(no_blind_append(lake, 50, 60))
+    committed(append_with_reads(lake, 50, 60))
     assert committed(lake.commit("MERGE", added=(lake.file([5]),), reads=ids_from(5, 5), base=base)) == 2
 
 
-def test_an_append_without_statistics_may_hold_anything(lake: Lake) -> None:
+def test_an_append_without_statistics_conflicts(lake: Lake) -> None:
     base = lake.table.snapshot()
     fields = {"path": "p.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
     (lake.folder / commit_path(1)).write_text(json.dumps({"add": fields}) + "\n")
-    found = conflict(lake.commit("MERGE", added=(lake.file([5]),), reads=ids_from(5, 5), base=base))
-    assert isinstance(found, ConcurrentAppend)
-    assert found.operation == "a commit"
+    error = conflict(lake.commit("MERGE", added=(lake.file([5]),), reads=ids_from(5, 5), base=base))
+    assert isinstance(error, ConcurrentAppend)
+    assert error.operation == "a commit"
 
 
-def test_an_append_does_not_disturb_a_compaction(lake: Lake) -> None:
+def test_an_append_does_not_conflict_with_a_compaction(lake: Lake) -> None:
     low, high = paths(lake)
     base = lake.table.snapshot()
-    committed(no_blind_append(lake, 5))
+    committed(append_with_reads(lake, 5))
     both = lake.file([1, 2, 11, 12])
     reads = Reads(frozenset({low, high}), everything)
     assert committed(lake.commit("OPTIMIZE", added=(both,), removed=(low, high), reads=reads, data_change=False, base=base)) == 2
     assert lake.ids() == [1, 2, 5, 11, 12]
 
 
-def test_a_compaction_adds_nothing_that_was_not_there(lake: Lake) -> None:
+def test_files_added_by_a_compaction_do_not_conflict(lake: Lake) -> None:
     low, high = paths(lake)
     base = lake.table.snapshot()
     committed(lake.commit("OPTIMIZE", added=(lake.file([1, 2, 11, 12]),), removed=(low, high), data_change=False))
@@ -139,32 +139,32 @@ def test_a_compaction_adds_nothing_that_was_not_there(lake: Lake) -> None:
 # ------------------------------------------------------------------ removals
 
 
-def test_a_file_that_was_read_and_is_gone_is_a_conflict(lake: Lake) -> None:
+def test_removal_of_a_read_file_conflicts(lake: Lake) -> None:
     low, high = paths(lake)
     base = lake.table.snapshot()
     committed(lake.commit("DELETE", removed=(low,)))
-    found = conflict(lake.commit("UPDATE", added=(lake.file([5]),), removed=(high,), reads=Reads(frozenset({low, high})), base=base))
-    assert isinstance(found, ConcurrentDeleteRead)
-    assert low in found.message
+    error = conflict(lake.commit("UPDATE", added=(lake.file([5]),), removed=(high,), reads=Reads(frozenset({low, high})), base=base))
+    assert isinstance(error, ConcurrentDeleteRead)
+    assert low in error.message
 
 
-def test_a_file_that_was_read_and_lost_rows_is_a_conflict(lake: Lake) -> None:
+def test_deleted_rows_in_a_read_file_conflict(lake: Lake) -> None:
     low, _ = paths(lake)
     base = lake.table.snapshot()
     committed(lake.commit("DELETE", deleted={low: Positions([0])}))
-    found = conflict(lake.commit("MERGE", added=(lake.file([5]),), reads=Reads(frozenset({low}), everything), base=base))
-    assert isinstance(found, ConcurrentDeleteRead)
+    error = conflict(lake.commit("MERGE", added=(lake.file([5]),), reads=Reads(frozenset({low}), everything), base=base))
+    assert isinstance(error, ConcurrentDeleteRead)
 
 
-def test_a_compaction_of_a_file_that_was_read_is_a_conflict(lake: Lake) -> None:
+def test_compaction_of_a_read_file_conflicts(lake: Lake) -> None:
     low, high = paths(lake)
     base = lake.table.snapshot()
     committed(lake.commit("OPTIMIZE", added=(lake.file([1, 2, 11, 12]),), removed=(low, high), data_change=False))
-    found = conflict(lake.commit("DELETE", removed=(low,), reads=Reads(frozenset({low})), base=base))
-    assert isinstance(found, ConcurrentDeleteRead)
+    error = conflict(lake.commit("DELETE", removed=(low,), reads=Reads(frozenset({low})), base=base))
+    assert isinstance(error, ConcurrentDeleteRead)
 
 
-def test_removals_of_other_files_go_together(lake: Lake) -> None:
+def test_removals_of_different_files_do_not_conflict(lake: Lake) -> None:
     low, high = paths(lake)
     base = lake.table.snapshot()
     committed(lake.commit("DELETE", removed=(low,), reads=Reads(frozenset({low}))))
@@ -174,17 +174,17 @@ def test_removals_of_other_files_go_together(lake: Lake) -> None:
 
 @pytest.mark.parametrize("first", ["removed", "deleted"])
 @pytest.mark.parametrize("second", ["removed", "deleted"])
-def test_one_file_is_not_changed_twice(lake: Lake, first: str, second: str) -> None:
+def test_concurrent_changes_of_the_same_file_conflict(lake: Lake, first: str, second: str) -> None:
     low, _ = paths(lake)
-    how: dict[str, Any] = {"removed": (low,), "deleted": {low: Positions([0])}}
+    changes: dict[str, Any] = {"removed": (low,), "deleted": {low: Positions([0])}}
     base = lake.table.snapshot()
-    committed(lake.commit("DELETE", **{first: how[first]}))
-    found = conflict(lake.commit("DELETE", **{second: how[second]}, base=base))
-    assert isinstance(found, ConcurrentDeleteDelete)
+    committed(lake.commit("DELETE", **{first: changes[first]}))
+    error = conflict(lake.commit("DELETE", **{second: changes[second]}, base=base))
+    assert isinstance(error, ConcurrentDeleteDelete)
     assert lake.ids() == ([11, 12] if first == "removed" else [2, 11, 12])
 
 
-def test_the_vectors_of_a_conflicted_commit_are_removed(lake: Lake) -> None:
+def test_a_conflict_deletes_the_deletion_vectors_of_the_commit(lake: Lake) -> None:
     low, _ = paths(lake)
     base = lake.table.snapshot()
     committed(lake.commit("DELETE", removed=(low,)))
@@ -200,21 +200,21 @@ def commit_definition(lake: Lake, **properties: str) -> int:
     return committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=definition)))
 
 
-def test_a_changed_definition_is_a_conflict_even_for_an_append(lake: Lake) -> None:
+def test_a_metadata_change_conflicts_with_an_append(lake: Lake) -> None:
     base = lake.table.snapshot()
     commit_definition(lake, owner="me")
-    found = conflict(lake.append([3], base=base))
-    assert isinstance(found, MetadataChanged)
-    assert found.operation == "SET TBLPROPERTIES"
+    error = conflict(lake.append([3], base=base))
+    assert isinstance(error, MetadataChanged)
+    assert error.operation == "SET TBLPROPERTIES"
 
 
-def test_a_changed_protocol_is_a_conflict(lake: Lake) -> None:
+def test_a_protocol_change_conflicts_with_an_append(lake: Lake) -> None:
     base = lake.table.snapshot()
     commit_definition(lake, **{"delta.checkpointPolicy": "v2"})
     assert isinstance(conflict(lake.append([3], base=base)), ProtocolChanged)
 
 
-def test_a_definition_changes_beside_appends(lake: Lake) -> None:
+def test_an_append_does_not_conflict_with_a_metadata_change(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([3]))
     change = CommitRequest("COMMENT ON", definition=TableDefinition(description="new"))
@@ -223,20 +223,20 @@ def test_a_definition_changes_beside_appends(lake: Lake) -> None:
     assert lake.ids() == [1, 2, 3, 11, 12]
 
 
-def test_a_metadata_domain_is_not_changed_twice(lake: Lake) -> None:
+def test_concurrent_changes_of_a_metadata_domain_conflict(lake: Lake) -> None:
     base = lake.table.snapshot()
     domain = {"domainMetadata": {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}}
     (lake.folder / commit_path(1)).write_text(json.dumps(domain) + "\n")
     replacement = CommitRequest("CREATE OR REPLACE TABLE", definition=TableDefinition(ID_NAME), replace=True)
-    found = conflict(lake.table.commit(base, replacement))
-    assert isinstance(found, MetadataChanged)
-    assert "delta.clustering" in found.message
-    # On the newest version it goes, and takes the old clustering with it.
+    error = conflict(lake.table.commit(base, replacement))
+    assert isinstance(error, MetadataChanged)
+    assert "delta.clustering" in error.message
+    # On the newest version, the replacement commits and removes the old clustering.
     committed(lake.table.commit(lake.table.snapshot(), replacement))
     assert lake.table.snapshot().state.domains == {}
 
 
-def test_domains_of_others_stay_through_our_commits(lake: Lake) -> None:
+def test_commits_and_checkpoints_keep_foreign_metadata_domains(lake: Lake) -> None:
     domain = {"domainMetadata": {"domain": "org.else", "configuration": "{}", "removed": False}}
     (lake.folder / commit_path(1)).write_text(json.dumps(domain) + "\n")
     for version in range(2, 12):
@@ -249,11 +249,11 @@ def test_domains_of_others_stay_through_our_commits(lake: Lake) -> None:
 # ------------------------------------------------------------------ transactions
 
 
-def test_one_application_does_not_write_twice_at_once(lake: Lake) -> None:
+def test_concurrent_transactions_of_one_application_conflict(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.commit("WRITE", added=(lake.file([3]),), transaction=("app", 1), base=base))
-    found = conflict(lake.commit("WRITE", added=(lake.file([3]),), transaction=("app", 1), base=base))
-    assert isinstance(found, ConcurrentTransaction)
+    error = conflict(lake.commit("WRITE", added=(lake.file([3]),), transaction=("app", 1), base=base))
+    assert isinstance(error, ConcurrentTransaction)
     assert committed(lake.commit("WRITE", added=(lake.file([4]),), transaction=("other", 1), base=base)) == 2
     transactions = lake.table.snapshot().state.transactions
     assert {name: transaction.version for name, transaction in transactions.items()} == {"app": 1, "other": 1}
@@ -262,7 +262,7 @@ def test_one_application_does_not_write_twice_at_once(lake: Lake) -> None:
 # ------------------------------------------------------------------ replacement
 
 
-def test_a_replacement_takes_away_what_was_appended_meanwhile(lake: Lake) -> None:
+def test_a_replacement_without_reads_removes_concurrent_appends(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([3]))
     change = CommitRequest(
@@ -272,19 +272,19 @@ def test_a_replacement_takes_away_what_was_appended_meanwhile(lake: Lake) -> Non
     assert lake.ids() == [9]
 
 
-def test_a_replacement_that_read_the_table_minds_what_was_appended(lake: Lake) -> None:
+def test_a_replacement_with_reads_conflicts_with_concurrent_appends(lake: Lake) -> None:
     base = lake.table.snapshot()
-    committed(no_blind_append(lake, 3))
+    committed(append_with_reads(lake, 3))
     reads = Reads(may_match=everything)
     change = CommitRequest("CREATE OR REPLACE TABLE", reads=reads, definition=TableDefinition(ID_NAME), replace=True)
     assert isinstance(conflict(lake.table.commit(base, change)), ConcurrentAppend)
 
 
-def test_several_winners_are_all_checked(lake: Lake) -> None:
+def test_all_winning_commits_are_checked_for_conflicts(lake: Lake) -> None:
     low, _ = paths(lake)
     base = lake.table.snapshot()
     for n in range(3):
         committed(lake.append([100 + n]))
     committed(lake.commit("DELETE", removed=(low,)))
-    found = conflict(lake.commit("DELETE", removed=(low,), base=base))
-    assert (type(found), found.version, found.operation) == (ConcurrentDeleteDelete, 4, "DELETE")
+    error = conflict(lake.commit("DELETE", removed=(low,), base=base))
+    assert (type(error), error.version, error.operation) == (ConcurrentDeleteDelete, 4, "DELETE")

@@ -1,4 +1,4 @@
-"""Statistics of files that cannot be read count as absent: for reads, for pruning, and for the next checkpoint."""
+"""Unreadable file statistics count as absent in reads, pruning and the next checkpoint."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ IDS = [0, *range(100, 112)]
 
 
 def zero_pages(folder: Path, kinds: Sequence[str], *, write_checksums: bool) -> None:
-    """Fill the pages of statistics in the checkpoint with zeros; `kinds`: `stats`, `stats_parsed`."""
+    """Fill the checkpoint's pages of statistics with zeros; `kinds`: `stats`, `stats_parsed`."""
     path = folder / checkpoint_path(10)
-    if not write_checksums:  # as other engines write checkpoints
+    if not write_checksums:  # Other engines write checkpoints without page checksums.
         pq.write_table(pq.read_table(path), path, compression="snappy")
     content, file = bytearray(path.read_bytes()), pq.ParquetFile(path).metadata
     for group in range(file.num_row_groups):
@@ -39,13 +39,13 @@ def zero_pages(folder: Path, kinds: Sequence[str], *, write_checksums: bool) -> 
     path.write_bytes(content)
 
 
-def with_upper_bound(lake: Lake) -> int:
-    """How many files have an upper bound of the ids."""
+def count_upper_bounds(lake: Lake) -> int:
+    """Return the number of files with an upper bound of the ids."""
     listing = lake.table.snapshot().files(("id",))
     return len(listing) - pc.struct_field(listing.rows["upper"], ["id"]).null_count
 
 
-def add_line(folder: Path, version: int, stats: str) -> None:
+def commit_copy(folder: Path, version: int, stats: str) -> None:
     """Commit a copy of the first file with these statistics."""
     lines = [json.loads(line) for line in (folder / commit_path(0)).read_text().splitlines()]
     (own,) = (action["add"] for action in lines if "add" in action)
@@ -55,7 +55,7 @@ def add_line(folder: Path, version: int, stats: str) -> None:
 
 
 def checkpoint_statistics(folder: Path, version: int) -> dict[str, tuple[Any, Any]]:
-    """`stats` and `stats_parsed` by path."""
+    """Return `stats` and `stats_parsed` by path."""
     adds = [add for add in pq.read_table(folder / checkpoint_path(version))["add"].to_pylist() if add is not None]
     return {add["path"]: (add["stats"], add["stats_parsed"]) for add in adds}
 
@@ -64,12 +64,12 @@ def checkpoint_statistics(folder: Path, version: int) -> dict[str, tuple[Any, An
 @pytest.mark.parametrize(
     ("kinds", "bounded"), [(["stats", "stats_parsed"], 2), (["stats"], 13), (["stats_parsed"], 13)], ids=["both", "text", "struct"]
 )
-def test_damaged_statistics_of_a_checkpoint_are_absent(
+def test_damaged_checkpoint_statistics_count_as_absent(
     copied_table: Path, kinds: list[str], bounded: int, write_checksums: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     zero_pages(copied_table, kinds, write_checksums=write_checksums)
     assert Lake(copied_table).ids() == IDS
-    assert with_upper_bound(Lake(copied_table)) == bounded
+    assert count_upper_bounds(Lake(copied_table)) == bounded
     lake = Lake(copied_table)
     for number in range(12, 20):
         committed(lake.append([100 + number]))
@@ -80,12 +80,12 @@ def test_damaged_statistics_of_a_checkpoint_are_absent(
         (copied_table / commit_path(version)).unlink()
     (copied_table / checkpoint_path(10)).unlink()
     assert Lake(copied_table).ids() == [*IDS, *range(112, 120)]
-    assert with_upper_bound(Lake(copied_table)) == bounded + 8
+    assert count_upper_bounds(Lake(copied_table)) == bounded + 8
     assert read_with_delta_rs(str(copied_table), "id")["id"].to_pylist() == [*IDS, *range(112, 120)]
     assert not caplog.records
 
 
-def test_rows_of_a_file_with_damaged_statistics_are_deleted(copied_table: Path) -> None:
+def test_files_with_damaged_statistics_accept_deletes(copied_table: Path) -> None:
     zero_pages(copied_table, ["stats", "stats_parsed"], write_checksums=True)
     lake = Lake(copied_table)
     committed(lake.append([1000, 1001, 1002]))
@@ -108,8 +108,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_unreadable_statistics_of_a_commit_are_absent(copied_table: Path, case: str) -> None:
-    add_line(copied_table, 13, BAD[case])
+def test_unreadable_commit_statistics_count_as_absent(copied_table: Path, case: str) -> None:
+    commit_copy(copied_table, 13, BAD[case])
     lake = Lake(copied_table)
     assert lake.ids() == [0, *IDS]
     (row,) = (row for row in lake.table.snapshot().files(("id",)).rows.to_pylist() if row["path"].endswith("copy-13.parquet"))
@@ -127,9 +127,9 @@ def test_unreadable_statistics_of_a_commit_are_absent(copied_table: Path, case: 
 
 
 @pytest.mark.parametrize("parsed", [True, False])
-def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path, parsed: bool) -> None:
+def test_unreadable_statistics_are_not_copied_into_checkpoints(copied_table: Path, parsed: bool) -> None:
     lake = Lake(copied_table)
-    add_line(copied_table, 13, "{{{")
+    commit_copy(copied_table, 13, "{{{")
     from rowmerge.table.commits.request import CommitRequest
     from rowmerge.table.metadata.shape import TableDefinition
 
@@ -143,7 +143,7 @@ def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path,
     assert all(json.loads(text)["numRecords"] == 1 for text in texts.values())
 
 
-def test_a_maximum_at_the_end_of_time_is_no_bound() -> None:
+def test_a_maximum_timestamp_beyond_the_type_range_is_ignored() -> None:
     from rowmerge.delta.files.statistics_reading import read_statistics
     from rowmerge.table.metadata.schema import Field, Primitive
 
@@ -161,8 +161,8 @@ def outcome(read: Callable[[], Any]) -> Any:
         return error.path
 
 
-def test_a_checkpoint_with_any_bytes_changed_is_read_right_or_skipped(copied_table: Path) -> None:
-    """Checksums of pages tell damaged values from others; damaged lengths and headers must not crash the reader."""
+def test_a_checkpoint_with_random_byte_changes_is_read_correctly_or_skipped(copied_table: Path) -> None:
+    """Page checksums detect damaged values; damaged lengths and headers must not crash the reader."""
     path = copied_table / checkpoint_path(10)
     content, random_ = path.read_bytes(), random.Random(7)
     for _ in range(examples(gate=60, full=600)):
@@ -173,5 +173,5 @@ def test_a_checkpoint_with_any_bytes_changed_is_read_right_or_skipped(copied_tab
         path.write_bytes(damaged)
         lake = Lake(copied_table)
         assert lake.ids() == IDS
-        assert 2 <= with_upper_bound(lake) <= 13
+        assert 2 <= count_upper_bounds(lake) <= 13
         assert len(list(lake.table.snapshot().state.files.tables())) >= 1

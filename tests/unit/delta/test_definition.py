@@ -1,4 +1,4 @@
-"""Columns, properties and partitioning of a new or altered table become the protocol and metadata that Delta requires."""
+"""Columns, properties and partitioning of a new or altered table give the protocol and metadata that Delta requires."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def alter(table: DeltaTable, **definition: Any) -> DeltaSnapshot:
 # ------------------------------------------------------------------ protocol
 
 
-def test_a_table_has_deletion_vectors_unless_told_otherwise(table: DeltaTable) -> None:
+def test_a_new_table_enables_deletion_vectors_by_default(table: DeltaTable) -> None:
     snapshot = create(table)
     assert snapshot.shape.supports_merge_on_read
     assert snapshot.settings.write_mode("MERGE") is WriteMode.AUTO
@@ -51,52 +51,52 @@ def test_a_table_has_deletion_vectors_unless_told_otherwise(table: DeltaTable) -
 
 
 @pytest.mark.parametrize("properties", [{"rowmerge.write.mode": "copy-on-write"}, {"delta.enableDeletionVectors": "false"}])
-def test_a_table_without_deletion_vectors_has_the_least_protocol(table: DeltaTable, properties: dict[str, str]) -> None:
+def test_a_table_without_deletion_vectors_has_the_minimum_protocol(table: DeltaTable, properties: dict[str, str]) -> None:
     snapshot = create(table, properties)
     assert not snapshot.shape.supports_merge_on_read
     assert snapshot.protocol == Protocol(1, 2)
     assert snapshot.settings.properties == properties
 
 
-def test_deletion_vectors_can_be_had_beside_copy_on_write(table: DeltaTable) -> None:
+def test_deletion_vectors_can_be_enabled_with_copy_on_write(table: DeltaTable) -> None:
     snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", "delta.enableDeletionVectors": "true"})
     assert snapshot.shape.supports_merge_on_read
     assert snapshot.settings.write_mode("MERGE") is WriteMode.COPY_ON_WRITE
 
 
-def test_merge_on_read_without_deletion_vectors_is_a_contradiction(table: DeltaTable) -> None:
+def test_merge_on_read_without_deletion_vectors_is_refused(table: DeltaTable) -> None:
     with pytest.raises(ConfigurationError, match="merge-on-read needs deletion vectors"):
         create(table, {"rowmerge.write.mode": "merge-on-read", "delta.enableDeletionVectors": "false"})
 
 
-def test_a_local_timestamp_asks_for_its_feature_however_deep(table: DeltaTable) -> None:
+def test_a_nested_timestamp_ntz_requires_its_table_feature(table: DeltaTable) -> None:
     schema = Struct((Field("id", LONG), Field("m", Map(LONG, Array(Primitive("timestamp_ntz"))))))
     snapshot = create(table, {"rowmerge.write.mode": "copy-on-write"}, schema)
     assert snapshot.protocol == Protocol(3, 7, frozenset({"timestampNtz"}), frozenset({"timestampNtz", "appendOnly", "invariants"}))
 
 
-def test_a_column_that_is_added_later_may_raise_the_protocol(table: DeltaTable) -> None:
+def test_an_added_timestamp_ntz_column_upgrades_the_protocol(table: DeltaTable) -> None:
     create(table, {"rowmerge.write.mode": "copy-on-write"})
     snapshot = alter(table, schema=Struct((*ID_NAME.fields, Field("at", Primitive("timestamp_ntz")))))
     assert snapshot.protocol.reader_features == {"timestampNtz"}
     assert snapshot.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
 
 
-def test_asking_for_merge_on_read_later_switches_deletion_vectors_on(table: DeltaTable) -> None:
+def test_setting_merge_on_read_enables_deletion_vectors(table: DeltaTable) -> None:
     create(table, {"rowmerge.write.mode": "copy-on-write"})
     snapshot = alter(table, properties={"rowmerge.write.mode": "merge-on-read"})
     assert snapshot.shape.supports_merge_on_read
     assert snapshot.protocol.supports("deletionVectors")
 
 
-def test_asking_for_auto_later_does_not(table: DeltaTable) -> None:
+def test_setting_auto_mode_does_not_enable_deletion_vectors(table: DeltaTable) -> None:
     create(table, {"rowmerge.write.mode": "copy-on-write"})
     snapshot = alter(table, properties={"rowmerge.write.mode": "auto"})
     assert not snapshot.shape.supports_merge_on_read
     assert snapshot.protocol == Protocol(1, 2)
 
 
-def test_switching_deletion_vectors_off_keeps_the_protocol(table: DeltaTable) -> None:
+def test_disabling_deletion_vectors_keeps_the_protocol(table: DeltaTable) -> None:
     create(table)
     snapshot = alter(table, properties={"delta.enableDeletionVectors": "false"})
     assert not snapshot.shape.supports_merge_on_read
@@ -116,7 +116,7 @@ def test_switching_deletion_vectors_off_keeps_the_protocol(table: DeltaTable) ->
         ({"delta.feature.domainMetadata": "supported"}, Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "domainMetadata"}))),
     ],
 )
-def test_the_protocol_can_be_asked_for_and_is_no_property(table: DeltaTable, asked: dict[str, str], expected: Protocol) -> None:
+def test_protocol_properties_set_the_protocol_and_are_not_stored(table: DeltaTable, asked: dict[str, str], expected: Protocol) -> None:
     snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", **asked})
     assert snapshot.protocol == expected
     assert snapshot.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
@@ -131,20 +131,20 @@ def test_the_protocol_can_be_asked_for_and_is_no_property(table: DeltaTable, ask
         {"delta.feature.clustering": "yes"},
     ],
 )
-def test_a_protocol_that_makes_no_sense_is_refused(table: DeltaTable, asked: dict[str, str]) -> None:
+def test_invalid_protocol_properties_are_refused(table: DeltaTable, asked: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(asked))):
         create(table, {"rowmerge.write.mode": "copy-on-write", **asked})
     assert not table.exists()
 
 
 @pytest.mark.parametrize("name", ["_change_type", "_commit_version", "_Commit_Timestamp"])
-def test_a_table_that_keeps_change_rows_has_no_column_of_theirs(table: DeltaTable, name: str) -> None:
-    schema, keeps = Struct((Field("id", LONG), Field(name, LONG))), {"delta.enableChangeDataFeed": "true"}
+def test_columns_named_like_change_data_columns_are_refused(table: DeltaTable, name: str) -> None:
+    schema, feed_enabled = Struct((Field("id", LONG), Field(name, LONG))), {"delta.enableChangeDataFeed": "true"}
     with pytest.raises(PlanError, match=name):
-        create(table, keeps, schema)
+        create(table, feed_enabled, schema)
     create(table, None, schema)
     with pytest.raises(PlanError, match=name):
-        alter(table, properties=keeps)
+        alter(table, properties=feed_enabled)
     assert not table.snapshot().shape.change_data_location
 
 
@@ -155,7 +155,7 @@ def test_a_table_that_keeps_change_rows_has_no_column_of_theirs(table: DeltaTabl
         ({"delta.feature.invented": "supported"}, "invented"),
     ],
 )
-def test_a_table_is_not_created_with_what_could_not_be_written(table: DeltaTable, properties: dict[str, str], feature: str) -> None:
+def test_tables_with_unsupported_writer_features_are_not_created(table: DeltaTable, properties: dict[str, str], feature: str) -> None:
     with pytest.raises(UnsupportedTableFeature) as refused:
         create(table, properties)
     assert refused.value.feature == feature
@@ -172,13 +172,15 @@ def test_a_table_is_not_created_with_what_could_not_be_written(table: DeltaTable
         ("GENERATION_EXPRESSION", "delta.generationExpression", "generatedColumns"),
     ],
 )
-def test_a_rule_of_a_column_goes_into_the_log_and_the_protocol(table: DeltaTable, key: str, stored: str, feature: str) -> None:
+def test_column_defaults_and_generation_expressions_add_metadata_and_features(
+    table: DeltaTable, key: str, stored: str, feature: str
+) -> None:
     snapshot = create(table, None, Struct((Field("id", LONG, metadata={key: "1"}), Field("x", LONG))))
     assert snapshot.schema.fields[0].metadata == {stored: "1"}
     assert snapshot.protocol.supports(feature)
 
 
-def test_constraints_are_properties_in_lower_case_and_all_are_replaced(table: DeltaTable) -> None:
+def test_check_constraints_are_replaced_and_stored_in_lower_case(table: DeltaTable) -> None:
     snapshot = create(table, {"delta.constraints.Old": "id > 0", "x": "y"})
     assert snapshot.settings.properties["delta.constraints.Old"] == "id > 0"
     changed = alter(table, checks={"New One": "id > 1"})
@@ -189,13 +191,13 @@ def test_constraints_are_properties_in_lower_case_and_all_are_replaced(table: De
     assert [check.text for check in changed.shape.rules.checks] == ["new one CHECK (id > 1)"]
 
 
-def test_a_constraint_is_not_set_as_a_property(table: DeltaTable) -> None:
+def test_setting_a_constraint_as_property_is_refused(table: DeltaTable) -> None:
     create(table)
     with pytest.raises(ConfigurationError, match="ADD CONSTRAINT c CHECK"):
         alter(table, properties={"delta.constraints.c": "id > 0"})
 
 
-def test_in_commit_timestamps_are_not_switched_on_later(table: DeltaTable) -> None:
+def test_enabling_in_commit_timestamps_later_is_refused(table: DeltaTable) -> None:
     create(table)
     with pytest.raises(UnsupportedTableFeature, match="when a table is created"):
         alter(table, properties={"delta.enableInCommitTimestamps": "true"})
@@ -207,25 +209,25 @@ def test_in_commit_timestamps_are_not_switched_on_later(table: DeltaTable) -> No
 @pytest.mark.parametrize(
     ("name", "near"), [("delta.appendonly", "delta.appendOnly"), ("delta.enableDeletionVector", "delta.enableDeletionVectors")]
 )
-def test_an_unknown_delta_property_is_refused_with_near_names(table: DeltaTable, name: str, near: str) -> None:
+def test_an_unknown_delta_property_is_refused_with_suggestions(table: DeltaTable, name: str, near: str) -> None:
     with pytest.raises(ConfigurationError, match=f"Did you mean.*{near}"):
         create(table, {name: "true"})
 
 
-def test_a_property_of_ones_own_may_have_any_name(table: DeltaTable) -> None:
+def test_user_properties_may_have_any_name(table: DeltaTable) -> None:
     assert create(table, {"owner": "me", "dbt.model": "x"}).settings.properties["dbt.model"] == "x"
 
 
-def test_unknown_properties_that_a_table_has_already_stay(table: DeltaTable, tmp_path: Path) -> None:
+def test_existing_unknown_properties_are_retained(table: DeltaTable, tmp_path: Path) -> None:
     create(table)
     commit = tmp_path / "_delta_log" / f"{0:020d}.json"
     commit.write_text(commit.read_text().replace('"configuration":{', '"configuration":{"delta.newThing":"1",'))
     delete_checksums(tmp_path)
     table = DeltaTable(Storage(str(tmp_path)), "s.t")
-    kept = dict(table.snapshot().settings.properties)
-    assert alter(table, properties={**kept, "owner": "me"}).settings.properties == {**kept, "owner": "me"}
+    existing = dict(table.snapshot().settings.properties)
+    assert alter(table, properties={**existing, "owner": "me"}).settings.properties == {**existing, "owner": "me"}
     with pytest.raises(ConfigurationError, match="delta.otherThing"):
-        alter(table, properties={**kept, "delta.otherThing": "1"})
+        alter(table, properties={**existing, "delta.otherThing": "1"})
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_unknown_properties_that_a_table_has_already_stay(table: DeltaTable, tmp
         {"delta.dataSkippingNumIndexedCols": "all"},
     ],
 )
-def test_a_property_with_a_value_that_makes_no_sense_is_refused(table: DeltaTable, properties: dict[str, str]) -> None:
+def test_invalid_property_values_are_refused(table: DeltaTable, properties: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(properties))):
         create(table, properties)
     assert not table.exists()
@@ -249,12 +251,12 @@ def test_a_property_with_a_value_that_makes_no_sense_is_refused(table: DeltaTabl
     ("text", "expected"),
     [("interval 1 week", 604_800_000), ("7 days", 604_800_000), ("INTERVAL 1 day 12 hours", 129_600_000), ("interval 0 hours", 0)],
 )
-def test_intervals_are_understood(text: str, expected: int) -> None:
+def test_intervals_are_parsed_to_milliseconds(text: str, expected: int) -> None:
     assert parse_interval("p", text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "interval", "1", "week", "1 fortnight", "1 day ago", "interval 2 months"])
-def test_text_that_is_no_interval_is_refused(text: str) -> None:
+def test_invalid_intervals_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="interval 7 days"):
         parse_interval("p", text)
 
@@ -278,7 +280,7 @@ def test_text_that_is_no_interval_is_refused(text: str) -> None:
         (Struct((Field("i", Primitive("interval day to second")),)), (), UnsupportedTableFeature, "'interval day to second'"),
     ],
 )
-def test_a_schema_that_a_table_cannot_have_is_refused(
+def test_invalid_schemas_are_refused(
     table: DeltaTable, schema: Struct, partition: tuple[str, ...], error: type[Exception], told: str
 ) -> None:
     with pytest.raises(error, match=told.replace("(", r"\(")):
@@ -302,13 +304,13 @@ def test_columns_and_fields_can_be_added_and_moved(table: DeltaTable) -> None:
         (Struct((Field("ID", LONG), Field("name", Primitive("string")))), "column id .* cannot be dropped"),
     ],
 )
-def test_a_column_that_is_there_stays_as_it_is(table: DeltaTable, schema: Struct, told: str) -> None:
+def test_dropping_or_changing_columns_is_refused(table: DeltaTable, schema: Struct, told: str) -> None:
     create(table)
     with pytest.raises(PlanError, match=told):
         alter(table, schema=schema)
 
 
-def test_types_inside_types_stay_too(table: DeltaTable) -> None:
+def test_changing_nested_types_is_refused(table: DeltaTable) -> None:
     old = Struct((Field("a", Array(Map(LONG, Struct((Field("x", Decimal(5, 2)),))))),))
     create(table, None, old)
     with pytest.raises(PlanError, match=r"a\.element\.value\.x"):
@@ -322,13 +324,13 @@ def test_types_inside_types_stay_too(table: DeltaTable) -> None:
         (PartitionField(("a", "b"), Transform(), "b"), r"a\.b: a field of a struct cannot partition a Delta table"),
     ],
 )
-def test_partitions_are_columns_as_they_are(table: DeltaTable, field: PartitionField, told: str) -> None:
+def test_partition_transforms_and_nested_partition_fields_are_refused(table: DeltaTable, field: PartitionField, told: str) -> None:
     with pytest.raises(PlanError, match=f"s.t cannot be PARTITIONED BY {told}"):
         table.create(TableDefinition(ID_NAME, (field,)), CommitRequest("CREATE TABLE"))
     assert not table.exists()
 
 
-def test_the_partitioning_is_not_changed_in_place(table: DeltaTable) -> None:
+def test_changing_partitioning_or_write_order_is_refused(table: DeltaTable) -> None:
     create(table, None, ID_NAME, "name")
     with pytest.raises(PlanError, match="partitioning"):
         alter(table, partitioning=())
@@ -337,24 +339,24 @@ def test_the_partitioning_is_not_changed_in_place(table: DeltaTable) -> None:
     assert alter(table, partitioning=identities(("name",)), description="x").partition_columns == ("name",)
 
 
-def test_a_description_is_set_and_cleared_and_otherwise_kept(table: DeltaTable) -> None:
+def test_a_description_is_set_preserved_and_cleared(table: DeltaTable) -> None:
     create(table)
     assert alter(table, description="what it is").description == "what it is"
     assert alter(table, properties={"a": "b"}).description == "what it is"
     assert alter(table, description="").description is None
 
 
-def test_a_replacement_keeps_the_protocol_and_forgets_the_properties(table: DeltaTable) -> None:
-    before = create(table, {"owner": "me"})
+def test_a_replacement_keeps_the_protocol_and_replaces_the_properties(table: DeltaTable) -> None:
+    original = create(table, {"owner": "me"})
     definition = TableDefinition(ID_NAME, (), {"rowmerge.write.mode": "copy-on-write"}, None)
-    committed(table.commit(before, CommitRequest("CREATE OR REPLACE TABLE", definition=definition, replace=True)))
-    after = table.snapshot()
-    assert after.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
-    assert after.protocol == before.protocol
-    assert not after.shape.supports_merge_on_read
+    committed(table.commit(original, CommitRequest("CREATE OR REPLACE TABLE", definition=definition, replace=True)))
+    replaced = table.snapshot()
+    assert replaced.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
+    assert replaced.protocol == original.protocol
+    assert not replaced.shape.supports_merge_on_read
 
 
-def test_a_codec_that_not_every_reader_has_is_refused(table: DeltaTable) -> None:
+def test_compression_codecs_without_broad_support_are_refused(table: DeltaTable) -> None:
     with pytest.raises(ConfigurationError, match="delta.parquet.compression.codec is 'brotli'. Set it to one of zstd, snappy"):
         create(table, {"delta.parquet.compression.codec": "brotli"})
     assert create(table, {"delta.parquet.compression.codec": "Uncompressed"}).settings.parquet.codec == "none"

@@ -1,4 +1,4 @@
-"""Deletion vectors, inline and in files, are read and written as Delta's protocol defines them; damaged ones are rejected."""
+"""Deletion vectors, inline and in files, follow Delta's protocol; damaged ones are rejected."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def storage(tmp_path: Path) -> Storage:
     return Storage(str(tmp_path))
 
 
-def test_the_inline_vector_of_the_specification_is_read(storage: Storage) -> None:
+def test_the_inline_vector_example_of_the_protocol_is_read(storage: Storage) -> None:
     assert list(read_vector(storage, INLINE)) == [3, 4, 7, 11, 18, 29]
 
 
-def test_z85_is_the_one_of_its_rfc() -> None:
+def test_z85_matches_the_example_of_its_rfc() -> None:
     data = bytes([0x86, 0x4F, 0xD2, 0x6F, 0xB5, 0x59, 0xF7, 0x5B])
     assert z85_encode(data) == "HelloWorld"
     assert z85_decode("HelloWorld") == data
 
 
 @pytest.mark.parametrize("text", ["Hello ", "~~~~~", "#####"])
-def test_text_that_is_no_z85_is_refused(text: str) -> None:
+def test_invalid_z85_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         z85_decode(text)
 
 
-def test_the_path_of_a_vector_file_has_prefix_and_uuid() -> None:
+def test_a_vector_path_contains_prefix_and_uuid() -> None:
     descriptor = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"}
     assert vector_path("s3://mytable", descriptor) == "s3://mytable/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
@@ -53,21 +53,21 @@ def test_an_absolute_vector_path_is_decoded() -> None:
     assert vector_path("file:///t", descriptor) == "file:///a b/v.bin"
 
 
-def test_an_absolute_vector_elsewhere_is_read(tmp_path: Path) -> None:
+def test_an_absolute_vector_outside_the_table_is_read(tmp_path: Path) -> None:
     other = Storage(str(tmp_path / "other folder"))
     written = write_vectors(other, {"f": Positions([5])})
     descriptor = {**written.descriptors["f"], "storageType": "p", "pathOrInlineDv": f"file:{tmp_path}/other%20folder/{written.paths[0]}"}
     assert list(read_vector(Storage(str(tmp_path / "table")), descriptor)) == [5]
 
 
-def test_vectors_of_many_files_share_a_file_and_come_back(storage: Storage) -> None:
+def test_vectors_of_many_files_share_a_vector_file(storage: Storage) -> None:
     deleted = {f"f{n}": Positions([n, n * 1000, 2**33 + n]) for n in range(1, 20)}
     written = write_vectors(storage, deleted)
     assert len(written.paths) == 1
     assert {path: read_vector(storage, descriptor) for path, descriptor in written.descriptors.items()} == deleted
 
 
-def test_a_vector_file_is_closed_at_two_mebibytes(storage: Storage) -> None:
+def test_a_new_vector_file_starts_after_two_mebibytes(storage: Storage) -> None:
     scattered = Positions(range(0, 12_000_000, 3))
     written = write_vectors(storage, {"a": scattered, "b": scattered, "c": Positions([1])})
     assert len(serialize(scattered)) > 1024 * 1024
@@ -75,12 +75,12 @@ def test_a_vector_file_is_closed_at_two_mebibytes(storage: Storage) -> None:
     assert read_vector(storage, written.descriptors["c"]) == Positions([1])
 
 
-def test_a_long_run_of_deleted_rows_takes_a_few_bytes() -> None:
+def test_runs_of_deleted_rows_are_compressed() -> None:
     assert len(serialize(Positions(range(1_000_000)))) < 400
 
 
 @pytest.mark.parametrize("position", [1, 6, -2])
-def test_a_damaged_vector_file_is_named(storage: Storage, position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_vector_file_is_reported_by_path(storage: Storage, position: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1, 2, 3])})
     data = bytearray(storage.get(written.paths[0]))
@@ -91,7 +91,7 @@ def test_a_damaged_vector_file_is_named(storage: Storage, position: int, monkeyp
     assert corrupt.value.path == f"{storage.location}/{written.paths[0]}"
 
 
-def test_a_missing_vector_file_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_vector_file_is_a_corrupt_log(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1])})
     storage.delete(list(written.paths))
@@ -99,7 +99,7 @@ def test_a_missing_vector_file_is_named(storage: Storage, monkeypatch: pytest.Mo
         read_vector(storage, written.descriptors["f"])
 
 
-def test_a_cut_off_vector_file_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_vector_file_is_a_corrupt_log(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1])})
     storage.put(written.paths[0], storage.get(written.paths[0])[:12])
@@ -107,12 +107,12 @@ def test_a_cut_off_vector_file_is_named(storage: Storage, monkeypatch: pytest.Mo
         read_vector(storage, written.descriptors["f"])
 
 
-def test_a_vector_with_another_cardinality_than_the_log_says_is_refused(storage: Storage) -> None:
+def test_a_vector_with_a_wrong_cardinality_is_refused(storage: Storage) -> None:
     with pytest.raises(CorruptLog, match="6 rows, and the table's metadata says 7"):
         read_vector(storage, {**INLINE, "cardinality": 7})
 
 
-def test_the_old_big_endian_form_is_refused_rather_than_misread(storage: Storage) -> None:
+def test_the_big_endian_vector_format_is_refused(storage: Storage) -> None:
     old = {**INLINE, "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", "sizeInBytes": 40}
     with pytest.raises(CorruptLog, match="magic number"):
         read_vector(storage, old)

@@ -1,4 +1,4 @@
-"""Table features are honoured or rejected by name, for reading and for writing."""
+"""Table features are supported, or refused by name, for reads and for writes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def features(*names: str, reader: tuple[str, ...] = ()) -> Protocol:
     return Protocol(3, 7, frozenset(reader), frozenset({*names, *reader}))
 
 
-def refused_reading(protocol: Protocol, found: Metadata) -> UnsupportedTableFeature:
+def refused_reading(protocol: Protocol, table_metadata: Metadata) -> UnsupportedTableFeature:
     with pytest.raises(UnsupportedTableFeature) as refused:
-        check_readable("s.t", protocol, found)
+        check_readable("s.t", protocol, table_metadata)
     return refused.value
 
 
-def refused_writing(protocol: Protocol, found: Metadata) -> UnsupportedTableFeature:
-    check_readable("s.t", protocol, found)
+def refused_writing(protocol: Protocol, table_metadata: Metadata) -> UnsupportedTableFeature:
+    check_readable("s.t", protocol, table_metadata)
     with pytest.raises(UnsupportedTableFeature) as refused:
-        check_writable("s.t", protocol, found)
+        check_writable("s.t", protocol, table_metadata)
     return refused.value
 
 
 @pytest.mark.parametrize("name", ["deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"])
-def test_honoured_features_are_read_and_written(name: str) -> None:
+def test_supported_features_are_readable_and_writable(name: str) -> None:
     check_writable("s.t", features(reader=(name,)), metadata())
 
 
@@ -56,7 +56,7 @@ def test_an_unknown_writer_feature_is_refused_only_for_writing(name: str) -> Non
     assert refused_writing(features(name), metadata()).feature == name
 
 
-def test_versions_from_the_future_are_refused() -> None:
+def test_unknown_protocol_versions_are_refused() -> None:
     assert "reader version 4" in refused_reading(Protocol(4, 8), metadata()).message
     assert "writer version 8" in refused_writing(Protocol(1, 8), metadata()).message
 
@@ -64,18 +64,18 @@ def test_versions_from_the_future_are_refused() -> None:
 @pytest.mark.parametrize(
     "protocol", [Protocol(1, version) for version in range(1, 7)] + [Protocol(2, 5), Protocol(2, 7, None, frozenset())]
 )
-def test_legacy_versions_are_written_where_nothing_of_theirs_is_used(protocol: Protocol) -> None:
+def test_legacy_versions_are_writable_if_their_features_are_unused(protocol: Protocol) -> None:
     check_writable("s.t", protocol, metadata())
 
 
 EXPRESSION = '{"expression":{"expression":"c > 0"}}'
-ACTIVE = [
+UNSUPPORTED = [
     ("identityColumns", Protocol(1, 6), metadata(**{"delta.identity.start": 1}), "c"),
     ("icebergCompatV2", features("icebergCompatV2"), metadata({"delta.enableIcebergCompatV2": "true"}), "delta.enableIcebergCompatV2"),
 ]
 
 
-KEPT = [
+ENFORCED = [
     ("invariants", Protocol(1, 2), metadata(**{"delta.invariants": EXPRESSION})),
     ("checkConstraints", Protocol(1, 3), metadata({"delta.constraints.positive": "c > 0"})),
     ("generatedColumns", Protocol(1, 4), metadata(**{"delta.generationExpression": "1"})),
@@ -83,35 +83,35 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "protocol", "found"), KEPT)
-def test_rules_for_rows_are_kept_by_legacy_versions_and_by_name(name: str, protocol: Protocol, found: Metadata) -> None:
+@pytest.mark.parametrize(("name", "protocol", "found"), ENFORCED)
+def test_row_rules_are_writable_with_legacy_versions_and_table_features(name: str, protocol: Protocol, found: Metadata) -> None:
     check_writable("s.t", protocol, found)
     check_writable("s.t", features(name), found)
 
 
-@pytest.mark.parametrize(("name", "protocol", "found", "told"), ACTIVE)
-def test_a_feature_in_use_is_refused_for_writing_with_what_to_do(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
+@pytest.mark.parametrize(("name", "protocol", "found", "told"), UNSUPPORTED)
+def test_an_unsupported_feature_in_use_is_refused_for_writes(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
     refused = refused_writing(protocol, found)
     assert refused.feature == name
     assert told in refused.message
 
 
-@pytest.mark.parametrize(("name", "protocol", "found", "told"), ACTIVE)
-def test_a_feature_that_is_not_supported_is_not_in_use(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
+@pytest.mark.parametrize(("name", "protocol", "found", "told"), UNSUPPORTED)
+def test_metadata_of_a_feature_outside_the_protocol_is_ignored(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
     check_writable("s.t", Protocol(1, 1), found)
 
 
 @pytest.mark.parametrize(
     "name", ["checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns", "allowColumnDefaults", "icebergCompatV1"]
 )
-def test_a_feature_that_is_supported_and_not_used_is_no_reason(name: str) -> None:
+def test_unused_features_of_the_protocol_do_not_block_writes(name: str) -> None:
     check_writable("s.t", features(name), metadata())
 
 
 def test_an_invariant_inside_an_array_is_refused() -> None:
     inner = {"type": "struct", "fields": [{"name": "deep", "type": "long", "nullable": True, "metadata": {"delta.invariants": EXPRESSION}}]}
-    found = metadata(type_={"type": "array", "elementType": inner, "containsNull": True})
-    assert "deep" in refused_writing(Protocol(1, 2), found).message
+    nested = metadata(type_={"type": "array", "elementType": inner, "containsNull": True})
+    assert "deep" in refused_writing(Protocol(1, 2), nested).message
 
 
 @pytest.mark.parametrize("protocol", [Protocol(2, 5), features(reader=("columnMapping",))])
@@ -120,42 +120,46 @@ def test_column_mapping_needs_a_physical_name_and_an_id_for_each_column(protocol
     properties = {"delta.columnMapping.mode": mode}
     mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "p"}
     check_writable("s.t", protocol, metadata(properties, **mapped))
-    for lacking in mapped:
-        kept = {key: value for key, value in mapped.items() if key != lacking}
-        assert "field c lacks" in refused_reading(protocol, metadata(properties, **kept)).message
+    for missing in mapped:
+        incomplete = {key: value for key, value in mapped.items() if key != missing}
+        assert "field c lacks" in refused_reading(protocol, metadata(properties, **incomplete)).message
     check_writable("s.t", protocol, metadata({"delta.columnMapping.mode": "none"}))
 
 
-def test_a_mode_of_column_mapping_that_is_not_known_is_refused() -> None:
+def test_unknown_column_mapping_modes_are_refused() -> None:
     assert "columnMapping.mode = serial" in refused_reading(Protocol(2, 5), metadata({"delta.columnMapping.mode": "serial"})).message
 
 
 @pytest.mark.parametrize("type_", ["variant", "interval year", "geometry"])
-def test_a_type_that_is_not_known_is_refused_by_name(type_: str) -> None:
+def test_unknown_types_are_refused_by_name(type_: str) -> None:
     assert type_[:7] in refused_reading(Protocol(1, 2), metadata(type_=type_)).message
 
 
-def test_a_void_column_is_read_and_not_written() -> None:
+def test_void_columns_are_refused_for_writes() -> None:
     assert refused_writing(Protocol(1, 2), metadata(type_="void")).feature == "void"
 
 
 def test_data_files_of_another_format_are_refused() -> None:
-    found = Metadata("id", metadata().schema_string, provider="csv")
-    assert "csv" in refused_reading(Protocol(1, 2), found).message
+    csv_metadata = Metadata("id", metadata().schema_string, provider="csv")
+    assert "csv" in refused_reading(Protocol(1, 2), csv_metadata).message
 
 
-def test_what_stands_in_the_way_can_be_unset(tmp_path: Path) -> None:
+def test_unsetting_an_unsupported_property_makes_the_table_writable(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1])))
-    found = lake.table.snapshot().metadata
-    on = Metadata(found.id, found.schema_string, configuration={**found.configuration, "delta.enableIcebergCompatV2": "true"})
+    metadata_before = lake.table.snapshot().metadata
+    enabled = Metadata(
+        metadata_before.id,
+        metadata_before.schema_string,
+        configuration={**metadata_before.configuration, "delta.enableIcebergCompatV2": "true"},
+    )
     protocol = lake.table.snapshot().protocol.with_features(["icebergCompatV2"])
-    (lake.folder / commit_path(1)).write_text("\n".join(json.dumps(a.action()) for a in (on, protocol)) + "\n")
+    (lake.folder / commit_path(1)).write_text("\n".join(json.dumps(a.action()) for a in (enabled, protocol)) + "\n")
     with pytest.raises(UnsupportedTableFeature, match="icebergCompatV2"):
         lake.append([2])
     with pytest.raises(UnsupportedTableFeature, match="icebergCompatV2"):
         lake.table.snapshot().check_writable()
-    off = TableDefinition(properties={**on.configuration, "delta.enableIcebergCompatV2": "false"})
-    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=off)))
+    disabled = TableDefinition(properties={**enabled.configuration, "delta.enableIcebergCompatV2": "false"})
+    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=disabled)))
     committed(lake.append([2]))
     assert lake.ids() == [1, 2]

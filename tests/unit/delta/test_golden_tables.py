@@ -1,4 +1,4 @@
-"""Tables that Delta's JVM implementation wrote are read as it reads them."""
+"""Tables that Delta's JVM implementation wrote give the rows that it reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMES = [
 ]
 
 
-def opened(name: str) -> DeltaTable:
+def open_table(name: str) -> DeltaTable:
     folder = GOLDEN / name / "delta"
     if not folder.is_dir():
         pytest.skip(f"the golden table {name} is not here")
@@ -53,7 +53,7 @@ def expected_rows(name: str, schema: pa.Schema) -> pa.Table:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_table_has_its_expected_rows(name: str) -> None:
-    snapshot = opened(name).snapshot()
+    snapshot = open_table(name).snapshot()
     expected = expected_rows(name, arrow_schema(snapshot.schema))
     rows = live_rows(snapshot)
     assert rows.num_rows == expected.num_rows
@@ -61,8 +61,8 @@ def test_a_golden_table_has_its_expected_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bounds_of_a_golden_table_hold_for_its_rows(name: str) -> None:
-    snapshot = opened(name).snapshot()
+def test_bounds_of_a_golden_table_enclose_its_rows(name: str) -> None:
+    snapshot = open_table(name).snapshot()
     columns = [f.name for f in snapshot.schema if f.name not in snapshot.partition_columns]
     listing = snapshot.files(columns).rows
     for file in listing.to_pylist():
@@ -76,11 +76,11 @@ def test_bounds_of_a_golden_table_hold_for_its_rows(name: str) -> None:
                 assert high is None or all(value <= high for value in values), name_
 
 
-def test_bounds_are_found_in_the_table_that_has_statistics_of_all_types() -> None:
-    snapshot = opened("data-skipping-basic-stats-all-types").snapshot()
+def test_bounds_exist_for_all_types_with_statistics() -> None:
+    snapshot = open_table("data-skipping-basic-stats-all-types").snapshot()
     (file,) = snapshot.files(snapshot.schema.names).rows.to_pylist()
-    known = {name for name, low in file["lower"].items() if low is not None}
-    assert known >= {
+    bounded_columns = {name for name, low in file["lower"].items() if low is not None}
+    assert bounded_columns >= {
         "as_int",
         "as_long",
         "as_byte",
@@ -94,8 +94,8 @@ def test_bounds_are_found_in_the_table_that_has_statistics_of_all_types() -> Non
     }
 
 
-def test_an_older_version_of_a_golden_table_is_the_table_as_it_was() -> None:
-    table = opened("snapshot-data3")
+def test_older_versions_of_a_golden_table_are_readable() -> None:
+    table = open_table("snapshot-data3")
     counts = [live_rows(table.snapshot_at(version=version)).num_rows for version in range(4)]
     assert counts[3] == 30
     assert table.snapshot_at(version=0).version == 0

@@ -1,4 +1,4 @@
-"""A commit that was planned before the log was cleaned, or before the table was created anew, never becomes a version of it."""
+"""A commit planned before a log cleanup or a recreation of the table never becomes a version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLEANED = {"delta.logRetentionDuration": "interval 1 seconds"}
 
 
 class Paused(Storage):
-    """Storage that lets others act right before its first conditional put, or right before the first listing after it."""
+    """Storage that lets others act just before its first conditional put, or just before the first listing after that put."""
 
     def __init__(self, location: str, put: Act = lambda: None, listing: Act = lambda: None) -> None:
         super().__init__(location)
@@ -42,21 +42,21 @@ class Paused(Storage):
         return Storage.list(self, prefix, after=after)
 
 
-def made(folder: Path, ids: tuple[int, ...] = (1,), properties: Mapping[str, str] | None = None) -> Lake:
+def new_lake(folder: Path, ids: tuple[int, ...] = (1,), properties: Mapping[str, str] | None = None) -> Lake:
     lake = Lake(folder / "t")
     lake.create(lake.file(ids), properties=properties)
     return lake
 
 
 def clean(lake: Lake) -> None:
-    """Clean the log as delta-rs does: a checkpoint stays, and what comes after it."""
+    """Clean the log as delta-rs does, up to a new checkpoint."""
     time.sleep(1.2)
-    theirs = deltalake.DeltaTable(str(lake.folder))
-    theirs.create_checkpoint()
-    theirs.cleanup_metadata()
+    delta_rs_table = deltalake.DeltaTable(str(lake.folder))
+    delta_rs_table.create_checkpoint()
+    delta_rs_table.cleanup_metadata()
 
 
-def appending_and_cleaning(lake: Lake, *ids: int) -> Act:
+def append_and_clean(lake: Lake, *ids: int) -> Act:
     def act() -> None:
         for id_ in ids:
             Lake(lake.folder).append([id_])
@@ -65,8 +65,8 @@ def appending_and_cleaning(lake: Lake, *ids: int) -> Act:
     return act
 
 
-def changing(lake: Lake, base: DeltaSnapshot, kind: str) -> CommitRequest:
-    """A change on `base` that adds a file, removes one, changes the definition, or records a transaction."""
+def change_request(lake: Lake, base: DeltaSnapshot, kind: str) -> CommitRequest:
+    """Return a change on `base` that adds a file, removes one, changes the definition, or records a transaction."""
     path = base.files().paths[0]
     match kind:
         case "append":
@@ -79,24 +79,24 @@ def changing(lake: Lake, base: DeltaSnapshot, kind: str) -> CommitRequest:
 
 
 def paused_commit(lake: Lake, kind: str = "append", **acts: Act) -> Outcome:
-    """The outcome of a commit that is planned now, while others act before its put or after it."""
+    """Return the outcome of a commit planned now, while others act before or after its put."""
     table = DeltaTable(Paused(str(lake.folder), **acts), "s.t")
     base = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
-    return table.commit(base, changing(lake, base, kind))
+    return table.commit(base, change_request(lake, base, kind))
 
 
 def assert_rows(lake: Lake, ids: list[int]) -> None:
-    """A new process, and other readers, read these rows."""
+    """Assert that a new process and other readers read these rows."""
     assert Lake(lake.folder).ids() == ids
     assert read_with_delta_rs(str(lake.folder))["id"].to_pylist() == ids
     assert read_with_duckdb(str(lake.folder))["id"].to_pylist() == ids
 
 
 @pytest.mark.parametrize("kind", ["append", "delete"])
-def test_a_commit_below_a_checkpoint_is_a_conflict(tmp_path: Path, kind: str) -> None:
-    lake = made(tmp_path, properties=CLEANED)
+def test_a_commit_below_a_checkpoint_conflicts(tmp_path: Path, kind: str) -> None:
+    lake = new_lake(tmp_path, properties=CLEANED)
     others = list(range(10, 32))
-    outcome = paused_commit(lake, kind, put=appending_and_cleaning(lake, *others))
+    outcome = paused_commit(lake, kind, put=append_and_clean(lake, *others))
     assert isinstance(outcome, Conflicted)
     assert isinstance(outcome.conflict, MetadataChanged)
     assert "the log was cleaned" in str(outcome.conflict)
@@ -108,32 +108,32 @@ def test_a_commit_below_a_checkpoint_is_a_conflict(tmp_path: Path, kind: str) ->
 
 @pytest.mark.parametrize("kind", ["definition", "transaction"])
 def test_a_commit_without_files_below_a_checkpoint_is_not_acknowledged(tmp_path: Path, kind: str) -> None:
-    lake = made(tmp_path, properties=CLEANED)
+    lake = new_lake(tmp_path, properties=CLEANED)
     others = list(range(10, 32))
-    assert not isinstance(paused_commit(lake, kind, put=appending_and_cleaning(lake, *others)), Committed)
+    assert not isinstance(paused_commit(lake, kind, put=append_and_clean(lake, *others)), Committed)
     assert_rows(lake, [1, *others])
 
 
-def test_a_commit_right_below_the_checkpoint_is_no_part_of_the_history(tmp_path: Path) -> None:
-    """Its writer died after the put, so nobody withdrew it, and no number is missing between it and the newest version."""
-    lake = made(tmp_path, properties=CLEANED)
+def test_a_stale_commit_just_below_the_checkpoint_is_not_in_the_history(tmp_path: Path) -> None:
+    """The writer died after the put, so the commit was not withdrawn, and version numbers have no gap."""
+    lake = new_lake(tmp_path, properties=CLEANED)
     Lake(lake.folder).append([10])
     late = lake.log / f"{1:020d}.json"
     content = late.read_bytes()
-    appending_and_cleaning(lake, 11)()
+    append_and_clean(lake, 11)()
     assert not late.exists()
     late.write_bytes(content)
     assert [entry.version for entry in Lake(lake.folder).table.history()] == [2]
 
 
 @pytest.mark.parametrize("version", [1, 2], ids=["the same version", "a later version"])
-def test_a_transaction_of_another_process_does_not_acknowledge_a_commit_below_a_checkpoint(tmp_path: Path, version: int) -> None:
-    lake = made(tmp_path, properties=CLEANED)
+def test_a_transaction_of_another_process_does_not_confirm_a_late_commit(tmp_path: Path, version: int) -> None:
+    lake = new_lake(tmp_path, properties=CLEANED)
 
     def commit_the_transaction_and_clean() -> None:
         other = Lake(lake.folder)
         committed(other.commit("WRITE", added=(other.file([50]),), transaction=("app", version)))
-        appending_and_cleaning(lake, *range(10, 32))()
+        append_and_clean(lake, *range(10, 32))()
 
     late = Lake(lake.folder)
     table = DeltaTable(Paused(f"file://{lake.folder}", put=commit_the_transaction_and_clean), "t")
@@ -145,28 +145,28 @@ def test_a_transaction_of_another_process_does_not_acknowledge_a_commit_below_a_
 
 
 @pytest.mark.parametrize("kind", ["append", "delete", "transaction"])
-def test_a_commit_that_others_follow_and_put_into_a_checkpoint_stands(tmp_path: Path, kind: str) -> None:
-    lake = made(tmp_path, properties=CLEANED)
+def test_a_commit_contained_in_a_concurrent_checkpoint_succeeds(tmp_path: Path, kind: str) -> None:
+    lake = new_lake(tmp_path, properties=CLEANED)
     others = list(range(10, 15))
-    assert isinstance(paused_commit(lake, kind, listing=appending_and_cleaning(lake, *others)), Committed | Unknown)
+    assert isinstance(paused_commit(lake, kind, listing=append_and_clean(lake, *others)), Committed | Unknown)
     assert_rows(lake, sorted([*({"delete": []}.get(kind, [1])), *others, *([99] if kind == "append" else [])]))
 
 
-def test_a_commit_that_is_followed_before_it_is_verified_stands(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_a_commit_with_a_successor_before_verification_succeeds(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
     outcome = paused_commit(lake, listing=lambda: Lake(lake.folder).append([2]))
     assert committed(outcome) == 1
     assert_rows(lake, [1, 2, 99])
 
 
 @pytest.mark.parametrize("kind", ["append", "delete", "definition"])
-def test_a_table_that_another_engine_created_in_the_folder_takes_no_commit_of_the_old_one(tmp_path: Path, kind: str) -> None:
-    """The new table is at the version of the base, so the commit follows it by number."""
-    lake = made(tmp_path)
+def test_a_recreated_table_rejects_commits_on_the_old_table(tmp_path: Path, kind: str) -> None:
+    """The new table is at the version of the base, so the commit would follow it by number."""
+    lake = new_lake(tmp_path)
 
     def create_anew() -> None:
         shutil.rmtree(lake.log)
-        made(tmp_path, (7,))
+        new_lake(tmp_path, (7,))
 
     time.sleep(0.01)
     outcome = paused_commit(lake, kind, put=create_anew)
@@ -177,26 +177,26 @@ def test_a_table_that_another_engine_created_in_the_folder_takes_no_commit_of_th
     assert_rows(lake, [7, 8])
 
 
-def test_a_commit_that_would_leave_a_gap_in_the_log_of_another_table_is_withdrawn(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_a_commit_that_leaves_a_gap_in_a_recreated_log_is_withdrawn(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
     for id_ in (2, 3):
         lake.append([id_])
 
     def create_anew() -> None:
         shutil.rmtree(lake.log)
-        made(tmp_path, (7,))
+        new_lake(tmp_path, (7,))
 
     outcome = paused_commit(lake, put=create_anew)
     assert isinstance(outcome, Conflicted)
     assert_rows(lake, [7])
 
 
-def test_a_second_creation_is_withdrawn_when_the_first_was_cleaned(tmp_path: Path) -> None:
+def test_a_second_creation_is_withdrawn_after_a_cleanup_of_the_first(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t")
 
     def create_first() -> None:
-        first = made(tmp_path, properties=CLEANED)
-        appending_and_cleaning(first, *range(10, 20))()
+        first = new_lake(tmp_path, properties=CLEANED)
+        append_and_clean(first, *range(10, 20))()
 
     late = DeltaTable(Paused(str(lake.folder), put=create_first), "s.t")
     files = FileChanges((lake.file([99]),))
@@ -205,15 +205,15 @@ def test_a_second_creation_is_withdrawn_when_the_first_was_cleaned(tmp_path: Pat
     assert_rows(lake, [1, *range(10, 20)])
 
 
-def test_a_commit_that_cannot_be_withdrawn_is_still_a_conflict(tmp_path: Path) -> None:
+def test_a_conflict_is_reported_if_the_commit_cannot_be_withdrawn(tmp_path: Path) -> None:
     class Undeletable(Paused):
         def delete(self, paths: Sequence[str]) -> None:
             if any(path.startswith("_delta_log/") for path in paths):
                 raise StorageError(self.location, "no permission to delete")
 
-    lake = made(tmp_path, properties=CLEANED)
+    lake = new_lake(tmp_path, properties=CLEANED)
     others = list(range(10, 32))
-    table = DeltaTable(Undeletable(str(lake.folder), put=appending_and_cleaning(lake, *others)), "s.t")
+    table = DeltaTable(Undeletable(str(lake.folder), put=append_and_clean(lake, *others)), "s.t")
     base = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
-    assert isinstance(table.commit(base, changing(lake, base, "append")), Conflicted)
+    assert isinstance(table.commit(base, change_request(lake, base, "append")), Conflicted)
     assert_rows(lake, [1, *others])

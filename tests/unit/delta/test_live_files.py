@@ -1,4 +1,4 @@
-"""What versions of a table have in common is held once, and statistics are read once, and only when they are asked for."""
+"""Versions of a table share file lists in memory, and statistics are read once and on demand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """Five files of ten rows, all of them in a checkpoint."""
+    """Create a table of five files of ten rows each, all of them in a checkpoint."""
     lake = Lake(tmp_path / "t")
     committed(lake.create(*(lake.file(range(start, start + 10)) for start in range(0, 50, 10)), properties=VECTORS))
     write_checkpoint(Storage(str(lake.folder)), lake.table.snapshot().state)
@@ -37,7 +37,7 @@ def bounds(snapshot: DeltaSnapshot) -> list[tuple[Any, ...]]:
     return sorted((f["records"], f["deleted"], f["lower"]["id"], f["upper"]["id"], f["nulls"]["id"] or 0) for f in files)
 
 
-def test_many_commits_leave_few_blocks(lake: Lake) -> None:
+def test_blocks_of_many_commits_are_merged(lake: Lake) -> None:
     for id_ in range(100, 110):
         committed(lake.append([id_]))
     snapshot = lake.table.snapshot()
@@ -45,58 +45,60 @@ def test_many_commits_leave_few_blocks(lake: Lake) -> None:
     assert bounds(snapshot) == bounds(DeltaTable(Storage(str(lake.folder)), "s.t").snapshot())
 
 
-def test_a_large_block_is_the_next_versions_too(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_share_large_blocks(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.delta.files.live_files._MOST_MERGED_FILES", 2)
-    before = lake.table.snapshot()
-    files = before.files(("id",)).paths
+    base = lake.table.snapshot()
+    files = base.files(("id",)).paths
     committed(lake.append([100]))
     appended = lake.table.snapshot()
-    assert appended.state.files.blocks[0] is before.state.files.blocks[0]
+    assert appended.state.files.blocks[0] is base.state.files.blocks[0]
     committed(lake.commit("DELETE", removed=(files[0],)))
-    after = lake.table.snapshot()
-    assert [block.rows.num_rows for block in after.state.files.blocks] == [4, 1]
-    assert after.state.files.blocks[0].source is before.state.files.blocks[0].source
-    assert bounds(after) == sorted([*bounds(before), (1, 0, 100, 100, 0)][1:])
-    assert [len(side) for side in (after.difference(before).own_sizes, after.difference(before).other_sizes)] == [1, 1]
+    deleted = lake.table.snapshot()
+    assert [block.rows.num_rows for block in deleted.state.files.blocks] == [4, 1]
+    assert deleted.state.files.blocks[0].source is base.state.files.blocks[0].source
+    assert bounds(deleted) == sorted([*bounds(base), (1, 0, 100, 100, 0)][1:])
+    assert [len(side) for side in (deleted.difference(base).own_sizes, deleted.difference(base).other_sizes)] == [1, 1]
 
 
-def test_marked_rows_of_a_file_from_a_checkpoint_leave_its_bounds(lake: Lake) -> None:
+def test_a_deletion_vector_keeps_the_bounds_of_a_checkpointed_file(lake: Lake) -> None:
     path = lake.table.snapshot().files().paths[0]
     committed(lake.commit("DELETE", deleted={path: Positions([0, 3])}))
     assert (10, 2, 0, 9, 0) in bounds(lake.table.snapshot())
     assert bounds(lake.table.snapshot()) == bounds(DeltaTable(Storage(str(lake.folder)), "s.t").snapshot())
 
 
-def typed_alone(lake: Lake, *fields: str) -> DeltaSnapshot:
-    """The table with a checkpoint whose typed statistics have these fields; those in JSON say something else."""
+def with_typed_statistics(lake: Lake, *fields: str) -> DeltaSnapshot:
+    """Return a snapshot of a checkpoint whose typed statistics have these fields and differ from those in JSON."""
     path = lake.folder / checkpoint_path(0)
     table = pq.read_table(path)
     adds = table["add"].to_pylist()
     for add in adds:
         if add is not None:
-            told = json.loads(add["stats"])
-            typed = {**told, "numRecords": 77, "tightBounds": True}
+            statistics = json.loads(add["stats"])
+            typed = {**statistics, "numRecords": 77, "tightBounds": True}
             add["stats_parsed"] = {name: typed[name] for name in ("minValues", "maxValues", "nullCount", *fields)}
     values = pa.array(adds, adds_type(table.schema.field("add").type, fields))
     pq.write_table(table.set_column(table.column_names.index("add"), "add", values), path)
     return DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
 
 
-def adds_type(known: pa.StructType, fields: tuple[str, ...]) -> pa.StructType:
+def adds_type(add_type: pa.StructType, fields: tuple[str, ...]) -> pa.StructType:
     sides = pa.struct([("id", pa.int64()), ("name", pa.string())])
     counts = pa.struct([("id", pa.int64()), ("name", pa.int64())])
-    told = {"numRecords": pa.int64(), "tightBounds": pa.bool_()}
-    typed = pa.struct([("minValues", sides), ("maxValues", sides), ("nullCount", counts), *((name, told[name]) for name in fields)])
-    return pa.struct([*(field for field in known if field.name != "stats_parsed"), ("stats_parsed", typed)])
+    optional_types = {"numRecords": pa.int64(), "tightBounds": pa.bool_()}
+    typed = pa.struct(
+        [("minValues", sides), ("maxValues", sides), ("nullCount", counts), *((name, optional_types[name]) for name in fields)]
+    )
+    return pa.struct([*(field for field in add_type if field.name != "stats_parsed"), ("stats_parsed", typed)])
 
 
-def test_typed_statistics_of_a_checkpoint_are_enough(lake: Lake) -> None:
-    snapshot = typed_alone(lake, "numRecords")
+def test_typed_checkpoint_statistics_are_used_without_json(lake: Lake) -> None:
+    snapshot = with_typed_statistics(lake, "numRecords")
     assert {row[0] for row in bounds(snapshot)} == {77}
     assert isinstance(snapshot.state.files.blocks[0].source, CheckpointStatistics)
 
 
-def test_typed_statistics_that_do_not_say_whether_bounds_are_tight_are_not_enough_where_rows_are_deleted(lake: Lake) -> None:
+def test_typed_statistics_without_tight_bounds_are_not_used_for_deleted_rows(lake: Lake) -> None:
     path = lake.table.snapshot().files().paths[0]
     committed(lake.commit("DELETE", deleted={path: Positions([0])}))
     write_checkpoint(Storage(str(lake.folder)), lake.table.snapshot().state)
@@ -106,5 +108,5 @@ def test_typed_statistics_that_do_not_say_whether_bounds_are_tight_are_not_enoug
     (lake.log / f"{1:020d}.json").unlink()
     (lake.log / "_last_checkpoint").unlink()
     delete_checksums(lake.folder)
-    assert {row[0] for row in bounds(typed_alone(lake, "numRecords"))} == {10}
-    assert {row[0] for row in bounds(typed_alone(lake, "numRecords", "tightBounds"))} == {77}
+    assert {row[0] for row in bounds(with_typed_statistics(lake, "numRecords"))} == {10}
+    assert {row[0] for row in bounds(with_typed_statistics(lake, "numRecords", "tightBounds"))} == {77}

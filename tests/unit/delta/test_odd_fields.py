@@ -1,4 +1,4 @@
-"""A field of an action that is missing, or has another value or type, ends in a result or in an error of the engine."""
+"""Actions with missing fields or fields of other values or types give a result or an error of the engine."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ ACTIONS: tuple[dict[str, Any], ...] = (
 
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all fields and items, also of those in a schema's text."""
+    """Yield the paths of all fields and items, including those in the JSON of a schema."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (*above, key)
         yield from places(json.loads(inner) if key == "schemaString" else inner, (*above, key))
 
 
-def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
-    """A copy with another value in a place; `...` takes the field out."""
+def with_value(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    """Return a copy with another value at a path; `...` removes the field."""
     key, *inner = place
     copied = dict(value) if isinstance(value, dict) else list(value)
     if inner:
         text = key == "schemaString"
-        part = changed(json.loads(value[key]) if text else value[key], tuple(inner), new)
+        part = with_value(json.loads(value[key]) if text else value[key], tuple(inner), new)
         copied[key] = json.dumps(part) if text else part
     elif new is ...:
         del copied[key]
@@ -74,7 +74,7 @@ def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
 
 
 def use(lake: Lake) -> None:
-    """Everything that looks at the log, without the data files."""
+    """Run all operations that read the log, without reading data files."""
     table = lake.table
     snapshot = table.snapshot()
     files = snapshot.files(snapshot.schema.names)
@@ -90,27 +90,27 @@ def use(lake: Lake) -> None:
 def problem_of(lake: Lake) -> Exception | None:
     try:
         use(lake)
-    except Exception as error:  # noqa: BLE001 - an error of another kind is what the test looks for
+    except Exception as error:  # noqa: BLE001 - the test checks the type of the error
         return error
     return None
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: next(iter(action)))
-def test_the_actions_themselves_are_read(copied_table: Path, action: dict[str, Any]) -> None:
+def test_unchanged_actions_are_read(copied_table: Path, action: dict[str, Any]) -> None:
     commit(13, {"commitInfo": {}}, action)(copied_table)
     use(Lake(copied_table))
 
 
-def test_odd_fields_of_a_commit_are_a_result_or_an_error(copied_table: Path) -> None:
+def test_odd_fields_of_a_commit_give_a_result_or_an_engine_error(copied_table: Path) -> None:
     cases = [(action, place, new) for action in ACTIONS for place in places(action) for new in (..., *ODD_VALUES)]
     random.Random(3).shuffle(cases)
-    kept = {path: path.read_bytes() for path in (copied_table / "_delta_log").iterdir() if path.is_file()}
+    original_files = {path: path.read_bytes() for path in (copied_table / "_delta_log").iterdir() if path.is_file()}
     for action, place, new in cases[: examples(gate=300, full=len(cases))]:
         for path in (copied_table / "_delta_log").iterdir():
-            if path not in kept:
+            if path not in original_files:
                 path.unlink()
-        (copied_table / LAST_CHECKPOINT).write_bytes(kept[copied_table / LAST_CHECKPOINT])
-        commit(13, {"commitInfo": {}}, changed(action, place, new))(copied_table)
+        (copied_table / LAST_CHECKPOINT).write_bytes(original_files[copied_table / LAST_CHECKPOINT])
+        commit(13, {"commitInfo": {}}, with_value(action, place, new))(copied_table)
         problem = problem_of(Lake(copied_table))
         assert problem is None or isinstance(problem, RowmergeError), f"{place} = {new!r}: {problem!r}"
         if isinstance(problem, CorruptLog):

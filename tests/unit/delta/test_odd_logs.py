@@ -1,4 +1,4 @@
-"""Odd and damaged files of a Delta log end in a result, or in an error that names the file and the line."""
+"""Odd and damaged files of a Delta log give a result, or an error with the file and the line."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ VECTOR = {
     "sizeInBytes": 9,
     "cardinality": 1,
 }
-"""A deletion vector in a file that holds none."""
+"""A deletion vector in a file without vectors."""
 
 
 # ------------------------------------------------------------------ damages
 
 
 def commit(version: int, *actions: Any) -> Damage:
-    """Write a commit of actions; bytes and texts are taken as lines."""
+    """Write a commit of actions; bytes are written as lines."""
     lines = [action if isinstance(action, bytes) else json.dumps(action).encode() for action in actions]
     return lambda folder: void((folder / commit_path(version)).write_bytes(b"\n".join(lines)))
 
 
 def hint(content: bytes | None) -> Damage:
-    """Replace `_last_checkpoint`, by a folder for None."""
+    """Replace `_last_checkpoint`; None replaces it by a folder."""
 
     def replace(folder: Path) -> None:
         (folder / LAST_CHECKPOINT).unlink()
@@ -84,8 +84,8 @@ def add(**fields: Any) -> dict[str, Any]:
     return {"add": {"path": "x.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True, **fields}}
 
 
-def of_the_table(**fields: Any) -> Damage:
-    """Add a file of version 0 once more, with other fields."""
+def add_existing_file(**fields: Any) -> Damage:
+    """Add a file of version 0 again, with other fields."""
 
     def write(folder: Path) -> None:
         first = [json.loads(line) for line in (folder / commit_path(0)).read_text().splitlines()]
@@ -125,7 +125,7 @@ def files(lake: Lake) -> Any:
 
 
 def bounds(lake: Lake) -> Any:
-    """How many files have an upper bound of the ids."""
+    """Return the number of files with an upper bound of the ids."""
     listing = lake.table.snapshot().files(("id",))
     return len(listing) - pc.struct_field(listing.rows["upper"], ["id"]).null_count
 
@@ -261,9 +261,9 @@ FAULTY_LOGS: dict[str, tuple[Damage, str]] = {
     "a commit is missing": (without(11), f"{11:020d}.json"),
     "a far commit, 10^7": (far_commit(10**7), C13),
     "a far commit, 10^9": (far_commit(10**9), C13),
-    "a deletion vector in a file of another kind": (of_the_table(deletionVector=VECTOR), Path(__file__).name),
-    "a deletion vector of 2 GiB": (of_the_table(deletionVector={**VECTOR, "sizeInBytes": 2**31 - 1}), Path(__file__).name),
-    "a deletion vector that is missing": (of_the_table(deletionVector={**VECTOR, "pathOrInlineDv": "file:///none/x.bin"}), "x.bin"),
+    "a deletion vector in a file of another kind": (add_existing_file(deletionVector=VECTOR), Path(__file__).name),
+    "a deletion vector of 2 GiB": (add_existing_file(deletionVector={**VECTOR, "sizeInBytes": 2**31 - 1}), Path(__file__).name),
+    "a deletion vector that is missing": (add_existing_file(deletionVector={**VECTOR, "pathOrInlineDv": "file:///none/x.bin"}), "x.bin"),
 }
 UNSUPPORTED: dict[str, tuple[Any, str]] = {
     "a reader version": ({"protocol": {"minReaderVersion": 99, "minWriterVersion": 7}}, "reader version 99"),
@@ -273,7 +273,7 @@ UNSUPPORTED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", RESULTS)
-def test_an_odd_log_is_read(copied_table: Path, case: str) -> None:
+def test_odd_valid_logs_are_read(copied_table: Path, case: str) -> None:
     damage, operation, expected = RESULTS[case]
     damage(copied_table)
     assert operation(Lake(copied_table)) == expected
@@ -281,7 +281,7 @@ def test_an_odd_log_is_read(copied_table: Path, case: str) -> None:
 
 @pytest.mark.parametrize("operation", [ids, append])
 @pytest.mark.parametrize("case", FAULTY_COMMITS)
-def test_a_faulty_commit_is_an_error_that_names_the_file_and_the_line(copied_table: Path, case: str, operation: Operation) -> None:
+def test_a_faulty_commit_is_reported_by_path_and_line(copied_table: Path, case: str, operation: Operation) -> None:
     line, actions = FAULTY_COMMITS[case]
     commit(13, *actions)(copied_table)
     with pytest.raises(CorruptLog) as raised:
@@ -290,7 +290,7 @@ def test_a_faulty_commit_is_an_error_that_names_the_file_and_the_line(copied_tab
 
 
 @pytest.mark.parametrize("case", FAULTY_COMMITS)
-def test_the_history_of_a_log_with_a_faulty_commit_is_a_result_or_an_error(copied_table: Path, case: str) -> None:
+def test_the_history_of_a_faulty_log_gives_a_result_or_corrupt_log(copied_table: Path, case: str) -> None:
     commit(13, *FAULTY_COMMITS[case][1])(copied_table)
     lake = Lake(copied_table)
     with suppress(CorruptLog):
@@ -298,7 +298,7 @@ def test_the_history_of_a_log_with_a_faulty_commit_is_a_result_or_an_error(copie
 
 
 @pytest.mark.parametrize("case", FAULTY_LOGS)
-def test_a_faulty_log_is_an_error_that_names_the_file(copied_table: Path, case: str) -> None:
+def test_a_faulty_log_is_reported_by_path(copied_table: Path, case: str) -> None:
     damage, name = FAULTY_LOGS[case]
     damage(copied_table)
     with pytest.raises(CorruptLog) as raised:
@@ -307,29 +307,29 @@ def test_a_faulty_log_is_an_error_that_names_the_file(copied_table: Path, case: 
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a/" * 3000 + "a"], ids=["a name", "a path"])
-def test_a_deletion_vector_whose_path_is_too_long_is_an_error_that_names_the_path(copied_table: Path, name: str) -> None:
-    of_the_table(deletionVector={**VECTOR, "pathOrInlineDv": f"file:///{name}/x.bin"})(copied_table)
+def test_a_deletion_vector_with_a_too_long_path_is_reported_by_path(copied_table: Path, name: str) -> None:
+    add_existing_file(deletionVector={**VECTOR, "pathOrInlineDv": f"file:///{name}/x.bin"})(copied_table)
     with pytest.raises(StorageError, match="[Nn]ame too long") as raised:
         Lake(copied_table).ids()
     assert raised.value.path.startswith(f"file:///{name}")
 
 
 @pytest.mark.parametrize("case", UNSUPPORTED)
-def test_what_is_not_supported_is_named(copied_table: Path, case: str) -> None:
+def test_unsupported_features_are_reported_by_name(copied_table: Path, case: str) -> None:
     action, name = UNSUPPORTED[case]
     commit(13, action)(copied_table)
     with pytest.raises(UnsupportedTableFeature, match=re.escape(name)):
         Lake(copied_table).ids()
 
 
-def test_a_skipped_checkpoint_is_a_warning(copied_table: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_skipped_checkpoint_logs_a_warning(copied_table: Path, caplog: pytest.LogCaptureFixture) -> None:
     checkpoint(zeros_in_the_middle)(copied_table)
     assert Lake(copied_table).ids() == IDS
     (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert C10 in message and "version 12" in message
 
 
-def test_an_older_checkpoint_is_read_if_the_newest_one_is_damaged(copied_table: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_older_checkpoint_is_read_if_the_newest_is_damaged(copied_table: Path, caplog: pytest.LogCaptureFixture) -> None:
     lake = Lake(copied_table)
     for number in range(13, 22):
         committed(lake.append([100 + number]))
@@ -339,8 +339,8 @@ def test_an_older_checkpoint_is_read_if_the_newest_one_is_damaged(copied_table: 
     assert f"{20:020d}.checkpoint.parquet" in caplog.text
 
 
-def test_a_damaged_checkpoint_with_right_pages_in_wrong_places_is_noticed(copied_table: Path) -> None:
-    """Zeros in an uncompressed page are values, too: only its checksum tells that they are not the right ones."""
+def test_page_checksums_detect_zeroed_values_in_a_checkpoint(copied_table: Path) -> None:
+    """Zeros in an uncompressed page are valid values, so only its checksum detects the damage."""
     path = copied_table / checkpoint_path(10)
     pq.write_table(pq.read_table(path), path, compression="none", use_dictionary=False, write_page_checksum=True)
     content = path.read_bytes()
@@ -350,7 +350,7 @@ def test_a_damaged_checkpoint_with_right_pages_in_wrong_places_is_noticed(copied
     assert Lake(copied_table).ids() == IDS
 
 
-def test_a_faulty_winner_is_an_error_that_names_the_file_and_the_line(copied_table: Path) -> None:
+def test_a_faulty_winning_commit_is_reported_by_path_and_line(copied_table: Path) -> None:
     lake = Lake(copied_table)
     base = lake.table.snapshot()
     commit(13, {"commitInfo": {}}, {"txn": {"version": 1}})(copied_table)
@@ -359,7 +359,7 @@ def test_a_faulty_winner_is_an_error_that_names_the_file_and_the_line(copied_tab
     assert (raised.value.path, raised.value.line) == (f"file://{copied_table / commit_path(13)}", 2)
 
 
-def test_the_time_of_a_commit_is_a_number_where_versions_are_timed_by_it(tmp_path: Path) -> None:
+def test_a_non_numeric_in_commit_timestamp_is_reported_by_path_and_line(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t")
     committed(lake.create(lake.file([0]), properties={"delta.enableInCommitTimestamps": "true"}))
     commit(1, {"txn": {"appId": "a", "version": 1}}, {"commitInfo": {"inCommitTimestamp": "soon"}})(lake.folder)

@@ -1,4 +1,4 @@
-"""Paths and partition values are encoded and decoded as Delta's protocol defines them."""
+"""Encoding and decoding of paths and partition values follow Delta's protocol."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, 
 from tests.support.delta_tables import Lake, committed
 
 UTC = datetime.timezone.utc
-PLAIN = ["x=A%2FA/p.parquet", "a b/ü?#[].parquet", "100%/+&=@:.parquet", "a:/b.parquet", "~tilde'(1)!.parquet"]
+RELATIVE_PATHS = ["x=A%2FA/p.parquet", "a b/ü?#[].parquet", "100%/+&=@:.parquet", "a:/b.parquet", "~tilde'(1)!.parquet"]
 
 
-def test_an_encoded_folder_is_encoded_once_more_in_the_log() -> None:
+def test_an_encoded_folder_name_is_encoded_again_in_the_log() -> None:
     assert log_path("file:///t", "file:///t/x=A%2FA/p") == "x=A%252FA/p"
 
 
-@pytest.mark.parametrize("path", PLAIN)
-def test_a_path_below_the_table_comes_back(path: str) -> None:
+@pytest.mark.parametrize("path", RELATIVE_PATHS)
+def test_relative_paths_round_trip(path: str) -> None:
     spelled = log_path("file:///t", f"file:///t/{path}")
     assert not set(spelled) & set(' #?[]"<>^`{|}')
     assert absolute_paths("file:///t", pa.chunked_array([[spelled]])).to_pylist() == [f"file:///t/{path}"]
 
 
-def test_a_path_elsewhere_is_kept_whole() -> None:
+def test_paths_outside_the_table_stay_absolute() -> None:
     spelled = log_path("s3://b/t", "s3://other/a b.parquet")
     assert spelled == "s3://other/a%20b.parquet"
     assert absolute_paths("s3://b/t", pa.chunked_array([[spelled, "p"]])).to_pylist() == ["s3://other/a b.parquet", "s3://b/t/p"]
@@ -47,11 +47,11 @@ def test_a_path_elsewhere_is_kept_whole() -> None:
         ("s3://b/t", "s3a://c/x", "s3a://c/x"),
     ],
 )
-def test_absolute_paths_of_all_forms_have_their_scheme(location: str, path: str, expected: str) -> None:
+def test_absolute_paths_get_their_scheme(location: str, path: str, expected: str) -> None:
     assert absolute_path(location, path) == expected
 
 
-def test_a_table_in_a_similarly_named_folder_is_not_below() -> None:
+def test_a_folder_with_the_table_name_as_prefix_is_outside_the_table() -> None:
     assert log_path("file:///t", "file:///t2/p") == "file:///t2/p"
 
 
@@ -78,23 +78,23 @@ MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
         ("string", None, None),
     ],
 )
-def test_partition_values_come_back(type_: str | DataType, value: Any, text: str | None) -> None:
+def test_partition_values_round_trip(type_: str | DataType, value: Any, text: str | None) -> None:
     type_ = Primitive(type_) if isinstance(type_, str) else type_
     assert partition_text(value, type_) == text
     assert from_text(pa.array([text], pa.string()), arrow_type(type_)).to_pylist() == [value]
 
 
-def test_an_empty_string_is_null() -> None:
+def test_an_empty_partition_value_is_null() -> None:
     assert partition_text("", Primitive("string")) is None
     assert partition_text(b"", Primitive("binary")) is None
 
 
 @pytest.mark.parametrize("text", ["2024-01-02 03:04:05.123456", "2024-01-02T03:04:05.123456Z", "2024-01-02T05:04:05.123456+02:00"])
-def test_timestamps_of_all_forms_are_one_instant(text: str) -> None:
+def test_all_timestamp_formats_give_the_same_instant(text: str) -> None:
     assert from_text(pa.array([text]), arrow_type(Primitive("timestamp"))).to_pylist() == [MOMENT]
 
 
-def test_a_date_alone_is_its_midnight() -> None:
+def test_a_date_without_time_is_midnight_utc() -> None:
     assert from_text(pa.array(["2024-01-02"]), arrow_type(Primitive("timestamp"))).to_pylist() == [
         datetime.datetime(2024, 1, 2, tzinfo=UTC)
     ]
@@ -105,7 +105,7 @@ PARTITIONED = Struct(
 )
 
 
-def test_a_listing_has_typed_partition_values_and_plain_paths(tmp_path: Path) -> None:
+def test_a_listing_has_typed_partition_values_and_decoded_paths(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "a table", PARTITIONED, ("x", "n"))
     file = lake.file([1], "x=A%2FA/n=1", {"x": "A/A", "n": 1})
     empty = lake.file([2], "x=__HIVE_DEFAULT_PARTITION__/n=__HIVE_DEFAULT_PARTITION__", {"x": "", "n": None})
@@ -114,7 +114,7 @@ def test_a_listing_has_typed_partition_values_and_plain_paths(tmp_path: Path) ->
     assert {row["path"]: row["partition"] for row in rows} == {file.path: {"x": "A/A", "n": 1}, empty.path: {"x": None, "n": None}}
 
 
-def test_a_partition_value_of_another_type_is_corrupt(tmp_path: Path) -> None:
+def test_a_partition_value_of_a_wrong_type_is_a_corrupt_log(tmp_path: Path) -> None:
     lake = Lake(tmp_path, PARTITIONED, ("n",))
     committed(lake.create(lake.file([1], "", {"n": 1})))
     commit = lake.log / f"{0:020d}.json"
@@ -123,7 +123,7 @@ def test_a_partition_value_of_another_type_is_corrupt(tmp_path: Path) -> None:
         lake.table.snapshot().files()
 
 
-def test_bytes_that_are_no_text_are_refused_as_partition_value(tmp_path: Path) -> None:
+def test_partition_values_with_invalid_utf8_are_refused(tmp_path: Path) -> None:
     schema = Struct((Field("id", Primitive("long")), Field("b", Primitive("binary"))))
     lake = Lake(tmp_path, schema, ("b",))
     with pytest.raises(TypeMismatch, match="partition column b"):

@@ -1,4 +1,4 @@
-"""Tables that delta-rs wrote are read by us, and tables that we wrote by delta-rs and DuckDB."""
+"""Interoperability with delta-rs and DuckDB: each reads tables that the other wrote."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def all_types(ids: range) -> pa.Table:
     )
 
 
-def ours(location: Path) -> DeltaSnapshot:
+def current_snapshot(location: Path) -> DeltaSnapshot:
     return DeltaTable(Storage(str(location)), "t").snapshot()
 
 
@@ -82,11 +82,11 @@ def ids(snapshot: DeltaSnapshot) -> list[int]:
     return sorted(live_rows(snapshot)["id"].to_pylist())
 
 
-# ------------------------------------------------------------------ ours, read by others
+# ------------------------------------------------------------------ rowmerge tables, read by delta-rs and DuckDB
 
 
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
-def test_a_table_of_all_types_is_read_by_others(tmp_path: Path, mode: str) -> None:
+def test_other_readers_read_a_table_of_all_types(tmp_path: Path, mode: str) -> None:
     lake = Lake(tmp_path, ALL_TYPES)
     files = [lake.write(all_types(range(start, start + 50))) for start in (0, 50)]
     committed(lake.create(*files, properties={"rowmerge.write.mode": mode}))
@@ -98,7 +98,7 @@ def test_a_table_of_all_types_is_read_by_others(tmp_path: Path, mode: str) -> No
     assert [row[:-2] for row in rows_of(read_with_duckdb(str(tmp_path), "id"))] == [row[:-2] for row in expected]
 
 
-def test_a_copy_on_write_table_is_read_without_deletion_vectors(tmp_path: Path) -> None:
+def test_a_copy_on_write_table_has_a_legacy_protocol_for_delta_rs(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1, 2]), properties={"rowmerge.write.mode": "copy-on-write"}))
     table = deltalake.DeltaTable(str(tmp_path))
@@ -106,7 +106,7 @@ def test_a_copy_on_write_table_is_read_without_deletion_vectors(tmp_path: Path) 
     assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
 
 
-def test_odd_partition_values_are_read_by_others(tmp_path: Path) -> None:
+def test_other_readers_read_odd_partition_values(tmp_path: Path) -> None:
     schema = Struct((Field("id", Primitive("long")), Field("name", Primitive("string")), Field("part", Primitive("string"))))
     lake = Lake(tmp_path / "a table", schema, ("part",))
     values = ["A/A", "ü b", "100%", "a:b", "x=1&y", "#?[]", None]
@@ -132,7 +132,7 @@ def test_odd_partition_values_are_read_by_others(tmp_path: Path) -> None:
         (Primitive("byte"), [-5, 7]),
     ],
 )
-def test_typed_partition_values_are_read_by_others(tmp_path: Path, type_: Any, values: list[Any]) -> None:
+def test_other_readers_read_typed_partition_values(tmp_path: Path, type_: Any, values: list[Any]) -> None:
     lake = Lake(tmp_path, Struct((Field("id", Primitive("long")), Field("name", Primitive("string")), Field("part", type_))), ("part",))
     committed(lake.create(*(lake.file([n], f"p{n}", {"part": value}) for n, value in enumerate(values))))
     expected = [(n, f"n{n}", value) for n, value in enumerate(values)]
@@ -141,14 +141,14 @@ def test_typed_partition_values_are_read_by_others(tmp_path: Path, type_: Any, v
     assert rows_of(read_with_duckdb(str(tmp_path), "id")) == expected
 
 
-def test_statistics_of_ours_prune_for_others(tmp_path: Path) -> None:
+def test_delta_rs_reads_file_statistics(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1, 2]), lake.file([100, 200])))
     actions = pa.table(deltalake.DeltaTable(str(tmp_path)).get_add_actions(flatten=True)).sort_by("min.id").to_pylist()
     assert [(a["num_records"], a["min.id"], a["max.id"], a["null_count.id"]) for a in actions] == [(2, 1, 2, 0), (2, 100, 200, 0)]
 
 
-def test_comments_and_properties_are_seen_by_others(tmp_path: Path) -> None:
+def test_delta_rs_reads_comments_and_properties(tmp_path: Path) -> None:
     table = DeltaTable(Storage(str(tmp_path)), "t")
     definition = TableDefinition(ALL_TYPES, (), {"owner": "me", "delta.appendOnly": "false"}, "what it is")
     committed(table.create(definition, CommitRequest("CREATE TABLE")))
@@ -161,7 +161,7 @@ def test_comments_and_properties_are_seen_by_others(tmp_path: Path) -> None:
     assert other.history()[0]["operation"] == "CREATE TABLE"
 
 
-def test_a_replaced_table_is_read_by_others(tmp_path: Path) -> None:
+def test_other_readers_read_a_replaced_table(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1, 2])))
     table_id = lake.table.snapshot().metadata.id
@@ -174,13 +174,13 @@ def test_a_replaced_table_is_read_by_others(tmp_path: Path) -> None:
         replace=True,
     )
     assert committed(lake.table.commit(lake.table.snapshot(), change)) == 1
-    after = lake.table.snapshot()
-    assert (after.metadata.id, after.description, after.partition_columns) == (table_id, "new", ("part",))
+    replaced = lake.table.snapshot()
+    assert (replaced.metadata.id, replaced.description, replaced.partition_columns) == (table_id, "new", ("part",))
     assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == [(7, "n7", "x")] == rows_of(read_with_duckdb(str(tmp_path), "id"))
     assert rows_of(read_with_delta_rs(str(tmp_path), "id", version=0)) == [(1, "n1"), (2, "n2")]
 
 
-def test_delta_rs_goes_on_writing_to_our_table(tmp_path: Path) -> None:
+def test_delta_rs_writes_to_a_rowmerge_table(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1, 2]), properties={"rowmerge.write.mode": "copy-on-write"}))
     deltalake.write_deltalake(str(tmp_path), rows(3), mode="append")
@@ -189,66 +189,66 @@ def test_delta_rs_goes_on_writing_to_our_table(tmp_path: Path) -> None:
     assert lake.ids() == [2, 3, 4]
 
 
-# ------------------------------------------------------------------ others', read by us
+# ------------------------------------------------------------------ delta-rs tables, read by rowmerge
 
 
-def test_appends_deletes_and_merges_of_delta_rs_are_read(tmp_path: Path) -> None:
+def test_delta_rs_appends_deletes_and_merges_are_read(tmp_path: Path) -> None:
     location = str(tmp_path)
     deltalake.write_deltalake(location, rows(1, 2, 3))
     deltalake.write_deltalake(location, rows(4, 5), mode="append")
-    assert ids(ours(tmp_path)) == [1, 2, 3, 4, 5]
+    assert ids(current_snapshot(tmp_path)) == [1, 2, 3, 4, 5]
     table = deltalake.DeltaTable(location)
     table.delete("id = 2")
-    assert ids(ours(tmp_path)) == [1, 3, 4, 5]
+    assert ids(current_snapshot(tmp_path)) == [1, 3, 4, 5]
     merge = table.merge(rows(3, 9), "t.id = s.id", source_alias="s", target_alias="t")
     merge.when_matched_delete().when_not_matched_insert_all().execute()
-    assert ids(ours(tmp_path)) == [1, 4, 5, 9]
+    assert ids(current_snapshot(tmp_path)) == [1, 4, 5, 9]
     table.optimize.compact()
-    assert ids(ours(tmp_path)) == [1, 4, 5, 9]
+    assert ids(current_snapshot(tmp_path)) == [1, 4, 5, 9]
     assert [entry.operation for entry in DeltaTable(Storage(location), "t").history()][:2] == ["OPTIMIZE", "MERGE"]
 
 
-def test_a_partitioned_table_of_delta_rs_is_read(tmp_path: Path) -> None:
+def test_a_partitioned_delta_rs_table_is_read(tmp_path: Path) -> None:
     values = ["A/A", "ü b", "100%", "x=1&y"]
     for n, value in enumerate(values):
         deltalake.write_deltalake(str(tmp_path), rows(n, part=value), mode="append", partition_by=["part"])
-    snapshot = ours(tmp_path)
+    snapshot = current_snapshot(tmp_path)
     assert rows_of(live_rows(snapshot).sort_by("id")) == [(n, f"n{n}", value) for n, value in enumerate(values)]
     assert all(Path(path[len("file://") :]).is_file() for path in snapshot.files().paths)
 
 
-def test_a_checkpoint_of_delta_rs_is_read(tmp_path: Path) -> None:
+def test_a_delta_rs_checkpoint_is_read(tmp_path: Path) -> None:
     location = str(tmp_path)
     for n in range(5):
         deltalake.write_deltalake(location, rows(n, part=str(n % 2)), mode="append", partition_by=["part"])
-    before = ours(tmp_path).files(["id", "name"]).rows.sort_by("path").to_pylist()
+    expected = current_snapshot(tmp_path).files(["id", "name"]).rows.sort_by("path").to_pylist()
     table = deltalake.DeltaTable(location)
     table.create_checkpoint()
     for version in range(5):
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
-    snapshot = ours(tmp_path)
-    assert (snapshot.version, snapshot.files(["id", "name"]).rows.sort_by("path").to_pylist()) == (4, before)
+    snapshot = current_snapshot(tmp_path)
+    assert (snapshot.version, snapshot.files(["id", "name"]).rows.sort_by("path").to_pylist()) == (4, expected)
 
 
-def test_bounds_that_delta_rs_wrote_hold(tmp_path: Path) -> None:
+def test_delta_rs_bounds_enclose_all_values(tmp_path: Path) -> None:
     table = all_types(range(100))
     deltalake.write_deltalake(str(tmp_path), table)
-    (file,) = ours(tmp_path).files(table.column_names).rows.to_pylist()
+    (file,) = current_snapshot(tmp_path).files(table.column_names).rows.to_pylist()
     assert file["records"] == 100
-    known = set()
+    bounded_columns = set()
     for name, low in file["lower"].items():
         values = [value for value in table[name].to_pylist() if value is not None]
         if low is not None and not isinstance(low, dict):
-            known.add(name)
+            bounded_columns.add(name)
             assert low <= min(values), name
         if file["upper"][name] is not None and not isinstance(low, dict):
             assert file["upper"][name] >= max(values), name
-    assert known >= {"id", "i", "f", "d", "name", "day", "at", "price"}
+    assert bounded_columns >= {"id", "i", "f", "d", "name", "day", "at", "price"}
     assert file["lower"]["inner"]["x"] == 0
     assert file["nulls"]["name"] == table["name"].null_count
 
 
-def test_we_go_on_writing_to_a_table_of_delta_rs(tmp_path: Path) -> None:
+def test_rowmerge_writes_to_a_delta_rs_table(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path), rows(1, 2, 3))
     lake = Lake(tmp_path)
     snapshot = lake.table.snapshot()
@@ -258,7 +258,7 @@ def test_we_go_on_writing_to_a_table_of_delta_rs(tmp_path: Path) -> None:
     assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == [(1, "n1"), (3, "n3")] == rows_of(read_with_duckdb(str(tmp_path), "id"))
 
 
-def test_a_foreign_table_gets_deletion_vectors_when_it_is_asked_for_merge_on_read(tmp_path: Path) -> None:
+def test_setting_merge_on_read_enables_deletion_vectors_in_a_delta_rs_table(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path), rows(1, 2, 3))
     lake = Lake(tmp_path)
     change = CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={"rowmerge.write.mode": "merge-on-read"}))

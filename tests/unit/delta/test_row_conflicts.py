@@ -1,4 +1,4 @@
-"""Commits that touch one file: by row, and with deletion vectors that take in each other's rows."""
+"""Concurrent commits that change the same file: conflicts by row, and rebased deletion vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = 8
 
 
 class OneFile(Lake):
-    """A table of one file with the ids 0 to 7, each in the row of that number."""
+    """A table of one file with the ids 0 to 7, each at the position of its number."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -31,7 +31,7 @@ class OneFile(Lake):
         committed(self.create(self.first))
 
     def delete(self, *rows: int, read: tuple[int, ...] = (), base: DeltaSnapshot | None = None, **more: Any) -> Outcome:
-        """Delete these rows of the file, with no other read than `read`, on top of what the base has deleted."""
+        """Delete these rows in addition to the base's deleted rows; `read` lists the other rows that the commit read."""
         base = base or self.table.snapshot()
         deleted = base.deleted_positions([self.path]).get(self.path, Positions()) | Positions(rows)
         reads = Reads(frozenset({self.path}), rows={self.path: Positions(read)} if read else {})
@@ -56,7 +56,7 @@ def conflict(outcome: Outcome) -> CommitConflict:
     return outcome.conflict
 
 
-def test_rows_of_one_file_are_deleted_by_two_commits_without_running_again(lake: OneFile) -> None:
+def test_deletes_of_different_rows_of_a_file_are_rebased(lake: OneFile) -> None:
     base = lake.table.snapshot()
     committed(lake.delete(0, 1, base=base))
     assert lake.delete(5, base=base) == Committed(2, rebases=1)
@@ -71,7 +71,7 @@ def test_rows_of_one_file_are_deleted_by_two_commits_without_running_again(lake:
     assert rows_of(read_with_duckdb(str(lake.folder), "id")) == expected == rows_of(read_with_delta_rs(str(lake.folder), "id"))
 
 
-def test_a_vector_is_rebased_on_every_winner(lake: OneFile) -> None:
+def test_a_deletion_vector_is_rebased_on_every_winner(lake: OneFile) -> None:
     committed(lake.delete(7))
     base = lake.table.snapshot()
     for row in (0, 2):
@@ -83,34 +83,34 @@ def test_a_vector_is_rebased_on_every_winner(lake: OneFile) -> None:
     assert lake.action(6, "remove")["deletionVector"] == lake.action(5, "add")["deletionVector"]
 
 
-def test_one_row_is_not_deleted_twice(lake: OneFile) -> None:
+def test_deletes_of_the_same_rows_conflict(lake: OneFile) -> None:
     base = lake.table.snapshot()
     committed(lake.delete(0, 3, 4, base=base))
-    found = conflict(lake.delete(3, 4, 5, base=base))
-    assert isinstance(found, ConcurrentDeleteDelete)
-    assert f"row 3 and 1 more of {lake.path}" in found.message
-    assert "DELETE committed version 1 first" in found.message
+    error = conflict(lake.delete(3, 4, 5, base=base))
+    assert isinstance(error, ConcurrentDeleteDelete)
+    assert f"row 3 and 1 more of {lake.path}" in error.message
+    assert "DELETE committed version 1 first" in error.message
     assert lake.ids() == [1, 2, 5, 6, 7]
     assert lake.vectors == 1
 
 
-def test_a_row_that_was_deleted_before_is_nobodys_new_row(lake: OneFile) -> None:
+def test_rows_deleted_before_the_base_do_not_conflict(lake: OneFile) -> None:
     committed(lake.delete(3))
     base = lake.table.snapshot()
     committed(lake.delete(4, base=base))
     assert lake.delete(5, base=base) == Committed(3, rebases=1)
 
 
-def test_a_row_that_decided_what_was_done_must_still_be_there(lake: OneFile) -> None:
+def test_concurrent_deletes_of_read_rows_conflict(lake: OneFile) -> None:
     base = lake.table.snapshot()
     committed(lake.delete(0, base=base))
-    found = conflict(lake.delete(5, read=(0, 6), base=base))
-    assert isinstance(found, ConcurrentDeleteRead)
-    assert f"deleted or updated rows that this statement read: row 0 of {lake.path}" in found.message
+    error = conflict(lake.delete(5, read=(0, 6), base=base))
+    assert isinstance(error, ConcurrentDeleteRead)
+    assert f"deleted or updated rows that this statement read: row 0 of {lake.path}" in error.message
     assert lake.delete(5, read=(1, 6), base=base) == Committed(2, rebases=1)
 
 
-def test_a_commit_that_only_read_rows_minds_those_alone(lake: OneFile) -> None:
+def test_an_insert_conflicts_only_with_deletes_of_its_read_rows(lake: OneFile) -> None:
     base = lake.table.snapshot()
     committed(lake.delete(0, base=base))
 
@@ -122,15 +122,15 @@ def test_a_commit_that_only_read_rows_minds_those_alone(lake: OneFile) -> None:
     assert insert(1) == Committed(2)
 
 
-def test_without_rows_every_row_was_read(lake: OneFile) -> None:
+def test_reads_without_row_positions_cover_the_whole_file(lake: OneFile) -> None:
     base = lake.table.snapshot()
     committed(lake.delete(0, base=base))
-    found = conflict(lake.commit("MERGE", added=(lake.file([50]),), reads=Reads(frozenset({lake.path})), base=base))
-    assert isinstance(found, ConcurrentDeleteRead)
+    error = conflict(lake.commit("MERGE", added=(lake.file([50]),), reads=Reads(frozenset({lake.path})), base=base))
+    assert isinstance(error, ConcurrentDeleteRead)
 
 
 @pytest.mark.parametrize("data_change", [True, False])
-def test_a_file_that_is_gone_matters_by_its_rows(lake: OneFile, data_change: bool) -> None:
+def test_a_removed_file_conflicts_only_if_its_rows_were_read(lake: OneFile, data_change: bool) -> None:
     base = lake.table.snapshot()
     committed(lake.commit("OPTIMIZE", added=(lake.file(range(ROWS)),), removed=(lake.path,), data_change=data_change))
     assert isinstance(conflict(lake.delete(5, base=base)), ConcurrentDeleteRead)
@@ -140,18 +140,18 @@ def test_a_file_that_is_gone_matters_by_its_rows(lake: OneFile, data_change: boo
     assert lake.commit("MERGE", added=(lake.file([50]),), reads=looked_at, base=base) == Committed(2)
 
 
-def test_a_rewritten_file_takes_in_no_rows_of_others(lake: OneFile) -> None:
+def test_a_rewrite_conflicts_with_a_concurrent_deletion_vector(lake: OneFile) -> None:
     base = lake.table.snapshot()
     committed(lake.delete(0, base=base))
     reads = Reads(frozenset({lake.path}), rows={})
-    found = conflict(lake.commit("UPDATE", added=(lake.file([50]),), removed=(lake.path,), reads=reads, base=base))
-    assert isinstance(found, ConcurrentDeleteDelete)
+    error = conflict(lake.commit("UPDATE", added=(lake.file([50]),), removed=(lake.path,), reads=reads, base=base))
+    assert isinstance(error, ConcurrentDeleteDelete)
 
 
-def test_rows_that_came_back_are_a_conflict(lake: OneFile) -> None:
+def test_a_restored_file_conflicts_with_a_delete(lake: OneFile) -> None:
     committed(lake.delete(0, 1))
     base = lake.table.snapshot()
-    # A RESTORE: the file is there again without its vector.
+    # A RESTORE adds the file again without its deletion vector.
     old = lake.action(1, "add")
     remove = {"path": old["path"], "deletionVector": old["deletionVector"], "dataChange": True, "deletionTimestamp": 1}
     lines = [{"remove": remove}, {"add": lake.action(0, "add")}]
@@ -160,7 +160,7 @@ def test_rows_that_came_back_are_a_conflict(lake: OneFile) -> None:
     assert lake.ids() == list(range(ROWS))
 
 
-def test_a_file_that_loses_its_last_rows_to_both_leaves(lake: OneFile) -> None:
+def test_a_file_without_live_rows_after_a_rebase_is_removed(lake: OneFile) -> None:
     base = lake.table.snapshot()
     committed(lake.delete(*range(5), base=base))
     assert lake.delete(5, 6, 7, base=base) == Committed(2, rebases=1)
@@ -170,7 +170,7 @@ def test_a_file_that_loses_its_last_rows_to_both_leaves(lake: OneFile) -> None:
     assert lake.vectors == 1
 
 
-def test_other_files_of_a_rebased_commit_stay_as_they_were(lake: OneFile) -> None:
+def test_a_rebase_leaves_other_files_of_the_commit_unchanged(lake: OneFile) -> None:
     other = lake.file([50, 51])
     committed(lake.commit("WRITE", added=(other,)))
     base = lake.table.snapshot()
@@ -181,7 +181,7 @@ def test_other_files_of_a_rebased_commit_stay_as_they_were(lake: OneFile) -> Non
     assert lake.ids() == [1, 2, 3, 4, 5, 6, 7, 50, 51]
 
 
-def test_statistics_that_were_computed_anew_are_kept(lake: OneFile) -> None:
+def test_a_rebase_keeps_recomputed_file_metadata(lake: OneFile) -> None:
     base = lake.table.snapshot()
     add = {**lake.action(0, "add"), "dataChange": False, "tags": {"seen": "yes"}}
     (lake.folder / commit_path(1)).write_text(json.dumps({"add": add}) + "\n")
@@ -189,7 +189,7 @@ def test_statistics_that_were_computed_anew_are_kept(lake: OneFile) -> None:
     assert lake.action(2, "add")["tags"] == {"seen": "yes"}
 
 
-def test_a_conflict_after_a_rebase_leaves_no_vector(lake: OneFile) -> None:
+def test_a_conflict_after_a_rebase_deletes_its_deletion_vectors(lake: OneFile) -> None:
     base = lake.table.snapshot()
     committed(lake.delete(0, base=base))
     committed(lake.delete(1, base=base))
@@ -198,7 +198,7 @@ def test_a_conflict_after_a_rebase_leaves_no_vector(lake: OneFile) -> None:
     assert lake.vectors == 2
 
 
-def test_racing_deletes_of_different_rows_all_arrive(lake: OneFile) -> None:
+def test_concurrent_deletes_of_different_rows_all_commit(lake: OneFile) -> None:
     base = lake.table.snapshot()
     outcomes: list[Outcome] = []
     threads = [threading.Thread(target=lambda row=row: outcomes.append(lake.delete(row, base=base))) for row in range(ROWS)]  # type: ignore[misc]
@@ -211,18 +211,18 @@ def test_racing_deletes_of_different_rows_all_arrive(lake: OneFile) -> None:
     assert lake.ids() == []
 
 
-# ------------------------------------------------------------------ files that others added
+# ------------------------------------------------------------------ files added by winners
 
 
-def test_added_files_are_looked_into_when_their_bounds_leave_it_open(lake: OneFile) -> None:
+def test_added_files_within_the_bounds_are_searched_for_matching_rows(lake: OneFile) -> None:
     base = lake.table.snapshot()
     added = lake.file([20, 60])
     committed(lake.commit("MERGE", added=(added,), reads=Reads(may_match=lambda listing: listing.rows["path"].is_valid())))
-    asked: list[list[str]] = []
+    searched_paths: list[list[str]] = []
 
     def update(holds: bool, may_match: bool = True) -> Outcome:
         def matching(files: FileListing) -> pa.Array:
-            asked.append(files.paths)
+            searched_paths.append(files.paths)
             return pa.array([holds], pa.bool_())
 
         def mask(files: FileListing) -> pa.Array:
@@ -233,13 +233,13 @@ def test_added_files_are_looked_into_when_their_bounds_leave_it_open(lake: OneFi
 
     assert isinstance(conflict(update(holds=True)), ConcurrentAppend)
     assert update(holds=False) == Committed(2)
-    assert asked == [[added.path], [added.path]]
-    # Neither of the two files now, the one just committed among them, can match.
+    assert searched_paths == [[added.path], [added.path]]
+    # The bounds now exclude both files, including the one just committed.
     assert update(holds=True, may_match=False) == Committed(3)
-    assert len(asked) == 2
+    assert len(searched_paths) == 2
 
 
-def test_added_files_that_have_deleted_rows_are_not_looked_into(lake: OneFile) -> None:
+def test_added_files_with_deletion_vectors_conflict_without_a_search(lake: OneFile) -> None:
     committed(lake.delete(0))
     base = lake.table.snapshot()
     committed(lake.delete(1))

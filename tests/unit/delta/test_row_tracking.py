@@ -1,4 +1,4 @@
-"""Row tracking: every file gives its rows ids that no other row ever had, whoever was faster."""
+"""Row tracking: each file assigns its rows ids that no other row had before, under concurrency too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def ranges(snapshot: DeltaSnapshot) -> list[tuple[int | None, int | None]]:
-    """The first id and the commit version of each live file, in the order of ids."""
+    """Return the first id and the commit version of each live file, ordered by id."""
     files = snapshot.state.files
     pairs = zip(files.column("baseRowId").to_pylist(), files.column("defaultRowCommitVersion").to_pylist(), strict=True)
     return sorted(pairs, key=repr)
@@ -42,7 +42,7 @@ def actions(lake: Lake, version: int, kind: str) -> list[dict[str, Any]]:
     return [action[kind] for action in map(json.loads, lines) if kind in action]
 
 
-def test_every_added_file_gets_the_ids_after_the_highest(lake: Lake) -> None:
+def test_added_files_get_row_ids_above_the_high_water_mark(lake: Lake) -> None:
     committed(lake.create(lake.file([1, 2, 3]), lake.file([4]), properties=SUPPORTED))
     assert {"rowTracking", "domainMetadata"} <= lake.table.snapshot().protocol.features
     committed(lake.append([5, 6]))
@@ -53,19 +53,19 @@ def test_every_added_file_gets_the_ids_after_the_highest(lake: Lake) -> None:
     ]
 
 
-def test_a_deletion_vector_changes_no_id_and_a_rewritten_file_gets_new_ones(lake: Lake) -> None:
+def test_deletion_vectors_keep_row_ids_and_rewrites_assign_new_ids(lake: Lake) -> None:
     committed(lake.create(lake.file([1, 2, 3]), properties=SUPPORTED))
     (path,) = lake.table.snapshot().files().paths
     committed(lake.commit("DELETE", deleted={path: Positions([1])}))
     assert ranges(lake.table.snapshot()) == [(0, 0)]
-    assert [(gone["baseRowId"], gone["defaultRowCommitVersion"]) for gone in actions(lake, 1, "remove")] == [(0, 0)]
+    assert [(removed["baseRowId"], removed["defaultRowCommitVersion"]) for removed in actions(lake, 1, "remove")] == [(0, 0)]
     assert actions(lake, 1, "domainMetadata") == []
     committed(lake.commit("DELETE", added=(lake.file([1]),), removed=(path,)))
     assert ranges(lake.table.snapshot()) == [(3, 2)]
     assert mark(lake) == 3
 
 
-def test_a_commit_that_lost_the_race_gives_ids_and_version_anew(lake: Lake) -> None:
+def test_a_rebased_commit_reassigns_row_ids_and_commit_version(lake: Lake) -> None:
     committed(lake.create(lake.file([1]), properties=SUPPORTED))
     base = lake.table.snapshot()
     committed(lake.append([2, 3]))
@@ -74,7 +74,7 @@ def test_a_commit_that_lost_the_race_gives_ids_and_version_anew(lake: Lake) -> N
     assert mark(lake) == 3
 
 
-def test_ids_and_the_mark_outlive_a_checkpoint(lake: Lake) -> None:
+def test_checkpoints_keep_row_ids_and_the_high_water_mark(lake: Lake) -> None:
     committed(lake.create(lake.file([1, 2]), properties={**SUPPORTED, "delta.checkpointInterval": "2"}))
     committed(lake.append([3]))
     committed(lake.append([4]))
@@ -86,17 +86,17 @@ def test_ids_and_the_mark_outlive_a_checkpoint(lake: Lake) -> None:
     assert high_water_mark(again.state.domains, "") == 3
 
 
-def test_a_replaced_table_goes_on_counting(lake: Lake) -> None:
+def test_a_replaced_table_continues_row_ids(lake: Lake) -> None:
     committed(lake.create(lake.file([1, 2]), properties=SUPPORTED))
     committed(lake.commit("CREATE OR REPLACE", added=(lake.file([3]),), definition=TableDefinition(lake.schema, (), {}), replace=True))
     assert ranges(lake.table.snapshot()) == [(2, 1)]
 
 
-def test_files_from_before_get_ids_when_they_are_committed_again(lake: Lake) -> None:
+def test_older_files_get_row_ids_with_their_next_commit(lake: Lake) -> None:
     committed(lake.create(lake.file([1, 2])))
-    kept = lake.table.snapshot().settings.properties
+    properties = lake.table.snapshot().settings.properties
     committed(
-        lake.table.commit(lake.table.snapshot(), CommitRequest("ALTER", definition=TableDefinition(properties={**kept, **SUPPORTED})))
+        lake.table.commit(lake.table.snapshot(), CommitRequest("ALTER", definition=TableDefinition(properties={**properties, **SUPPORTED})))
     )
     committed(lake.append([3]))
     assert ranges(lake.table.snapshot()) == [(0, 2), (None, None)]
@@ -106,13 +106,13 @@ def test_files_from_before_get_ids_when_they_are_committed_again(lake: Lake) -> 
     assert mark(lake) == 2
 
 
-def test_suspended_tracking_gives_no_ids(lake: Lake) -> None:
+def test_suspended_row_tracking_assigns_no_row_ids(lake: Lake) -> None:
     committed(lake.create(lake.file([1]), properties={**SUPPORTED, "delta.rowTrackingSuspended": "true"}))
     assert ranges(lake.table.snapshot()) == [(None, None)]
     assert ROW_TRACKING_DOMAIN not in lake.table.snapshot().state.domains
 
 
-def test_enabled_tracking_names_its_hidden_columns_and_keeps_rows_where_they_are(lake: Lake) -> None:
+def test_enabled_row_tracking_names_its_columns_and_blocks_rewrites(lake: Lake) -> None:
     committed(lake.create(lake.file([1]), properties={"delta.enableRowTracking": "true"}))
     snapshot = lake.table.snapshot()
     names = [value for name, value in snapshot.settings.properties.items() if name.startswith("delta.rowTracking.materialized")]
@@ -121,18 +121,18 @@ def test_enabled_tracking_names_its_hidden_columns_and_keeps_rows_where_they_are
     assert actions(lake, 0, "commitInfo")[0]["tags"] == {"delta.rowTracking.preserved": "true"}
 
 
-def test_tracking_is_not_enabled_for_rows_that_have_no_ids(lake: Lake) -> None:
+def test_enabling_row_tracking_for_rows_without_ids_is_refused(lake: Lake) -> None:
     committed(lake.create(lake.file([1])))
-    on = TableDefinition(properties={"delta.enableRowTracking": "true"})
+    enabled = TableDefinition(properties={"delta.enableRowTracking": "true"})
     with pytest.raises(UnsupportedTableFeature, match="rowTracking"):
-        lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=on))
+        lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=enabled))
 
 
-def test_tracking_cannot_be_enabled_and_suspended(lake: Lake) -> None:
+def test_enabling_and_suspending_row_tracking_is_refused(lake: Lake) -> None:
     with pytest.raises(ConfigurationError, match="both"):
         lake.create(properties={"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"})
 
 
-def test_a_mark_that_makes_no_sense_is_a_corrupt_log() -> None:
+def test_an_invalid_high_water_mark_is_a_corrupt_log() -> None:
     with pytest.raises(CorruptLog, match="high water mark"):
         high_water_mark({ROW_TRACKING_DOMAIN: "{}"}, "log")

@@ -1,4 +1,4 @@
-"""Statistics of data files: bounds of strings, timestamps, decimals and nested columns are written and read as Delta defines them."""
+"""File statistics: bounds of strings, timestamps, decimals and nested columns follow Delta's definitions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def read(stats: Any, *fields: Field, as_written: bool = False) -> FileStatistics
 
 
 def bounds(type_: str | DataType, low: Any, high: Any) -> tuple[Any, Any]:
-    found = read({"numRecords": 2, "minValues": {"c": low}, "maxValues": {"c": high}}, column(type_))
-    return found.lower.to_pylist()[0]["c"], found.upper.to_pylist()[0]["c"]
+    statistics = read({"numRecords": 2, "minValues": {"c": low}, "maxValues": {"c": high}}, column(type_))
+    return statistics.lower.to_pylist()[0]["c"], statistics.upper.to_pylist()[0]["c"]
 
 
 def written(type_: str | DataType, low: Any, high: Any) -> Any:
@@ -44,25 +44,25 @@ def written(type_: str | DataType, low: Any, high: Any) -> Any:
 # ------------------------------------------------------------------ writing
 
 
-def test_a_short_string_is_kept_whole() -> None:
+def test_bounds_of_short_strings_are_exact() -> None:
     assert lower_bound("a" * 32) == "a" * 32 == upper_bound("a" * 32)
 
 
-def test_a_long_string_is_cut_and_its_maximum_raised() -> None:
+def test_long_string_bounds_are_truncated_and_the_maximum_is_raised() -> None:
     assert lower_bound("a" * 40) == "a" * 32
     assert upper_bound("a" * 40) == "a" * 32 + "\x7f"
 
 
-def test_a_maximum_whose_rest_begins_beyond_ascii_gets_the_highest_character() -> None:
+def test_a_maximum_truncated_before_non_ascii_ends_with_the_highest_character() -> None:
     assert upper_bound("a" * 32 + "é") == "a" * 32 + "\U0010ffff"
     assert upper_bound("a" * 32 + "\x7f") == "a" * 32 + "\U0010ffff"
 
 
-def test_a_maximum_that_nothing_exceeds_is_left_out() -> None:
+def test_a_maximum_without_a_larger_string_is_omitted() -> None:
     assert upper_bound("a" * 32 + "\U0010ffff") is None
 
 
-def test_a_surrogate_pair_is_not_halved() -> None:
+def test_truncation_does_not_split_surrogate_pairs() -> None:
     text = "a" * 31 + "😀" + "b"
     assert lower_bound(text) == "a" * 31
     assert upper_bound(text) == "a" * 31 + "\U0010ffff"
@@ -70,57 +70,57 @@ def test_a_surrogate_pair_is_not_halved() -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 33, "x" * 32 + "\x7e", "é" * 50, "😀" * 20, "a" * 31 + "😀z"])
-def test_cut_bounds_still_enclose_the_string(text: str) -> None:
+def test_truncated_bounds_enclose_the_string(text: str) -> None:
     high = upper_bound(text)
     assert lower_bound(text).encode() <= text.encode() <= high.encode()
 
 
-def test_timestamps_are_cut_to_milliseconds() -> None:
+def test_timestamp_bounds_are_truncated_to_milliseconds() -> None:
     moment = datetime.datetime(2024, 1, 2, 3, 4, 5, 678999, tzinfo=UTC)
     assert written("timestamp", moment, moment)["maxValues"]["c"] == "2024-01-02T03:04:05.678Z"
     assert written("timestamp_ntz", moment.replace(tzinfo=None), None)["minValues"]["c"] == "2024-01-02T03:04:05.678"
 
 
-def test_an_instant_in_another_zone_is_written_in_utc() -> None:
+def test_timestamps_of_other_time_zones_are_written_in_utc() -> None:
     zone = datetime.timezone(datetime.timedelta(hours=2))
     moment = datetime.datetime(2024, 1, 1, 1, 0, tzinfo=zone)
     assert written("timestamp", moment, moment)["minValues"]["c"] == "2023-12-31T23:00:00.000Z"
 
 
-def test_decimals_keep_all_their_digits() -> None:
+def test_decimal_bounds_are_written_with_all_digits() -> None:
     low = Number("1234567890123456789012345678.9012345678")
     file = AddedFile("file:///p", 1, 2, lower={"c": low}, upper={"c": low})
     text = statistics_json(file, frozenset({("c",)}))
     assert '"minValues":{"c":1234567890123456789012345678.9012345678}' in text
 
 
-def test_not_a_number_leaves_out_both_bounds() -> None:
+def test_nan_or_infinite_bounds_are_omitted() -> None:
     assert written("double", 1.0, float("nan"))["minValues"] == {}
     assert written("double", float("-inf"), 2.0)["minValues"] == {}
     assert written("double", float("-inf"), 2.0)["maxValues"] == {"c": 2.0}
 
 
-def test_booleans_and_bytes_have_no_bounds() -> None:
+def test_boolean_and_binary_columns_have_no_bounds() -> None:
     assert written("boolean", False, True)["minValues"] == {}
     assert written("binary", b"a", b"b")["maxValues"] == {}
 
 
-def test_fields_of_structs_nest() -> None:
+def test_statistics_of_struct_fields_are_nested() -> None:
     file = AddedFile("file:///p", 1, 2, lower={"s": {"a": 1, "b": 2}}, upper={"s": {"a": 3}}, nulls={"s": {"a": 0, "b": 1}})
     stats = json.loads(statistics_json(file, frozenset({("s", "a")})))
     assert (stats["minValues"], stats["maxValues"], stats["nullCount"]) == ({"s": {"a": 1}}, {"s": {"a": 3}}, {"s": {"a": 0}})
 
 
-def test_wide_bounds_keep_every_other_number_as_it_was() -> None:
+def test_setting_wide_bounds_leaves_other_numbers_unchanged() -> None:
     stats = '{"numRecords":5,"tightBounds":true,"minValues":{"d":0.10000000000000000001,"tightBounds":true}}'
     assert with_wide_bounds(stats, 5) == '{"numRecords":5,"tightBounds":false,"minValues":{"d":0.10000000000000000001,"tightBounds":true}}'
 
 
-def test_a_file_without_statistics_gets_its_number_of_rows() -> None:
+def test_wide_bounds_without_statistics_contain_the_row_count() -> None:
     assert json.loads(with_wide_bounds(None, 7)) == {"numRecords": 7, "tightBounds": False}
 
 
-def test_statistics_that_were_a_struct_become_text() -> None:
+def test_parsed_statistics_are_converted_to_json() -> None:
     moment = datetime.datetime(2024, 1, 1, tzinfo=UTC)
     parsed = {"numRecords": 2, "tightBounds": True, "minValues": {"a": "x" * 33, "b": None, "t": moment}, "nullCount": {"a": 0}}
     assert json.loads(parsed_text(parsed)) == {
@@ -139,24 +139,24 @@ MANY = Struct((*(column("long", f"c{n}") for n in range(40)),))
 
 def test_the_first_32_leaves_are_indexed_without_partition_columns() -> None:
     nested = Struct((column("long", "p"), column(Struct((column("long", "a"), column("long", "b"))), "s"), *MANY.fields))
-    found = indexed_leaves(nested, ("p",), {})
-    assert len(found) == 32
-    assert ("s", "a") in found
-    assert ("c29",) in found
-    assert not {("p",), ("c30",)} & found
+    leaves = indexed_leaves(nested, ("p",), {})
+    assert len(leaves) == 32
+    assert ("s", "a") in leaves
+    assert ("c29",) in leaves
+    assert not {("p",), ("c30",)} & leaves
 
 
 @pytest.mark.parametrize(("count", "expected"), [("0", 0), ("3", 3), ("-1", 40)])
-def test_the_number_of_indexed_columns_can_be_set(count: str, expected: int) -> None:
+def test_the_number_of_indexed_columns_is_configurable(count: str, expected: int) -> None:
     assert len(indexed_leaves(MANY, (), {"delta.dataSkippingNumIndexedCols": count})) == expected
 
 
-def test_a_number_of_columns_that_is_none_is_refused() -> None:
+def test_a_non_numeric_number_of_indexed_columns_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="dataSkippingNumIndexedCols"):
         indexed_leaves(MANY, (), {"delta.dataSkippingNumIndexedCols": "many"})
 
 
-def test_indexed_columns_can_be_named_with_odd_names() -> None:
+def test_indexed_columns_may_have_quoted_names() -> None:
     inner = Struct((column("long", "x"), column("long", "y")))
     schema = Struct((column("long", "a"), column(inner, "s"), column("long", "d,e"), column("long", "f.g"), column("long", "h")))
     named = {"delta.dataSkippingStatsColumns": "a, s.x, `d,e`,`f.g`"}
@@ -190,24 +190,24 @@ def test_bounds_of_a_type_are_read(type_: str | DataType, text: Any, value: Any)
 @pytest.mark.parametrize(
     "text", ["2024-01-01T00:00:00.123Z", "2023-12-31T16:00:00.123-08:00", "2024-01-01 00:00:00.123", "2024-01-01T00:00:00.123000999Z"]
 )
-def test_a_maximum_of_timestamps_is_a_millisecond_higher(text: str) -> None:
+def test_a_maximum_timestamp_is_raised_by_one_millisecond(text: str) -> None:
     low = datetime.datetime(2024, 1, 1, 0, 0, 0, 123000, tzinfo=UTC)
     assert bounds("timestamp", text, text) == (low, low + datetime.timedelta(milliseconds=1))
 
 
-def test_a_local_timestamp_is_read_without_a_zone() -> None:
+def test_timestamp_ntz_bounds_are_read_without_time_zone() -> None:
     low = datetime.datetime(2024, 1, 1, 0, 0, 0, 5000)
     assert bounds("timestamp_ntz", "2024-01-01T00:00:00.005", "2024-01-01T00:00:00.005Z") == (low, low + datetime.timedelta(milliseconds=1))
 
 
 def test_bounds_as_written_are_not_raised() -> None:
     text = "2024-01-01T00:00:00.000Z"
-    found = read({"minValues": {"c": text}, "maxValues": {"c": text}}, column("timestamp"), as_written=True)
-    assert found.upper.to_pylist()[0]["c"] == datetime.datetime(2024, 1, 1, tzinfo=UTC)
+    statistics = read({"minValues": {"c": text}, "maxValues": {"c": text}}, column("timestamp"), as_written=True)
+    assert statistics.upper.to_pylist()[0]["c"] == datetime.datetime(2024, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, "NaN"), ("NaN", "NaN"), ("-Infinity", 1.0), (1.0, "Infinity")])
-def test_a_bound_that_is_not_finite_makes_both_unknown(low: Any, high: Any) -> None:
+def test_a_non_finite_bound_makes_both_bounds_unknown(low: Any, high: Any) -> None:
     assert bounds("double", low, high) == (None, None)
 
 
@@ -226,42 +226,46 @@ def test_a_bound_that_is_not_finite_makes_both_unknown(low: Any, high: Any) -> N
         ("double", [1]),
     ],
 )
-def test_a_value_that_does_not_fit_is_unknown_and_harms_no_other(type_: str | DataType, value: Any) -> None:
+def test_an_invalid_bound_does_not_affect_other_columns(type_: str | DataType, value: Any) -> None:
     stats = {"numRecords": 3, "minValues": {"c": value, "id": 1}, "maxValues": {"c": value, "id": 9}, "nullCount": {"id": 0}}
-    found = read(stats, column(type_), ID)
-    assert found.records.to_pylist() == [3]
-    assert found.lower.to_pylist() == [{"c": None, "id": 1}]
-    assert found.upper.to_pylist() == [{"c": None, "id": 9}]
+    statistics = read(stats, column(type_), ID)
+    assert statistics.records.to_pylist() == [3]
+    assert statistics.lower.to_pylist() == [{"c": None, "id": 1}]
+    assert statistics.upper.to_pylist() == [{"c": None, "id": 9}]
 
 
 @pytest.mark.parametrize("stats", [None, "", " ", "{", "[]", "null", '{"numRecords":null}', '"x"'])
-def test_a_file_without_usable_statistics_is_unknown(stats: str | None) -> None:
-    found = read(stats, ID)
-    assert (found.records.to_pylist(), found.lower.to_pylist(), found.nulls.to_pylist()) == ([None], [{"id": None}], [{"id": None}])
+def test_missing_or_invalid_statistics_give_unknown_bounds(stats: str | None) -> None:
+    statistics = read(stats, ID)
+    assert (statistics.records.to_pylist(), statistics.lower.to_pylist(), statistics.nulls.to_pylist()) == (
+        [None],
+        [{"id": None}],
+        [{"id": None}],
+    )
 
 
 def test_statistics_with_line_breaks_are_read() -> None:
     assert read('{\n "numRecords": 3,\r\n "minValues": {"id": 4}\n}', ID).lower.to_pylist() == [{"id": 4}]
 
 
-def test_only_bad_statistics_suffer_among_many_files() -> None:
+def test_invalid_statistics_do_not_affect_other_files() -> None:
     texts = ['{"numRecords":1,"minValues":{"id":1}}', "{broken", None, '{"numRecords":2,"minValues":{"id":7}}']
     batch = pa.RecordBatch.from_pydict({"stats": pa.array(texts, pa.string())})
     assert read_statistics(batch, [ID]).lower.to_pylist() == [{"id": 1}, {"id": None}, {"id": None}, {"id": 7}]
 
 
-def test_a_slice_of_statistics_is_read_from_its_own_rows() -> None:
+def test_a_sliced_batch_of_statistics_is_read_correctly() -> None:
     batch = pa.RecordBatch.from_pydict({"stats": pa.array([json.dumps({"numRecords": n}) for n in range(10)], pa.string())}).slice(4, 3)
     assert read_statistics(batch, []).records.to_pylist() == [4, 5, 6]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, 0), (10, 10), (4, None)])
-def test_with_wide_bounds_a_null_count_tells_only_none_or_all(count: int, expected: int | None) -> None:
-    found = read({"numRecords": 10, "tightBounds": False, "nullCount": {"id": count}}, ID)
-    assert found.nulls.to_pylist() == [{"id": expected}]
+def test_null_counts_with_wide_bounds_are_known_only_for_zero_or_all(count: int, expected: int | None) -> None:
+    statistics = read({"numRecords": 10, "tightBounds": False, "nullCount": {"id": count}}, ID)
+    assert statistics.nulls.to_pylist() == [{"id": expected}]
 
 
-def test_nested_bounds_and_counts_are_read_and_lists_have_counts_alone() -> None:
+def test_nested_bounds_are_read_and_lists_have_only_null_counts() -> None:
     inner = Struct((column("long", "a"), column(Array(Primitive("long")), "l")))
     fields = (column(inner, "s"), column(Array(Primitive("long")), "list"))
     stats = {
@@ -270,17 +274,17 @@ def test_nested_bounds_and_counts_are_read_and_lists_have_counts_alone() -> None
         "maxValues": {"s": {"a": 2}},
         "nullCount": {"s": {"a": 0, "l": 1}, "list": 2},
     }
-    found = read(stats, *fields)
-    assert found.lower.to_pylist() == [{"s": {"a": 1}}]
-    assert found.upper.to_pylist() == [{"s": {"a": 2}}]
-    assert found.nulls.to_pylist() == [{"s": {"a": 0, "l": 1}, "list": 2}]
+    statistics = read(stats, *fields)
+    assert statistics.lower.to_pylist() == [{"s": {"a": 1}}]
+    assert statistics.upper.to_pylist() == [{"s": {"a": 2}}]
+    assert statistics.nulls.to_pylist() == [{"s": {"a": 0, "l": 1}, "list": 2}]
 
 
-def test_statistics_of_a_struct_fill_in_where_there_is_no_text() -> None:
+def test_parsed_statistics_are_used_for_files_without_json_statistics() -> None:
     day = datetime.date(2024, 1, 1)
     parsed = pa.array([None, {"numRecords": 5, "minValues": {"c": day}, "maxValues": {"c": day}, "nullCount": {"c": 1}}])
     texts = pa.array(['{"numRecords":3,"minValues":{"c":"2020-01-01"}}', None], pa.string())
-    found = read_statistics(pa.RecordBatch.from_arrays([texts, parsed], names=["stats", "parsed"]), [column("date")])
-    assert found.records.to_pylist() == [3, 5]
-    assert found.lower.to_pylist() == [{"c": datetime.date(2020, 1, 1)}, {"c": day}]
-    assert found.nulls.to_pylist() == [{"c": None}, {"c": 1}]
+    statistics = read_statistics(pa.RecordBatch.from_arrays([texts, parsed], names=["stats", "parsed"]), [column("date")])
+    assert statistics.records.to_pylist() == [3, 5]
+    assert statistics.lower.to_pylist() == [{"c": datetime.date(2020, 1, 1)}, {"c": day}]
+    assert statistics.nulls.to_pylist() == [{"c": None}, {"c": 1}]
