@@ -18,7 +18,7 @@ from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_m
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan import planner
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.expressions.qualification import side_of
+from rowmerge.plan.expressions.qualification import build_side
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.plan.schema_evolution import schema_after_insert
@@ -210,7 +210,7 @@ def plan_replace_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, targe
         target: The name of the table, which may qualify columns in the condition.
         alias: The alias of the table, or None if it has no alias.
     """
-    target_side = side_of(target.parts, alias, snapshot.schema.names)
+    target_side = build_side(target.parts, alias, snapshot.schema.names)
     plan = planner.plan_replace_on(rows.plan(snapshot), snapshot, condition, target_side, case_sensitive=rows.case_sensitive)
     return PlannedStatement(plan, SourceRowsOnce(rows.source, rows.plan_source.alias), rows.reads_table)
 

@@ -13,7 +13,7 @@ from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
 from rowmerge.plan.clauses import ClauseScope, clause_of, column_of, update_values
 from rowmerge.plan.expressions.conditions import Condition, Side, divide_condition
 from rowmerge.plan.expressions.moment import rules_at
-from rowmerge.plan.expressions.qualification import apart_from, check_aliases_differ, qualify, replace_qualifiers, side_of
+from rowmerge.plan.expressions.qualification import apart_from, build_side, check_aliases_differ, qualify, replace_qualifiers
 from rowmerge.plan.expressions.restrictions import check_condition, check_merge, check_update
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, no_file
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
@@ -87,7 +87,7 @@ def plan_merge(
 
 def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
     """Return the target of a MERGE as a side whose alias is not a name of the source. Raise PlanError if both have the same alias."""
-    target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
+    target = build_side(merge.target.parts, merge.target_alias, snapshot.schema.names)
     if (target.alias,) in source.names:
         target = apart_from(target, target, TARGET)
     check_aliases_differ(target, source)
@@ -110,7 +110,7 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     """
     check_update(update)
     schema = snapshot.schema
-    target = side_of(update.target.parts, update.alias, schema.names)
+    target = build_side(update.target.parts, update.alias, schema.names)
     rules = _rules_at_current_time(snapshot.shape.rules, schema)
     scope = ClauseScope(target, None, schema, schema, rules, case_sensitive=case_sensitive, visible=target)
     values = update_values(update.assignments, scope)
@@ -134,7 +134,7 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     """
     if delete.condition is not None:
         check_condition(delete.condition, "the WHERE condition")
-    target = side_of(delete.target.parts, delete.alias, snapshot.schema.names)
+    target = build_side(delete.target.parts, delete.alias, snapshot.schema.names)
     plan = _plan_without_source(snapshot, target, Effect.DELETE, delete.condition, {}, case_sensitive=case_sensitive)
     conjuncts, schema, partition_columns = plan.conjuncts, snapshot.schema, snapshot.partition_columns
     return replace(plan, whole_files=exact_partition_mask(conjuncts, target, schema, partition_columns, case_sensitive=case_sensitive))
@@ -213,7 +213,9 @@ def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, tar
     query = insert.source
     assert query is not None
     if target.alias.lower() == query.alias.lower():
-        raise PlanError(f"Table and query of INSERT … REPLACE ON are both called `{target.alias}`. Give one of them another alias.")
+        raise PlanError(
+            f"The table and the query of INSERT … REPLACE ON both have the alias `{target.alias}`. Give one of them another alias."
+        )
     check_condition(condition, "the REPLACE ON condition")
     qualified_condition = replace_qualifiers(condition.text, (target, query), case_sensitive=case_sensitive)
     on = divide_condition(qualified_condition, target, query, case_sensitive=case_sensitive)

@@ -210,7 +210,7 @@ create table t (id int) using delta;
 insert into t replace on rand() > 0.5 values (1);
 !> UnsupportedStatement: rand()
 insert into t as x replace on x.id = 1 (select 1 as id) x;
-!> PlanError: are both called `x`
+!> PlanError: both have the alias `x`
 insert overwrite t replace on true values (1);
 !> Unparsable: REPLACE ON goes with INSERT INTO
 insert into t replace with (id) values (1);

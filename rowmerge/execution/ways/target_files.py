@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.pruning.file_pruning import all_of, key_mask, range_mask
+from rowmerge.plan.pruning.file_pruning import KeyRange, all_of, key_mask, range_mask
 from rowmerge.plan.pruning.key_ranges import key_condition
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.source.keys import SourceKey, cast_key_values
@@ -57,7 +57,8 @@ class PruningKey:
         key, name, op = self.key, self.column.name, self.key.pair.op
         if self.values is not None:
             return key_mask(name, op, self.values, key.has_null, snapshot.schema, snapshot.partition_columns)
-        return range_mask(name, op, key.low, key.high, key.has_null, snapshot.schema, snapshot.partition_columns)
+        key_range = KeyRange(least=key.low, greatest=key.high, has_null=key.has_null)
+        return range_mask(name, op, key_range, snapshot.schema, snapshot.partition_columns)
 
     def row_condition(self) -> str | None:
         """Return a SQL condition that every matching target row fulfils, or None if the key implies no condition."""
@@ -65,7 +66,7 @@ class PruningKey:
         if values is None:
             assert key.low is not None and key.high is not None  # else `_pruning_key` returns None
             values = pa.array([key.low, key.high], key.low.type).drop_null()
-        return key_condition(self.column, key.pair.op, values, key.has_null, only_ends=self.values is None)
+        return key_condition(self.column, key.pair.op, values, key.has_null, values_are_ends=self.values is None)
 
 
 def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[PruningKey]:

@@ -34,6 +34,18 @@ class Reference:
     ends: tuple[int, ...]
     in_query: bool
 
+    @property
+    def start(self) -> int:
+        return self.starts[0]
+
+    @property
+    def end(self) -> int:
+        return self.ends[-1]
+
+    def qualifier_end(self, part_count: int) -> int:
+        """Return the offset after the first parts of the name, which qualify the column."""
+        return self.ends[part_count - 1]
+
 
 def tokens_of(text: str) -> list[Token] | None:
     """Return the tokens of a SQL text, or None if the text contains an unclosed string or comment."""
@@ -64,24 +76,24 @@ def references(tree: exp.Expr, text: str) -> list[Reference] | None:
         tree: The tree of an expression, or of an operand in the expression.
         text: The text of the whole expression, to which the positions in the tree refer.
     """
-    column_references = [_reference(column, text, in_query) for column, in_query in _columns(tree)]
+    column_references = [_reference(column, text, in_query) for column, in_query in _columns_with_scope(tree)]
     return None if None in column_references else [reference for reference in column_references if reference is not None]
 
 
-def _columns(tree: exp.Expr) -> Iterator[tuple[exp.Column, bool]]:
+def _columns_with_scope(tree: exp.Expr) -> Iterator[tuple[exp.Column, bool]]:
     """Yield each column of a tree, and whether the column is in a subquery."""
     nodes: list[tuple[exp.Expr, bool, frozenset[str]]] = [(tree, False, frozenset())]
     while nodes:
-        node, in_query, variables = nodes.pop()
-        if isinstance(node, exp.Star):
+        node, in_query, lambda_parameters = nodes.pop()
+        if isinstance(node, exp.Star):  # its child nodes are the names in `* EXCEPT (…)`
             continue
-        # sqlglot distinguishes lambda variables from columns only if their case is the same.
-        if isinstance(node, exp.Column) and node.parts[0].name.lower() not in variables:
+        # sqlglot itself distinguishes lambda parameters from columns only if their case is the same.
+        if isinstance(node, exp.Column) and node.parts[0].name.lower() not in lambda_parameters:
             yield node, in_query
         in_query = in_query or isinstance(node, _QUERIES)
         if isinstance(node, exp.Lambda):
-            variables |= {parameter.name.lower() for parameter in node.expressions}
-        nodes += [(child, in_query, variables) for child in node.iter_expressions()]
+            lambda_parameters |= {parameter.name.lower() for parameter in node.expressions}
+        nodes += [(child, in_query, lambda_parameters) for child in node.iter_expressions()]
 
 
 def mentions(text: str, path: Sequence[str]) -> bool:
@@ -97,7 +109,13 @@ def mentions(text: str, path: Sequence[str]) -> bool:
     column_references = None if tree is None else references(tree, text)
     if column_references is None:
         return any(token.text.lower() == path[0].lower() for token in tokens_of(text) or ())
-    return any(all(a.lower() == b.lower() for a, b in zip(reference.parts, path, strict=False)) for reference in column_references)
+    return any(_overlap(reference.parts, path) for reference in column_references)
+
+
+def _overlap(name: Sequence[str], path: Sequence[str]) -> bool:
+    """Return whether one dotted name begins with the other: `s.a` overlaps `s` and `s.a.b`, but not `s.b`. Case is ignored."""
+    parts_up_to_shorter_end = zip(name, path, strict=False)
+    return all(part.lower() == other_part.lower() for part, other_part in parts_up_to_shorter_end)
 
 
 def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
@@ -130,9 +148,13 @@ def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references:
         columns: The names of the columns. Case is ignored.
     """
     lower_columns = {column.lower() for column in columns}
-    reference_starts = set[int]().union(*(reference.starts for reference in tree_references))
-    other_indexes = [index for index, token in enumerate(tokens) if token.start not in reference_starts]
-    return any(tokens[index].text.lower() in lower_columns and _may_be_name(text, tokens, index) for index in other_indexes)
+    # The offsets of all names in the tree's column nodes. The other names are tokens that start elsewhere.
+    starts_in_tree = set[int]().union(*(reference.starts for reference in tree_references))
+    for index, token in enumerate(tokens):
+        has_column_name = token.text.lower() in lower_columns
+        if has_column_name and token.start not in starts_in_tree and _may_be_name(text, tokens, index):
+            return True
+    return False
 
 
 def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:

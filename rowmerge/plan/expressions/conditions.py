@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from sqlglot import Token, TokenType, exp
 
 from rowmerge.plan.expressions.column_refs import Reference, has_column_outside_tree, has_query, parse, references, rewrite, tokens_of
+from rowmerge.plan.expressions.operators import follows_dot, is_enclosed, split_at_and, top_level_comparisons
 from rowmerge.table.metadata.schema import backquote
 
 NONDETERMINISTIC = frozenset(
@@ -17,18 +17,7 @@ NONDETERMINISTIC = frozenset(
 )
 """Spark's built-in functions whose expressions are Nondeterministic. `reflect` and similar functions can run arbitrary code."""
 
-_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
-_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
-_COMPARISONS = {
-    TokenType.EQ: "=",
-    TokenType.NULLSAFE_EQ: "<=>",
-    TokenType.LT: "<",
-    TokenType.LTE: "<=",
-    TokenType.GT: ">",
-    TokenType.GTE: ">=",
-}
 COMPARISON_TREES: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NullSafeEQ: "<=>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-_NOT_DISTINCT = [TokenType.IS, TokenType.NOT, TokenType.DISTINCT, TokenType.FROM]
 MIRRORED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """For each comparison operator, the operator with the same meaning after the operands are swapped."""
 
@@ -110,10 +99,11 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
         matches: list[tuple[Side, str]] = []
         for side in qualified_sides:
             matches += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
-        if len(matches) == 1:
-            return Resolved(*matches[0], qualifier_size, field_count=len(parts) - qualifier_size - 1)
-        if matches:
+        if len(matches) > 1:
             return None  # ambiguous
+        if matches:
+            side, column = matches[0]
+            return Resolved(side, column, qualifier_size, field_count=len(parts) - qualifier_size - 1)
     return None
 
 
@@ -157,7 +147,7 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
         key = scope.key_of(conjunct) if sides == {target, source} else None
         if key is not None:
             keys.append(key)
-        elif sides is not None and sides <= {target}:
+        elif sides is not None and sides <= {target}:  # a conjunct without columns, such as `1 = 1`, has no sides
             target_only.append(conjunct_text)
         elif sides == {source}:
             source_only.append(conjunct_text)
@@ -171,14 +161,9 @@ def nondeterministic_function(text: str) -> str | None:
     tokens = tokens_of(text) or []
     for index, token in enumerate(tokens[:-1]):
         is_call = tokens[index + 1].token_type is TokenType.L_PAREN and token.token_type is not TokenType.STRING
-        if is_call and not _follows_dot(tokens, index) and token.text.lower() in NONDETERMINISTIC:
+        if is_call and not follows_dot(tokens, index) and token.text.lower() in NONDETERMINISTIC:
             return token.text.lower()
     return None
-
-
-def _follows_dot(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a token follows a dot and is therefore part of a name, even if it is a keyword."""
-    return index > 0 and tokens[index - 1].token_type is TokenType.DOT
 
 
 @dataclass(frozen=True)
@@ -199,7 +184,7 @@ class _Operand:
     def without_parentheses(self) -> _Operand:
         """Return the operand without the parentheses that enclose the whole operand."""
         operand = self
-        while isinstance(operand.tree, exp.Paren) and _is_enclosed(operand.tokens):
+        while isinstance(operand.tree, exp.Paren) and is_enclosed(operand.tokens):
             operand = _Operand(operand.tree.this, operand.tokens[1:-1])
         return operand
 
@@ -226,22 +211,26 @@ class _Scope:
         return f"({text})" if isinstance(conjunct.tree, exp.Or | exp.Xor) else text
 
     def sides_of(self, operand: _Operand) -> set[Side] | None:
-        """Return the sides whose columns an operand uses, or None if the sides are uncertain or the operand cannot be moved.
-
-        Moving an operand means evaluating it apart from the rest of the condition, for example as a filter on the target. Subqueries,
-        aggregates, stars, parameters and nondeterministic functions would then have a different result, or no result.
-        """
-        if has_query(operand.tree) or operand.tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
-            return None
+        """Return the sides whose columns an operand uses, or None if the sides are uncertain or the operand cannot be moved."""
         operand_references = references(operand.tree, self.text)
-        if operand_references is None or nondeterministic_function(self.text_of(operand)):
+        if operand_references is None or not self._is_movable(operand):
             return None
         # sqlglot can take a column for a keyword or a string, and then the references lack that column.
         if any(has_column_outside_tree(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
             return None
         columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
-        sides = {column.side for column in columns if column is not None}
-        return None if None in columns else sides  # None stands for an unknown or ambiguous name
+        if None in columns:  # an unknown or ambiguous name
+            return None
+        return {column.side for column in columns if column is not None}
+
+    def _is_movable(self, operand: _Operand) -> bool:
+        """Return whether an operand can be evaluated apart from the rest of the condition, for example as a filter on the target.
+
+        Subqueries, aggregates, stars, parameters and nondeterministic functions would then have a different result, or no result.
+        """
+        if has_query(operand.tree) or operand.tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
+            return False
+        return nondeterministic_function(self.text_of(operand)) is None
 
     def key_of(self, conjunct: _Operand) -> KeyPair | None:
         """Return the key that a conjunct over both sides compares, or None if it does not compare a target column with the source."""
@@ -257,7 +246,7 @@ class _Scope:
         if resolved is None or resolved.side != self.target or self.sides_of(value) != {self.source}:
             return None
         value_references = references(value.tree, self.text)
-        if value_references is None or any(not value.start <= reference.starts[0] < value.end for reference in value_references):
+        if value_references is None or any(not value.start <= reference.start < value.end for reference in value_references):
             return None
         return KeyPair(resolved.column, op, self._over_source_alias(value, value_references))
 
@@ -267,7 +256,7 @@ class _Scope:
         if column_references is None or len(column_references) != 1:
             return None
         (reference,) = column_references
-        if not operand.start <= reference.starts[0] <= reference.ends[-1] <= operand.end:
+        if not operand.start <= reference.start <= reference.end <= operand.end:
             return None
         resolved = resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive)
         return resolved if resolved is not None and resolved.field_count == 0 else None
@@ -280,7 +269,7 @@ class _Scope:
             resolved = resolve(reference.parts, (self.source,), case_sensitive=self.case_sensitive)
             qualifier = reference.parts[: resolved.qualifier_size] if resolved is not None else ()
             if qualifier and not is_same_name(qualifier, (self.source.alias,), self.case_sensitive):
-                start, end = reference.starts[0], reference.ends[len(qualifier) - 1]
+                start, end = reference.start, reference.qualifier_end(len(qualifier))
                 edits.append((start - operand.start, end - operand.start, backquote(self.source.alias)))
         return rewrite(self.text_of(operand), edits)
 
@@ -289,13 +278,13 @@ def _conjuncts(condition: _Operand) -> list[_Operand] | None:
     """Return the conjuncts of a condition, that is, the operands of its top-level ANDs, each with its tree and its tokens.
 
     sqlglot's tree determines the operands, but does not contain the position of a whole operand in the text. The tokens provide it. Return
-    None if the number of operands in the tree differs from the number found by searching the tokens for AND.
+    None if the tree has another number of operands than the tokens, as in `between = 1 AND a`: the tokens seem to contain BETWEEN … AND.
     """
     if isinstance(condition.tree, exp.Paren):
         return _conjuncts_in_parentheses(condition)
     if not isinstance(condition.tree, exp.And):
         return [condition]
-    trees, token_lists = list(condition.tree.flatten(unnest=False)), _split_at_and(condition.tokens)
+    trees, token_lists = list(condition.tree.flatten(unnest=False)), split_at_and(condition.tokens)
     if token_lists is None or len(token_lists) != len(trees):
         return None
     conjuncts: list[_Operand] = []
@@ -309,82 +298,22 @@ def _conjuncts(condition: _Operand) -> list[_Operand] | None:
 
 def _conjuncts_in_parentheses(condition: _Operand) -> list[_Operand] | None:
     """Return the conjuncts of a parenthesized condition, as `_conjuncts` does. A single conjunct keeps its parentheses."""
-    if not _is_enclosed(condition.tokens):
+    if not is_enclosed(condition.tokens):
         return None
     conjuncts = _conjuncts(_Operand(condition.tree.this, condition.tokens[1:-1]))
     return [condition] if conjuncts is not None and len(conjuncts) == 1 else conjuncts
-
-
-def _depths(tokens: list[Token]) -> list[int] | None:
-    """Return the nesting depth of each token in brackets and CASE … END, or None if they are unbalanced. Brackets enclose themselves."""
-    depths, depth = [], 0
-    for index, token in enumerate(tokens):
-        is_name = _follows_dot(tokens, index)
-        depth += token.token_type in _OPEN and not is_name
-        depths.append(depth)
-        depth -= token.token_type in _CLOSE and not is_name
-        if depth < 0:
-            return None
-    return depths if depth == 0 else None
-
-
-def _is_enclosed(tokens: list[Token]) -> bool:
-    """Return whether the first and the last token are parentheses that enclose all other tokens."""
-    if len(tokens) < 3 or tokens[0].token_type is not TokenType.L_PAREN or tokens[-1].token_type is not TokenType.R_PAREN:
-        return False
-    return _depths(tokens) is not None and _depths(tokens[1:-1]) is not None
-
-
-def _split_at_and(tokens: list[Token]) -> list[list[Token]] | None:
-    """Return the tokens of each operand of the top-level ANDs, or None if brackets are unbalanced or an operand is empty."""
-    depths = _depths(tokens)
-    if depths is None:
-        return None
-    # In `s.and`, the keyword is the name of a field.
-    keyword_indexes = [index for index, depth in enumerate(depths) if depth == 0 and not _follows_dot(tokens, index)]
-    borders = [-1, *_and_indexes(tokens, keyword_indexes), len(tokens)]
-    operands = [tokens[border + 1 : next_border] for border, next_border in pairwise(borders)]
-    return operands if all(operands) else None
-
-
-def _and_indexes(tokens: list[Token], candidates: Iterable[int]) -> list[int]:
-    """Return the candidate indexes at which the token is an AND that joins conditions rather than the AND of a BETWEEN."""
-    and_indexes, open_betweens = [], 0
-    for index in candidates:
-        keyword = tokens[index].token_type
-        if keyword is TokenType.BETWEEN:
-            open_betweens += 1
-        elif keyword is TokenType.AND and open_betweens:
-            open_betweens -= 1
-        elif keyword is TokenType.AND:
-            and_indexes.append(index)
-    return and_indexes
 
 
 def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
     """Return the operator and the two operands of a comparison, or None for any other expression.
 
     sqlglot's tree determines whether the expression is a comparison, but does not contain the positions of whole operands. The tokens
-    provide them: the only comparison operator outside brackets separates the operands. Return None if tree and tokens have different
-    operators.
+    provide them: the operator separates the operands. `NOT a = b` is no comparison, because its tree is a NOT.
     """
-    tree, tokens, depths = operand.tree, operand.tokens, _depths(operand.tokens)
-    if depths is None:  # the brackets are unbalanced
+    tree, operators = operand.tree, top_level_comparisons(operand.tokens)
+    if len(operators) != 1 or operators[0].op != COMPARISON_TREES.get(type(tree)):
         return None
-    top_level_operators = [_comparison_operator(tokens, index) for index, depth in enumerate(depths) if depth == 0]
-    operators = [operator for operator in top_level_operators if operator is not None]
-    if len(operators) != 1:
+    left_tokens, right_tokens = operand.tokens[: operators[0].start], operand.tokens[operators[0].end :]
+    if not left_tokens or not right_tokens:
         return None
-    op, operator_start, operator_end = operators[0]
-    left_tokens, right_tokens = tokens[:operator_start], tokens[operator_end:]
-    if op != COMPARISON_TREES.get(type(tree)) or not left_tokens or not right_tokens:
-        return None
-    return op, _Operand(tree.this, left_tokens), _Operand(tree.expression, right_tokens)
-
-
-def _comparison_operator(tokens: list[Token], index: int) -> tuple[str, int, int] | None:
-    """Return the comparison operator that begins at a token, the index of its first token, and the index of the token after it."""
-    if op := _COMPARISONS.get(tokens[index].token_type):
-        return op, index, index + 1
-    is_distinct_from = [token.token_type for token in tokens[index : index + 4]] == _NOT_DISTINCT
-    return ("<=>", index, index + 4) if is_distinct_from else None
+    return operators[0].op, _Operand(tree.this, left_tokens), _Operand(tree.expression, right_tokens)

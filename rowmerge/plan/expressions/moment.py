@@ -13,7 +13,7 @@ from rowmerge.table.metadata.rules import Rules
 _NOW = "timestamp_micros({})"
 _TODAY = "cast(timestamp_micros({}) as date)"
 _LOCAL = "cast(timestamp_micros({}) as timestamp_ntz)"
-_TIME_FUNCTIONS = {"current_timestamp": _NOW, "now": _NOW, "current_date": _TODAY, "curdate": _TODAY, "localtimestamp": _LOCAL}
+_TIME_FUNCTION_TEMPLATES = {"current_timestamp": _NOW, "now": _NOW, "current_date": _TODAY, "curdate": _TODAY, "localtimestamp": _LOCAL}
 _WITHOUT_BRACKETS = frozenset({"current_timestamp", "current_date", "localtimestamp"})
 
 
@@ -38,15 +38,15 @@ def replace_time_functions(text: str, microseconds: int, columns: Collection[str
         microseconds: The time, in microseconds since the epoch. Dates are those of the session's time zone.
         columns: The columns that the expression can use. If one is named `current_date`, the bare name `current_date` is not replaced.
     """
-    if not any(name in text.lower() for name in _TIME_FUNCTIONS):
+    if not any(name in text.lower() for name in _TIME_FUNCTION_TEMPLATES):
         return text
     column_names = {column.lower() for column in columns}
     tokens = tokens_of(text) or []
     edits = []
     for index, token in enumerate(tokens):
         call_end = _call_end(tokens, index, column_names) if _is_function_name(token, text) else None
-        if call_end is not None:
-            edits.append((token.start, call_end, _TIME_FUNCTIONS[token.text.lower()].format(microseconds)))
+        if call_end is not None:  # None: the name is not called, but is the name of a field or of a column
+            edits.append((token.start, call_end, _TIME_FUNCTION_TEMPLATES[token.text.lower()].format(microseconds)))
     return rewrite(text, edits)
 
 
@@ -63,4 +63,4 @@ def _call_end(tokens: list[Token], index: int, column_names: Collection[str]) ->
 
 
 def _is_function_name(token: Token, text: str) -> bool:
-    return token.token_type is not TokenType.STRING and text[token.start] != "`" and token.text.lower() in _TIME_FUNCTIONS
+    return token.token_type is not TokenType.STRING and text[token.start] != "`" and token.text.lower() in _TIME_FUNCTION_TEMPLATES

@@ -51,13 +51,14 @@ def replace_qualifiers(text: str, sides: Sequence[Side], *, case_sensitive: bool
 def _rewrite_references(text: str, sides: Sequence[Side], case_sensitive: bool, *, qualifies_columns: bool) -> str:
     """Return an expression in which qualifiers are replaced by the aliases of their sides, and stars by columns.
 
-    `qualifies_columns`: whether columns without a qualifier also get the alias of their side. Return the text unchanged if sqlglot cannot
-    parse the text, or if the position of a column is uncertain. Spark then resolves the names or reports the error.
+    For the side `o` with the columns `id` and `price`, `struct(*), db.orders.id` becomes `struct(o.id, o.price), o.id`.
+
+    `qualifies_columns`: whether columns without a qualifier also get the alias of their side, as in `o.price` for `price`.
     """
     tree = parse(text)
     column_references = references(tree, text) if tree is not None else None
     if tree is None or column_references is None:
-        return text
+        return text  # the columns are uncertain, and Spark resolves the names or reports the error
     edits = [*_qualifier_edits(tree, text, column_references, sides, case_sensitive), *_star_edits(tree, text, sides)]
     if qualifies_columns:
         edits += _alias_edits(column_references, sides, case_sensitive)
@@ -69,7 +70,7 @@ def _alias_edits(column_references: list[Reference], sides: Sequence[Side], case
     for reference in column_references:
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
         if resolved is not None and not resolved.qualifier_size and not reference.in_query:
-            yield reference.starts[0], reference.starts[0], f"{backquote(resolved.side.alias)}."
+            yield reference.start, reference.start, f"{backquote(resolved.side.alias)}."
 
 
 def _qualifier_edits(
@@ -78,22 +79,23 @@ def _qualifier_edits(
     """Yield the edits that replace each qualifier by the alias of its side, and `t.*` by the side's columns.
 
     `analytics.orders.id` becomes `orders.id`, because the engine joins the sides under their aliases, and Spark does not know their other
-    names. In `t.* EXCEPT (a)`, only the qualifier is replaced, because Spark expands the star. A name in a subquery is kept if it can
-    belong to a table of the subquery.
+    names. A qualifier that is the alias already is kept, as is a name that can belong to a table of a subquery.
     """
     query_tables = {table.name.lower() for table in tree.find_all(exp.Table)}
     for reference in column_references:
         side, qualifier = _qualifier(reference, sides, case_sensitive)
         if side is None:  # the name has no qualifier, or its qualifier is a table in a subquery
             continue
-        # `ends` has one offset for each part of the name. The qualifier ends where its last part ends.
-        start, qualifier_end, name_end = reference.starts[0], reference.ends[len(qualifier) - 1], reference.ends[-1]
-        is_star = reference.parts[-1] == "*" and not reference.in_query
         is_alias = is_same_name(qualifier, (side.alias,), case_sensitive)
-        if is_star and not _EXCEPT.match(text, name_end):
-            yield start, name_end, _column_list((side,))
+        if _stands_for_columns(reference, text):
+            yield reference.start, reference.end, _column_list((side,))
         elif not is_alias and not _may_be_of_query(reference, qualifier, query_tables):
-            yield start, qualifier_end, backquote(side.alias)
+            yield reference.start, reference.qualifier_end(len(qualifier)), backquote(side.alias)
+
+
+def _stands_for_columns(reference: Reference, text: str) -> bool:
+    """Return whether a reference is a star such as `t.*`, outside subqueries. Spark itself expands the star of `t.* EXCEPT (a)`."""
+    return reference.parts[-1] == "*" and not reference.in_query and not _EXCEPT.match(text, reference.end)
 
 
 def _may_be_of_query(reference: Reference, qualifier: tuple[str, ...], query_tables: set[str]) -> bool:
@@ -124,18 +126,19 @@ def _column_list(sides: Sequence[Side]) -> str:
 def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Edit]:
     """Yield an edit for each unqualified `*` that stands for all columns: `struct(*)` becomes `struct(t.a, t.b)`.
 
-    If there is only one side, `* EXCEPT (a)` becomes `t.* EXCEPT (a)`. An expression with a count or a subquery gets no edits: `count(*)`
-    counts rows, and a star in a subquery stands for the subquery's columns. `tree` is the syntax tree of `text`. The tree shows whether the
-    expression has such stars, and the tokens of the text provide their positions.
+    `tree` is the syntax tree of `text`. The tree shows whether the expression has such stars, and the tokens of the text provide their
+    positions.
     """
     # The star of `t.*` is a child of a column, and `_qualifier_edits` replaces it.
     has_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
+    # The star of `count(*)` stands for rows, and that of a subquery for the subquery's columns. The tokens do not show which star it is.
     if not has_star or tree.find(exp.Query, exp.Count) is not None:
         return
     for star, following_token in _star_arguments(tokens_of(text) or []):
         if following_token.token_type in (TokenType.R_PAREN, TokenType.COMMA):  # the star is the whole argument
             yield star.start, star.end + 1, _column_list(sides)
         elif following_token.token_type is TokenType.EXCEPT and len(sides) == 1:
+            # `* EXCEPT (a)` becomes `t.* EXCEPT (a)`, which Spark expands. With two sides, no one alias would be right.
             yield star.start, star.start, f"{backquote(sides[0].alias)}."
 
 
@@ -146,7 +149,7 @@ def _star_arguments(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
             yield token, following
 
 
-def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:
+def build_side(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:
     """Return the side for a table that is the target or the source of a statement, with the names that can qualify its columns.
 
     As in Spark, an alias is the only qualifier if the table has one. Otherwise, the table's full name and its last parts qualify columns: a
@@ -159,10 +162,12 @@ def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...])
     """
     if alias is not None:
         return Side(alias, names=(), columns=columns)
-    qualified_names = [parts[start:] for start in range(len(parts) - 1)]  # of `a.b.c`: `a.b.c` and `b.c`; the alias is `c`
-    if len(parts) == 2:  # a name with a schema but without a catalog refers to a table in the engine's catalog
+    # The last part of `a.b.c` is the alias. The other names are `a.b.c` and `b.c`.
+    qualified_names = [parts[start:] for start in range(len(parts) - 1)]
+    if len(parts) == 2:
+        # `schema.table` is a table in the engine's catalog, whose name can also come first.
         qualified_names += [(catalog, *parts) for catalog in CATALOGS]
-    return Side(parts[-1], tuple(qualified_names), columns)
+    return Side(alias=parts[-1], names=tuple(qualified_names), columns=columns)
 
 
 def apart_from(side: Side, other: Side, role: str) -> Side:
@@ -189,7 +194,7 @@ def check_aliases_differ(target: Side, source: Side) -> None:
         PlanError: Both sides have the same alias, or the same table is target and source and has no alias.
     """
     if target.alias.lower() == source.alias.lower():
-        raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
+        raise PlanError(f"The target and the source of the MERGE both have the alias `{target.alias}`. Give one of them another alias.")
 
 
 def without_qualifier(path: tuple[str, ...], target: Side, schema: Struct) -> tuple[str, ...]:
@@ -202,7 +207,8 @@ def without_qualifier(path: tuple[str, ...], target: Side, schema: Struct) -> tu
         target: The side of the changed table.
         schema: The table's columns.
     """
-    for name in sorted({(target.alias,), *target.names}, key=len, reverse=True):  # as in Spark, the longest qualifier takes precedence
+    target_names = {(target.alias,), *target.names}  # each name as a tuple of its parts
+    for name in sorted(target_names, key=len, reverse=True):  # as in Spark, the name with the most parts takes precedence
         qualifier, column_path = path[: len(name)], path[len(name) :]
         is_qualified = is_same_name(qualifier, name, case_sensitive=False)
         if is_qualified and column_path and schema.find(column_path[0]) is not None:

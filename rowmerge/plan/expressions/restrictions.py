@@ -11,8 +11,10 @@ from rowmerge.errors import UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import parse, tokens_of
 from rowmerge.plan.expressions.conditions import nondeterministic_function
 
-_READS_MANY_ROWS = "{0} looks at more than one row, and {1} sees one row at a time. Compute it in a subquery, or in the source of a MERGE"
-_RETURNS_MANY_ROWS = "{0} makes several rows of one, which {1} cannot take. Use it in a subquery, or in the source of a MERGE"
+_READS_MANY_ROWS = (
+    "{0} reads several rows, but {1} is evaluated for one row at a time. Compute it in a subquery, or in the source of a MERGE"
+)
+_RETURNS_MANY_ROWS = "{0} returns several rows, but {1} must have one value for each row. Use it in a subquery, or in the source of a MERGE"
 
 
 def check_merge(merge: Merge) -> None:
@@ -27,13 +29,13 @@ def check_merge(merge: Merge) -> None:
             check_condition(when.condition, f"the condition of {when.match.value}")
         assignments = None if isinstance(when.action, DeleteAction) else when.action.assignments
         for assignment in assignments or ():
-            _refuse_functions_of_several_rows(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
+            _refuse_multi_row_functions(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
 
 
 def check_update(update: Update) -> None:
     """Raise UnsupportedStatement for an expression that is not allowed in WHERE or in a value of an UPDATE. See `check_merge`."""
     for assignment in update.assignments:
-        _refuse_functions_of_several_rows(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
+        _refuse_multi_row_functions(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
     if update.condition is not None:
         check_condition(update.condition, "the WHERE condition")
 
@@ -51,12 +53,12 @@ def check_condition(text: SqlText, description: str) -> None:
         UnsupportedStatement: The condition contains a nondeterministic, aggregate, window or generator function.
     """
     if function := nondeterministic_function(text.text):
-        problem = f"{function}() gives another value each time it is asked, so {description} would have no one meaning"
+        problem = f"{function}() returns another value for each call, so the result of {description} would be uncertain"
         raise UnsupportedStatement(f"{problem}. Compute it in the source first", text=text.text)
-    _refuse_functions_of_several_rows(text, description)
+    _refuse_multi_row_functions(text, description)
 
 
-def _refuse_functions_of_several_rows(text: SqlText, description: str) -> None:
+def _refuse_multi_row_functions(text: SqlText, description: str) -> None:
     """Raise UnsupportedStatement for an aggregate, window or generator function outside of subqueries.
 
     Aggregate and window functions (`sum`, `lag`) read several rows, and generator functions (`explode`) return several rows. The engine
@@ -67,7 +69,7 @@ def _refuse_functions_of_several_rows(text: SqlText, description: str) -> None:
         return
     for node in tree.find_all(exp.Window, exp.AggFunc, exp.UDTF):
         if isinstance(node, exp.Query | exp.Lateral) or node.find_ancestor(exp.Query) is not None:
-            continue  # a subquery has its own rows
+            continue  # a subquery, which is a UDTF to sqlglot, or a function in a subquery, which has rows of its own
         function = node.this if isinstance(node, exp.Window) else node
         reason = _RETURNS_MANY_ROWS if isinstance(node, exp.UDTF) else _READS_MANY_ROWS
         raise UnsupportedStatement(reason.format(f"{_function_name(function, text.text)}()", description), text=text.text)

@@ -34,15 +34,16 @@ COLLATIONS = "__COLLATIONS"
 
 @dataclass(frozen=True)
 class LiteralPosition:
-    """Where a literal lies among the values of a column's type, so that a column's bounds can be compared with the literal.
+    """A literal as values of a column's comparison type, so that a column's bounds can be compared with the literal.
 
-    `below`, `above`: values of the column's comparison type. Both are the literal itself if it is a value of the type. If `is_between`, the
-    literal lies strictly between two neighbouring values (1.5 among integers: below 1, above 2). If `is_approximate`, it lies anywhere from
-    `above` to `below`, inclusive (for example a local time, whose instant depends on the session's time zone).
+    `floor`: the greatest value of the type up to the literal. `ceiling`: the least value from the literal on. A literal that is a value of
+    the type is its own floor and ceiling. If `is_between`, they are neighbours: 1 and 2 for the literal 1.5 among integers. If
+    `is_approximate`, the literal is uncertain, such as a local time in an unknown time zone. `floor` is then its latest possible value, and
+    `ceiling` its earliest.
     """
 
-    below: pa.Scalar
-    above: pa.Scalar
+    floor: pa.Scalar
+    ceiling: pa.Scalar
     is_between: bool = False
     is_approximate: bool = False
 
@@ -62,7 +63,7 @@ class ColumnBounds:
     buckets: tuple[Buckets, ...] = ()
 
     @property
-    def no_file(self) -> pa.Array:
+    def false_for_all_files(self) -> pa.Array:
         """Return an array that is false for every file."""
         return pc.and_(self.has_values, False)
 
@@ -185,10 +186,11 @@ def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.A
         The values with -0.0 replaced by 0.0, or None if they cannot be cast.
     """
     try:
-        cast = values.cast(comparison_type(field.type))
+        cast_values = values.cast(comparison_type(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    return pc.add(cast, 0.0) if pa.types.is_floating(cast.type) else cast  # no -0.0, which sorts below 0.0
+    # Adding 0.0 turns -0.0, which would sort below 0.0, into 0.0.
+    return pc.add(cast_values, 0.0) if pa.types.is_floating(cast_values.type) else cast_values
 
 
 def comparable(field: Field) -> bool:
@@ -208,9 +210,10 @@ def less(column: ColumnBounds, position: LiteralPosition) -> Verdict:
         column: The bounds and null counts of the column in each file.
         position: The position of the literal among the column's values.
     """
-    # If the literal lies between two values, the neighbour `below` is less than the literal too.
+    # If the literal lies between two values, the neighbour `floor` is less than the literal too.
     is_less = pc.less_equal if position.is_between else pc.less
-    return _verdict(column, is_less(column.lower, position.below), pc.greater_equal(column.upper, position.above))
+    lower_is_less, upper_is_not_less = is_less(column.lower, position.floor), pc.greater_equal(column.upper, position.ceiling)
+    return _verdict(column, may_be_true=lower_is_less, may_be_false=upper_is_not_less)
 
 
 def less_or_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
@@ -220,29 +223,32 @@ def less_or_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
         column: The bounds and null counts of the column in each file.
         position: The position of the literal among the column's values.
     """
-    # If the literal lies between two values, the neighbour `above` is greater than the literal too.
+    # If the literal lies between two values, the neighbour `ceiling` is greater than the literal too.
     is_greater = pc.greater_equal if position.is_between else pc.greater
-    return _verdict(column, pc.less_equal(column.lower, position.below), is_greater(column.upper, position.above))
+    lower_is_not_greater, upper_is_greater = pc.less_equal(column.lower, position.floor), is_greater(column.upper, position.ceiling)
+    return _verdict(column, may_be_true=lower_is_not_greater, may_be_false=upper_is_greater)
 
 
 def equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Return the verdict on `column = literal` for each file. It may be true if the literal lies within the bounds.
+    """Return the verdict on `column = literal` for each file. It may be true if the literal lies within the file's bounds.
 
     Args:
         column: The bounds and null counts of the column in each file.
-        position: The position of the literal among the column's values.
+        position: The literal as values of the column's type: the same value twice, unless the literal is approximate or between two values.
     """
     if position.is_between:
         # No value of the column's type equals the literal, as no integer equals 1.5.
-        return Verdict(may_be_true=column.no_file, may_be_false=column.has_values)
-    is_inside = pc.and_kleene(pc.less_equal(column.lower, position.below), pc.greater_equal(column.upper, position.above))
+        return Verdict(may_be_true=column.false_for_all_files, may_be_false=column.has_values)
+    is_within_bounds = pc.and_kleene(pc.less_equal(column.lower, position.floor), pc.greater_equal(column.upper, position.ceiling))
     if position.is_approximate:
-        return _verdict(column, is_inside, None)  # even equal bounds do not prove that the rows equal the literal
+        # The exact literal is unknown, so it may differ from the rows of every file.
+        return _verdict(column, may_be_true=is_within_bounds, may_be_false=None)
+    literal = position.floor  # which is also the ceiling
     if column.buckets:
-        is_inside = pc.and_kleene(is_inside, _in_buckets(column, pa.array([position.below])))
-    # The condition is false for no value only if the literal is the file's only value, and so both of its bounds.
-    is_only_value = pc.and_kleene(pc.equal(column.lower, position.below), pc.equal(column.upper, position.above))
-    return _verdict(column, is_inside, pc.invert(is_only_value))
+        is_within_bounds = pc.and_kleene(is_within_bounds, _in_buckets(column, pa.array([literal])))
+    # If the literal is both bounds of a file, it is the file's only value.
+    is_only_value = pc.and_kleene(pc.equal(column.lower, literal), pc.equal(column.upper, literal))
+    return _verdict(column, may_be_true=is_within_bounds, may_be_false=pc.invert(is_only_value))
 
 
 def in_list(column: ColumnBounds, values: pa.Array, *, has_null: bool) -> Verdict:
@@ -254,10 +260,11 @@ def in_list(column: ColumnBounds, values: pa.Array, *, has_null: bool) -> Verdic
         has_null: Whether NULL is a member. If so, the condition is NULL instead of false for a value that is not in the list.
     """
     if has_null:
-        return Verdict(may_be_true=may_hold(column, holds_one_of(column, values)), may_be_false=column.no_file)
-    # The condition is false for no value if the file has only one value, which is then both bounds, and that value is a member.
-    is_single_member = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
-    return _verdict(column, holds_one_of(column, values), pc.invert(is_single_member))
+        may_be_true = may_contain_match(column, holds_one_of(column, values))
+        return Verdict(may_be_true=may_be_true, may_be_false=column.false_for_all_files)
+    # A file with equal bounds has only one value. If that value is a member of the list, the condition is false for no row of the file.
+    has_only_one_member = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
+    return _verdict(column, may_be_true=holds_one_of(column, values), may_be_false=pc.invert(has_only_one_member))
 
 
 def starts_with(column: ColumnBounds, prefix: str) -> Verdict:
@@ -270,13 +277,13 @@ def starts_with(column: ColumnBounds, prefix: str) -> Verdict:
         column: The bounds and null counts of the column in each file.
         prefix: The prefix without wildcards.
     """
-    low, high = pa.scalar(prefix), _successor(prefix)
-    overlaps_range, is_within_range = pc.greater_equal(column.upper, low), pc.greater_equal(column.lower, low)
-    if high is not None:
-        overlaps_range = pc.and_kleene(overlaps_range, pc.less(column.lower, high))
-        is_within_range = pc.and_kleene(is_within_range, pc.less(column.upper, high))
+    range_start, range_end = pa.scalar(prefix), _successor(prefix)
+    overlaps_range, is_within_range = pc.greater_equal(column.upper, range_start), pc.greater_equal(column.lower, range_start)
+    if range_end is not None:  # otherwise, no string is greater than all strings with the prefix
+        overlaps_range = pc.and_kleene(overlaps_range, pc.less(column.lower, range_end))
+        is_within_range = pc.and_kleene(is_within_range, pc.less(column.upper, range_end))
     # If both bounds lie in the range, all values have the prefix, and the condition is false for none of them.
-    return _verdict(column, overlaps_range, pc.invert(is_within_range))
+    return _verdict(column, may_be_true=overlaps_range, may_be_false=pc.invert(is_within_range))
 
 
 def is_null(column: ColumnBounds) -> Verdict:
@@ -292,7 +299,7 @@ def null_safe_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
         position: The position of the literal among the column's values.
     """
     verdict = equal(column, position)
-    return Verdict(verdict.may_be_true, pc.or_(verdict.may_be_false, column.has_nulls))
+    return replace(verdict, may_be_false=pc.or_(verdict.may_be_false, column.has_nulls))
 
 
 def holds_one_of(column: ColumnBounds, values: pa.Array) -> pa.Array:
@@ -302,7 +309,7 @@ def holds_one_of(column: ColumnBounds, values: pa.Array) -> pa.Array:
         column: The bounds and null counts of the column in each file.
         values: Values in the column's comparison type, without NULL and NaN.
     """
-    within = within_bounds(column, values)
+    within = has_value_within_bounds(column, values)
     return pc.and_kleene(within, _in_buckets(column, values)) if column.buckets else within
 
 
@@ -318,7 +325,7 @@ def _in_buckets(column: ColumnBounds, values: pa.Array) -> pa.Array:
     return result
 
 
-def within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
+def has_value_within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
     """Return for each file whether at least one of the values lies within the bounds, or null if a bound is unknown.
 
     For each file, two counts are compared: the values up to the upper bound, and the values below the lower bound. Both counts come from
@@ -328,14 +335,14 @@ def within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
         column: The bounds and null counts of the column in each file.
         values: Values in the column's comparison type, without NULL and NaN.
     """
-    below_lower = _count_values_up_to(values, column.lower, "min")
-    up_to_upper = _count_values_up_to(values, column.upper, "max")
+    below_lower = _count_values_up_to(values, column.lower, inclusive=False)
+    up_to_upper = _count_values_up_to(values, column.upper, inclusive=True)
     has_bounds = pc.and_(pc.is_valid(column.lower), pc.is_valid(column.upper))
     return pc.if_else(has_bounds, pc.greater(up_to_upper, below_lower), pa.scalar(None, pa.bool_()))
 
 
-def may_hold(column: ColumnBounds, test: pa.Array | None) -> pa.Array:
-    """Return for each file whether it may contain a matching value: it may have values, and the test of its bounds passed.
+def may_contain_match(column: ColumnBounds, test: pa.Array | None) -> pa.Array:
+    """Return for each file whether it may contain a matching value: it may have values, and its bounds pass a test or are unknown.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -344,16 +351,18 @@ def may_hold(column: ColumnBounds, test: pa.Array | None) -> pa.Array:
     return column.has_values if test is None else pc.and_(column.has_values, pc.fill_null(test, True))
 
 
-def _verdict(column: ColumnBounds, may_be_true: pa.Array, may_be_false: pa.Array | None) -> Verdict:
+def _verdict(column: ColumnBounds, *, may_be_true: pa.Array, may_be_false: pa.Array | None) -> Verdict:
     """Return the verdict from two tests of the bounds: whether the condition may be true, and whether it may be false.
 
-    A null in a test, or None instead of a test, means that the result is unknown, which counts as true.
+    A null in a test, or None instead of a test, means that the result is unknown, which counts as true. A file without values, which has
+    only NULLs in the column, passes neither test.
     """
-    return Verdict(may_hold(column, may_be_true), may_hold(column, may_be_false))
+    return Verdict(may_contain_match(column, may_be_true), may_contain_match(column, may_be_false))
 
 
-def _count_values_up_to(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> pa.Array:
-    """Return for each bound how many values are less than it (tiebreaker `min`), or less than or equal to it (tiebreaker `max`)."""
+def _count_values_up_to(values: pa.Array, bounds: pa.Array, *, inclusive: bool) -> pa.Array:
+    """Return for each bound how many values are less than the bound or, if `inclusive`, less than or equal to it."""
+    tiebreaker = "max" if inclusive else "min"  # the greatest or the least rank among equal items
     # The rank of a bound among values and bounds, less its rank among the bounds, is the number of values that sort before it.
     overall_ranks = pc.rank(pa.concat_arrays([values, bounds]), sort_keys="ascending", tiebreaker=tiebreaker).slice(len(values))
     bound_ranks = pc.rank(bounds, sort_keys="ascending", tiebreaker=tiebreaker)

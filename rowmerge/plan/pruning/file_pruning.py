@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, as_array, comparable, in_comparison_type, may_hold
+from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, as_array, comparable, in_comparison_type, may_contain_match
 from rowmerge.plan.pruning.predicates import Predicate, conjunction, to_predicate
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
@@ -31,6 +32,24 @@ class BoundsMask(NamedTuple):
 
     mask: FileMask
     bound_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """The least and the greatest key of a source, in the column's type. `has_null`: whether NULL is a key too.
+
+    If the source has no key except NULL, `least` and `greatest` are None or null scalars.
+    """
+
+    least: pa.Scalar | None
+    greatest: pa.Scalar | None
+    has_null: bool
+
+    def ends(self) -> pa.Array | None:
+        """Return an array of the least and the greatest key, or None if the source has no key except NULL."""
+        if self.least is None or self.greatest is None or not (self.least.is_valid and self.greatest.is_valid):
+            return None
+        return pa.array([self.least, self.greatest], self.least.type)
 
 
 def file_mask(
@@ -52,7 +71,11 @@ def file_mask(
     """
     predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
     bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
-    return BoundsMask(lambda files: predicate.judge(FileBounds(files)).may_be_true, bound_columns)
+
+    def mask(files: FileListing) -> pa.Array:
+        return predicate.evaluate(FileBounds(files)).may_be_true
+
+    return BoundsMask(mask, bound_columns)
 
 
 def exact_partition_mask(
@@ -72,11 +95,11 @@ def exact_partition_mask(
         may be true for only some rows of a file.
     """
     predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
-    if not predicate.exact:
+    if not predicate.is_exact:
         return None
 
     def mask(files: FileListing) -> pa.Array:
-        verdict = predicate.judge(FileBounds(files))
+        verdict = predicate.evaluate(FileBounds(files))
         # A condition that is NULL for the rows of a file is neither true nor false.
         return pc.and_(verdict.may_be_true, pc.invert(verdict.may_be_false))
 
@@ -86,9 +109,7 @@ def exact_partition_mask(
 def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
     """Return the mask of the files that may contain a row with `column op key` for at least one key of a source.
 
-    The keys are the values of the source's side of a join condition. NULL and NaN never lie within bounds, so separate rules apply to
-    them. A NULL key matches only with `<=>`, in files that may contain NULL. NaN is greater than all numbers, and a file with a NaN has no
-    bounds.
+    The keys are the values of the source's side of a join condition.
 
     Args:
         column: The name of the target's column.
@@ -106,40 +127,42 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
     keys = None if field is None else _comparison_keys(values, field)
     if field is None or keys is None:
         return BoundsMask(every_file)
-    ordinary_keys = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys  # without NaN
-    if op in ("=", "<=>") and len(ordinary_keys):
-        # A file with a NaN has no bounds and is never excluded, so the key NaN needs no test.
-        # Keys can lie far apart, so their range alone would exclude fewer files than each of them.
-        nulls_match = op == "<=>" and has_null
-        return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: bounds.holds_one_of(column_bounds, ordinary_keys))
-    # For `<` and the like, a row matches some key if it matches the least or the greatest key.
-    least, greatest = _least_and_greatest(ordinary_keys, has_nan=len(ordinary_keys) < len(keys))
-    return range_mask(column, op, least, greatest, has_null, schema, partition_columns)
+    keys_without_nan = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
+    if op in ("=", "<=>") and len(keys_without_nan):
+        return _equal_key_mask(field, keys_without_nan, partition_columns, nulls_match=op == "<=>" and has_null)
+    # A value is less than some key if it is less than the greatest key. It is greater than some key if it is greater than the least key.
+    least, greatest = _least_and_greatest(keys_without_nan, has_nan=len(keys_without_nan) < len(keys))
+    return range_mask(column, op, KeyRange(least, greatest, has_null), schema, partition_columns)
 
 
-def _least_and_greatest(ordinary_keys: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
+def _equal_key_mask(field: Field, keys: pa.Array, partition_columns: Collection[str], *, nulls_match: bool) -> BoundsMask:
+    """Return the mask of the files that may contain a row whose value equals one of the keys.
+
+    Each key is tested, because keys can lie far apart: from 1 to 900, the keys 1 and 900 exclude files that their range includes. `keys`:
+    the keys except NULL and NaN. The key NaN needs no test, because a file with a NaN has no bounds and is never excluded.
+    """
+    return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: bounds.holds_one_of(column_bounds, keys))
+
+
+def _least_and_greatest(keys_without_nan: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
     """Return the least and the greatest key, or null scalars if there are no keys.
 
-    `ordinary_keys`: the keys except NaN. `has_nan`: whether NaN is a key too, which is greater than all numbers, as in Spark.
+    `has_nan`: whether NaN is a key too, which is greater than all numbers, as in Spark.
     """
-    least, greatest = pc.min_max(ordinary_keys).values()
+    least, greatest = pc.min_max(keys_without_nan).values()
     if not has_nan:
         return least, greatest
-    not_a_number = pa.scalar(math.nan, ordinary_keys.type)
-    return (least if len(ordinary_keys) else not_a_number), not_a_number
+    not_a_number = pa.scalar(math.nan, keys_without_nan.type)
+    return (least if len(keys_without_nan) else not_a_number), not_a_number
 
 
-def range_mask(
-    column: str, op: str, low: pa.Scalar | None, high: pa.Scalar | None, has_null: bool, schema: Struct, partition_columns: Collection[str]
-) -> BoundsMask:
+def range_mask(column: str, op: str, keys: KeyRange, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
     """Return the mask of the files that may contain a row with `column op key` for a key from the least to the greatest key.
 
     Args:
         column: The name of the target's column.
         op: One of `=`, `<=>`, `<`, `<=`, `>` and `>=`.
-        low: The least key, in the column's type. None or a null scalar if the source has no key except NULL.
-        high: The greatest key, under the same rules as `low`.
-        has_null: Whether the source has a NULL key.
+        keys: The least and the greatest key of the source, and whether NULL is a key.
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
 
@@ -150,14 +173,15 @@ def range_mask(
     field = _comparable_field(column, schema)
     if field is None:
         return BoundsMask(every_file)
-    nulls_match = op == "<=>" and has_null
-    if low is None or high is None or not (low.is_valid and high.is_valid):
-        # The only key is NULL, so only the NULLs of a file can match.
-        return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: column_bounds.no_file)
-    key_range = _comparison_keys(pa.array([low, high], low.type), field)
-    if key_range is None:
+    nulls_match = op == "<=>" and keys.has_null
+    ends = keys.ends()
+    if ends is None:  # every key is NULL, so only the NULLs of a file can match
+        return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: column_bounds.false_for_all_files)
+    comparison_ends = _comparison_keys(ends, field)
+    if comparison_ends is None:
         return BoundsMask(every_file)
-    return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: _bounds_allow(column_bounds, op, *key_range))
+    least, greatest = comparison_ends
+    return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: _bounds_allow(column_bounds, op, least, greatest))
 
 
 def every_file(files: FileListing) -> pa.Array:
@@ -195,32 +219,37 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
 def _column_mask(
     field: Field, partition_columns: Collection[str], nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array | None]
 ) -> BoundsMask:
-    """Return the mask of the files that pass a test of a column's bounds. If `nulls_match` is set, files with possible NULLs pass too.
+    """Return the mask of the files that pass a test of a column's bounds, or that may contain NULL if `nulls_match` is set.
 
-    `test_bounds`: a function that returns for each file whether its bounds allow a match, or None if the bounds do not exclude any file.
-    The function's result is null for a file with unknown bounds, which then passes.
+    Args:
+        field: The column.
+        partition_columns: The names of the table's partition columns.
+        nulls_match: Whether a NULL in the column matches a key, which is NULL too.
+        test_bounds: A function that returns for each file whether its bounds allow a match: true, false, or null for unknown bounds, which
+            exclude no file. It returns None instead of an array if it excludes no file at all.
     """
     is_partition = field.name in partition_columns
 
     def mask(files: FileListing) -> pa.Array:
         column_bounds = FileBounds(files).of_column(field, is_partition)
-        may_match = may_hold(column_bounds, test_bounds(column_bounds))
+        may_match = may_contain_match(column_bounds, test_bounds(column_bounds))
         return pc.or_(may_match, column_bounds.has_nulls) if nulls_match else may_match
 
     # A partition column has values in the log instead of bounds.
     return BoundsMask(mask, () if is_partition else (field.name,))
 
 
-def _bounds_allow(column: ColumnBounds, op: str, low: pa.Scalar, high: pa.Scalar) -> pa.Array | None:
-    """Return for each file whether its bounds allow `column op key` for a key from `low` to `high`.
+def _bounds_allow(column: ColumnBounds, op: str, least: pa.Scalar, greatest: pa.Scalar) -> pa.Array | None:
+    """Return for each file whether its bounds allow `column op key` for a key from the least to the greatest key.
 
-    Returns None if the bounds do not exclude any file.
+    `column < key` is possible if the lower bound is less than the greatest key, and `column > key` if the upper bound is greater than the
+    least key. `=` needs both tests, with equality. Returns None if the bounds do not exclude any file.
     """
     bound_tests = []
     # NaN is greater than all numbers, as in Spark. So if it is the greatest key, no lower bound is greater than the keys.
-    has_nan = pa.types.is_floating(high.type) and math.isnan(high.as_py())
+    has_nan = pa.types.is_floating(greatest.type) and math.isnan(greatest.as_py())
     if op in _LOWER_BOUND_TESTS and not has_nan:
-        bound_tests.append(_LOWER_BOUND_TESTS[op](column.lower, high))
+        bound_tests.append(_LOWER_BOUND_TESTS[op](column.lower, greatest))
     if op in _UPPER_BOUND_TESTS:
-        bound_tests.append(_UPPER_BOUND_TESTS[op](column.upper, low))
+        bound_tests.append(_UPPER_BOUND_TESTS[op](column.upper, least))
     return reduce(pc.and_kleene, bound_tests) if bound_tests else None

@@ -15,22 +15,24 @@ import pyarrow as pa
 from rowmerge.plan.pruning.bounds import comparable
 from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, backquote, sql_name, string_literal
 
-RANGES = 32
+MAX_RANGES = 32
 """The maximum number of ranges in a condition. Each range costs two comparisons per row, and a test of the bounds of each page."""
 _MAX_LITERAL_LENGTH = 500
 """The maximum length of a literal in characters."""
 _ORDINAL_TYPES = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 
 
-def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, only_ends: bool = False) -> str | None:
+def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, values_are_ends: bool = False) -> str | None:
     """Return a SQL condition that is true for each target row with `field op key` for one of the keys.
+
+    The condition is short: neighbouring keys are merged into ranges, and it is also true for other values in these ranges.
 
     Args:
         field: A column of the target.
         op: The comparison operator of the join condition.
         values: The distinct keys except NULL, sorted, in the column's type.
         has_null: Whether NULL is a key too.
-        only_ends: Whether `values` contains only the least and the greatest key.
+        values_are_ends: Whether `values` contains only the least and the greatest of the keys, which then become one range.
 
     Returns:
         The condition, or None if readers could not skip rows with it. This applies to operators except `=` and `<=>`, to an empty `values`,
@@ -39,7 +41,7 @@ def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, on
     if op not in ("=", "<=>") or not len(values) or not comparable(field) or not _has_literals(field):
         return None
     try:
-        ranges = [(_literal(low, field), _literal(high, field)) for low, high in _ranges(values, field, only_ends)]
+        ranges = [(_literal(low, field), _literal(high, field)) for low, high in _ranges(values, field, values_are_ends)]
     except (OverflowError, ValueError):
         return None  # the value is out of the range of Python's datetime
     if any(max(len(low), len(high)) > _MAX_LITERAL_LENGTH for low, high in ranges):
@@ -60,18 +62,18 @@ def _has_literals(field: Field) -> bool:
     return isinstance(field.type, DecimalType) or (isinstance(field.type, Primitive) and field.type.name in (*_ORDINAL_TYPES, "string"))
 
 
-def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Scalar, pa.Scalar]]:
-    """Return at most RANGES ranges that cover the sorted values, each as its least and its greatest value."""
+def _ranges(values: pa.Array, field: Field, values_are_ends: bool) -> list[tuple[pa.Scalar, pa.Scalar]]:
+    """Return at most MAX_RANGES ranges that cover the sorted values, each as its least and its greatest value."""
     full_range = [(values[0], values[-1])]
-    if only_ends or len(values) == 1:
+    if values_are_ends or len(values) == 1:
         return full_range
     if isinstance(field.type, Primitive) and field.type.name in _ORDINAL_TYPES:
         return _ranges_between_gaps(values) or full_range
-    return [(value, value) for value in values] if len(values) <= RANGES else full_range
+    return [(value, value) for value in values] if len(values) <= MAX_RANGES else full_range
 
 
 def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] | None:
-    """Split sorted, distinct values at the widest gaps into at most RANGES ranges.
+    """Split sorted, distinct values at the widest gaps into at most MAX_RANGES ranges.
 
     The values 1, 2, 3, 90, 91 become the ranges 1 to 3 and 90 to 91. Returns None if the gaps amount to less than half of the span from the
     first to the last value. The ranges would then exclude too few rows to be worth the comparisons.
@@ -80,11 +82,8 @@ def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] 
     integers = (values.cast(pa.int32()) if pa.types.is_date(values.type) else values).cast(pa.int64())
     numbers = np.asarray(integers, dtype=np.float64)
     gaps = np.diff(numbers)
-    gap_indices = np.arange(len(gaps))
-    if len(gaps) >= RANGES:
-        # RANGES ranges have RANGES - 1 gaps between them. `argpartition` moves the indices of the widest gaps to the end.
-        gap_indices = np.sort(np.argpartition(gaps, -(RANGES - 1))[-(RANGES - 1) :])
-    split_indices = gap_indices[gaps[gap_indices] > 1]  # there is no gap between consecutive integers
+    widest_gaps = _indices_of_greatest(gaps, count=MAX_RANGES - 1)
+    split_indices = widest_gaps[gaps[widest_gaps] > 1]  # consecutive integers, which differ by 1, are not split
     if gaps[split_indices].sum() * 2 < numbers[-1] - numbers[0]:
         return None
     first_indices = [0, *(split_indices + 1).tolist()]
@@ -92,8 +91,18 @@ def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] 
     return [(values[first], values[last]) for first, last in zip(first_indices, last_indices, strict=True)]
 
 
+def _indices_of_greatest(numbers: np.ndarray, count: int) -> np.ndarray:
+    """Return the indices of the `count` greatest numbers in ascending order, or all indices if there are not more numbers."""
+    if len(numbers) <= count:
+        return np.arange(len(numbers))
+    return np.sort(np.argpartition(numbers, -count)[-count:])  # `argpartition` moves the indices of the greatest numbers to the end
+
+
 def _literal(scalar: pa.Scalar, field: Field) -> str:
-    """Return a value as a SQL literal. Raises OverflowError or ValueError if the value is out of the range of Python's datetime."""
+    """Return a value as a SQL literal. Raises OverflowError or ValueError if the value is out of the range of Python's datetime.
+
+    `_has_literals` admits only strings, integers, decimals, dates and timestamps.
+    """
     value: Any = scalar.as_py()
     match value:
         case str():
@@ -106,4 +115,5 @@ def _literal(scalar: pa.Scalar, field: Field) -> str:
             return f"date'{value.isoformat()}'"
         case Decimal():
             return f"cast({value:f} as {sql_name(field.type)})"
+    assert isinstance(value, int)
     return f"cast({value} as {sql_name(field.type)})"

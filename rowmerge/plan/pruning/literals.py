@@ -19,15 +19,14 @@ from rowmerge.table.metadata.schema import DataType, Decimal as DecimalType, Pri
 LONG_DIGITS = 20
 """The precision of the decimal type to which Spark casts a bigint before it compares the bigint with a decimal."""
 _CAST_INTEGERS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
-
 _EXACT = Context(prec=100, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _EPOCH = datetime(1970, 1, 1)
-_OFFSET = 18 * 3_600_000_000
+_MAX_OFFSET = 18 * 3_600_000_000
 """The maximum offset of a time zone from UTC in microseconds: 18 hours (java.time.ZoneOffset)."""
-_CLEAN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
-_CLEAN_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_CLEAN_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_CLEAN_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6}))?(Z|[+-][0-9]{2}:[0-9]{2})?)?")
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_PLAIN_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIMESTAMP = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6}))?(Z|[+-][0-9]{2}:[0-9]{2})?)?")
 
 
 @dataclass(frozen=True)
@@ -97,11 +96,11 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
         case exp.TsOrDsToDate():
             return _parse_date(operand) if isinstance(operand, str) else None
     # A typed literal (TIMESTAMP '…') is a Cast; CAST and :: are TryCast in this dialect.
-    return _cast(operand, node.to, typed=type(node) is exp.Cast)
+    return _cast(operand, node.to, is_typed_literal=type(node) is exp.Cast)
 
 
 def locate_literal(literal: Constant, type_: DataType) -> LiteralPosition | None:
-    """Return where a literal lies in the order of the values of a type, so that a column's bounds can be compared with the literal.
+    """Return a literal as values of a column's type (LiteralPosition), so that the column's bounds can be compared with the literal.
 
     Among integers, 2 is the value 2, and 1.5 lies between 1 and 2. Returns None if the position is unknown, for example because Spark casts
     the column to a type with a different order before the comparison.
@@ -129,26 +128,27 @@ def locate_literal(literal: Constant, type_: DataType) -> LiteralPosition | None
 
 
 def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[LiteralPosition] | None:
-    """Return where each member of an IN list lies in the order of the values of a column's type.
+    """Return each member of an IN list as values of the column's type, as `locate_literal` does for one literal.
 
-    Spark casts the column and all members to one type. Returns None if that cast can round a value, or a position is not exact.
-    `members`: one or more literals, all members of the list except NULL. `type_`: the type of the column.
+    Spark casts the column and all members to one type. Returns None if that cast can round a value, or if a position is unknown or
+    approximate. `members`: one or more literals, all members of the list except NULL. `type_`: the type of the column.
     """
     if len({type(member) for member in members}) != 1:
         return None  # Spark casts '1' and 2 to another type than `locate_literal` expects for each of them
     if isinstance(members[0], str) and isinstance(type_, Primitive) and type_.name.startswith("timestamp"):
         return None  # Spark compares them as strings if spark.sql.ansi.enabled is false
-    if not _has_common_decimal_type([member for member in members if isinstance(member, ExactNumber)], type_):
+    numbers = [member for member in members if isinstance(member, ExactNumber)]
+    if not _has_common_decimal_type(numbers, type_):
         return None  # no decimal type holds all numbers, so Spark rounds some of them
     positions = [locate_literal(member, type_) for member in members]
-    precise_positions = [position for position in positions if position is not None and not position.is_approximate]
-    return precise_positions if len(precise_positions) == len(members) else None
+    exact_positions = [position for position in positions if position is not None and not position.is_approximate]
+    return exact_positions if len(exact_positions) == len(members) else None
 
 
 def _has_common_decimal_type(numbers: Sequence[ExactNumber], type_: DataType) -> bool:
     """Return whether one decimal type can represent the numbers and the column's values. Otherwise, Spark rounds before it compares.
 
-    `type_`: the type of the column. Integers that are compared with an integer column need no decimal type.
+    `type_`: the type of the column. An integer column needs no decimal type if all numbers are integers, or if there are none.
     """
     if not numbers or (not isinstance(type_, DecimalType) and all(number.integer for number in numbers)):
         return True
@@ -174,7 +174,8 @@ def _parse_number(text: str) -> ExactNumber | FloatNumber | None:
     if "." not in text and _fits_integer(value, 64):
         return _integer(int(value))
     scale = max(0, -int(value.as_tuple().exponent))
-    return _decimal(value, max(len(value.as_tuple().digits), scale), scale)
+    precision = max(len(value.as_tuple().digits), scale)  # 0.001 has one digit and the scale 3, and its type is decimal(3, 3)
+    return _decimal(value, precision, scale)
 
 
 def _fits_integer(value: Decimal | int, bits: int) -> bool:
@@ -195,24 +196,24 @@ def _decimal(value: Decimal, precision: int, scale: int) -> ExactNumber | None:
     return ExactNumber(value, precision - scale, scale, integer=False) if precision <= PRECISION and scale <= precision else None
 
 
-def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
-    """Return the literal as a value of the type `to`, or None if the CAST could change its value.
+def _cast(value: Constant, target_type: exp.DataType, *, is_typed_literal: bool) -> Constant | None:
+    """Return the literal as a value of the target type, or None if the CAST could change its value.
 
-    `typed`: whether the literal has the form TIMESTAMP '…', in which Spark keeps a time zone that a CAST can drop.
+    `is_typed_literal`: whether the literal has the form TIMESTAMP '…', in which Spark keeps a time zone that a CAST can drop.
     """
     if isinstance(value, Null):
         return value
-    # sqlglot stores DECIMAL(10, 2) as `this` (the type's name) and `expressions` (10, 2). `nested` is false for a type without fields.
-    supported_arguments = ("this", "nested", "expressions") if to.this is exp.DType.DECIMAL else ("this", "nested")
-    if any(argument for name, argument in to.args.items() if name not in supported_arguments):
-        return None
-    match to.this:
+    # sqlglot stores DECIMAL(10, 2) as `this` (DECIMAL) and `expressions` (10, 2). `nested` is false for a type without fields.
+    supported_arguments = ("this", "nested", "expressions") if target_type.this is exp.DType.DECIMAL else ("this", "nested")
+    if any(argument for name, argument in target_type.args.items() if name not in supported_arguments):
+        return None  # such as the length in VARCHAR(3), which can shorten the value
+    match target_type.this:
         case exp.DType.TINYINT | exp.DType.SMALLINT | exp.DType.INT | exp.DType.BIGINT:
-            return _cast_to_integer(value, _CAST_INTEGERS[to.this])
+            return _cast_to_integer(value, _CAST_INTEGERS[target_type.this])
         case exp.DType.DECIMAL:
-            return _cast_to_decimal(value, to)
+            return _cast_to_decimal(value, target_type)
         case exp.DType.DOUBLE | exp.DType.FLOAT:
-            return _cast_to_floating(value, single=to.this is exp.DType.FLOAT)
+            return _cast_to_floating(value, single=target_type.this is exp.DType.FLOAT)
         case exp.DType.TEXT:
             return value if isinstance(value, str) else None
         case exp.DType.BOOLEAN:
@@ -220,13 +221,13 @@ def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
         case exp.DType.DATE:
             return _cast_to_date(value)
         case exp.DType.TIMESTAMPTZ | exp.DType.TIMESTAMPLTZ | exp.DType.TIMESTAMP | exp.DType.TIMESTAMPNTZ:
-            return _cast_to_moment(value, ntz=to.this is exp.DType.TIMESTAMPNTZ, typed=typed)
+            return _cast_to_timestamp(value, ntz=target_type.this is exp.DType.TIMESTAMPNTZ, is_typed_literal=is_typed_literal)
     return None
 
 
 def _cast_to_integer(value: Constant, bits: int) -> ExactNumber | None:
     """Return a number, or the integer in a string, as an integer with `bits` bits. Return None if this is not possible."""
-    number = _exact_number(value, _CLEAN_INTEGER)
+    number = _exact_number(value, _PLAIN_INTEGER)
     if number is None or number != math.floor(number) or not _fits_integer(number, bits):
         return None
     return _integer(int(number))
@@ -243,7 +244,7 @@ def _cast_to_decimal(value: Constant, to: exp.DataType) -> ExactNumber | None:
     """Return a number, or the number in a string, as the decimal type `to`, or None if the type cannot represent it exactly."""
     parameters = [int(parameter.name) for parameter in to.expressions]
     precision, scale = parameters + [10, 0][len(parameters) :]
-    number = _exact_number(value, _CLEAN_DECIMAL)
+    number = _exact_number(value, _PLAIN_DECIMAL)
     if number is None or number != _rounded(number, scale, ROUND_FLOOR) or abs(number) >= Decimal(10) ** (precision - scale):
         return None
     return _decimal(number, precision, scale)
@@ -266,20 +267,20 @@ def _cast_to_date(value: Constant) -> date | None:
     return value if isinstance(value, date) else None
 
 
-def _cast_to_moment(value: Constant, *, ntz: bool, typed: bool) -> Moment | None:
+def _cast_to_timestamp(value: Constant, *, ntz: bool, is_typed_literal: bool) -> Moment | None:
     """Return a string or a date as a timestamp, or as a timestamp_ntz if `ntz`. Return None if the result depends on settings."""
     if isinstance(value, Moment):
         return None
     moment = _moment_of(value)
     # With spark.sql.timestampType = TIMESTAMP_NTZ, a CAST drops the time zone, and a typed literal keeps it.
-    return None if moment is None or (moment.zoned and (ntz or not typed)) else replace(moment, ntz=ntz)
+    return None if moment is None or (moment.zoned and (ntz or not is_typed_literal)) else replace(moment, ntz=ntz)
 
 
 def _moment_of(value: Constant) -> Moment | None:
     """Return a timestamp, the timestamp in a string, or midnight of a date. Return None for any other literal."""
     match value:
         case str():
-            return _parse_moment(value)
+            return _parse_timestamp(value)
         case date():
             return Moment(_epoch_micros(datetime(value.year, value.month, value.day)))
         case Moment():
@@ -290,23 +291,24 @@ def _moment_of(value: Constant) -> Moment | None:
 def _parse_date(text: str) -> date | None:
     """Parse a date such as `2024-01-31`. Return None for any other string."""
     try:
-        return date.fromisoformat(text) if _CLEAN_DATE.fullmatch(text) else None
+        return date.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:
         return None
 
 
-def _parse_moment(text: str) -> Moment | None:
+def _parse_timestamp(text: str) -> Moment | None:
     """Parse a timestamp such as `2024-01-31 12:00:00.5+01:00`. The time and offset are optional. Return None for any other string."""
-    match = _CLEAN_TIME.fullmatch(text)
+    match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None
     day, time, fraction, zone = match.groups()
+    micros_text = (fraction or "").ljust(6, "0")  # `.5` stands for 500000 microseconds
     try:
-        local = datetime.fromisoformat(f"{day} {time or '00:00:00'}.{(fraction or '').ljust(6, '0')}")
-        offset = timedelta() if zone in (None, "Z") else _parse_offset(zone)
-    except ValueError:
+        local = datetime.fromisoformat(f"{day} {time or '00:00:00'}.{micros_text}")
+        offset_from_utc = timedelta() if zone in (None, "Z") else _parse_offset(zone)
+    except ValueError:  # no such day, time or offset
         return None
-    return Moment(_epoch_micros(local) - offset // timedelta(microseconds=1), zoned=zone is not None)
+    return Moment(_epoch_micros(local) - offset_from_utc // timedelta(microseconds=1), zoned=zone is not None)
 
 
 def _parse_offset(text: str) -> timedelta:
@@ -336,7 +338,7 @@ def _nearest_float(value: float) -> float:
 
 
 def _locate_among_integers(literal: Constant, type_: Primitive) -> LiteralPosition | None:
-    """Return the position of a literal in an integer column, or None if Spark does not compare the two exactly."""
+    """Return the position of a literal among the integers of a column, or None if Spark does not compare the two exactly."""
     match literal:
         # Spark replaces a comparison with a number outside bigint by TRUE or FALSE, even for null rows.
         case ExactNumber(number) if _fits_integer(number, 64) and _has_common_decimal_type([literal], type_):
@@ -344,24 +346,25 @@ def _locate_among_integers(literal: Constant, type_: Primitive) -> LiteralPositi
         # Spark casts the column to the literal's type. A float holds all integers below 2 ** 24 exactly, a double those below 2 ** 53.
         case FloatNumber(number, single) if abs(number) < (1 << 24 if single else 1 << 53):
             return _position_among_integers(number)
-        case str() if _CLEAN_INTEGER.fullmatch(literal) and _fits_integer(int(literal), INTEGERS[type_.name]):
+        # Spark casts the string to the column's type. For any other string, the result depends on the spelling and on settings.
+        case str() if _PLAIN_INTEGER.fullmatch(literal) and _fits_integer(int(literal), INTEGERS[type_.name]):
             return _position_among_integers(int(literal))
     return None
 
 
 def _position_among_integers(number: Decimal | float) -> LiteralPosition:
     """Return the position of a number between two neighbouring integers, or at an integer that equals it."""
-    below, above = math.floor(number), math.ceil(number)
-    return LiteralPosition(pa.scalar(below, pa.int64()), pa.scalar(above, pa.int64()), is_between=below != above)
+    floor, ceiling = math.floor(number), math.ceil(number)
+    return LiteralPosition(pa.scalar(floor, pa.int64()), pa.scalar(ceiling, pa.int64()), is_between=floor != ceiling)
 
 
 def _locate_among_decimals(literal: Constant, type_: DecimalType, arrow_type: pa.DataType | None) -> LiteralPosition | None:
     """Return the position of a literal in a decimal column, or None if Spark does not compare the two exactly."""
     if not isinstance(literal, ExactNumber) or not _has_common_decimal_type([literal], type_):
         return None
-    below = _rounded(literal.value, type_.scale, ROUND_FLOOR)
-    above = _rounded(literal.value, type_.scale, ROUND_CEILING)
-    return LiteralPosition(pa.scalar(below, arrow_type), pa.scalar(above, arrow_type), is_between=below != above)
+    floor = _rounded(literal.value, type_.scale, ROUND_FLOOR)
+    ceiling = _rounded(literal.value, type_.scale, ROUND_CEILING)
+    return LiteralPosition(pa.scalar(floor, arrow_type), pa.scalar(ceiling, arrow_type), is_between=floor != ceiling)
 
 
 def _locate_among_floats(literal: Constant, *, single: bool) -> LiteralPosition | None:
@@ -379,18 +382,19 @@ def _locate_among_instants(literal: Constant, arrow_type: pa.DataType | None) ->
     moment = _moment_of(literal)
     if moment is None:
         return None
-    return _exact_position(moment.micros, arrow_type) if moment.zoned else _approximate_position(moment.micros, _OFFSET, arrow_type)
+    return _exact_position(moment.micros, arrow_type) if moment.zoned else _approximate_position(moment.micros, _MAX_OFFSET, arrow_type)
 
 
 def _locate_among_local_times(literal: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
     """Return the position of a literal in a timestamp_ntz column, or None if it is unknown."""
     if isinstance(literal, Moment) and not literal.ntz:
         # Spark casts the column to timestamp with the session's time zone, whose offset can differ between the two times.
-        return _approximate_position(literal.micros, _OFFSET if literal.zoned else 2 * _OFFSET, arrow_type)
+        return _approximate_position(literal.micros, _MAX_OFFSET if literal.zoned else 2 * _MAX_OFFSET, arrow_type)
     moment = _moment_of(literal)
     return None if moment is None or moment.zoned else _exact_position(moment.micros, arrow_type)
 
 
 def _approximate_position(micros: int, distance: int, arrow_type: pa.DataType | None) -> LiteralPosition:
     """Return the position of a timestamp that is known to within `distance` microseconds. `micros`: microseconds since the epoch."""
-    return LiteralPosition(pa.scalar(micros + distance, arrow_type), pa.scalar(micros - distance, arrow_type), is_approximate=True)
+    latest, earliest = pa.scalar(micros + distance, arrow_type), pa.scalar(micros - distance, arrow_type)
+    return LiteralPosition(floor=latest, ceiling=earliest, is_approximate=True)

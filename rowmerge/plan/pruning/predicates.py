@@ -19,7 +19,7 @@ from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, Verdict, comp
 from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant, locate_list_members, locate_literal
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
-Judge = Callable[[FileBounds], Verdict]
+Evaluate = Callable[[FileBounds], Verdict]
 _MAX_DEPTH = 100
 """The maximum depth of the syntax tree of a condition. A condition with a deeper tree is UNKNOWN."""
 _SUPPORTED_ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
@@ -27,7 +27,7 @@ _SUPPORTED_ARGUMENTS = {"this", "expression", "expressions", "low", "high", "neg
 _OPERATORS = {**COMPARISON_TREES, exp.NEQ: "<>", exp.NullSafeNEQ: "not <=>"}
 _MIRRORED = {**MIRRORED, "<>": "<>", "not <=>": "not <=>"}
 _NEGATED = {"<>": "=", "not <=>": "<=>", ">": "<=", ">=": "<"}
-_JUDGES = {"=": bounds.equal, "<=>": bounds.null_safe_equal, "<": bounds.less, "<=": bounds.less_or_equal}
+_EVALUATIONS = {"=": bounds.equal, "<=>": bounds.null_safe_equal, "<": bounds.less, "<=": bounds.less_or_equal}
 _NUMBER_COMPARISONS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -35,18 +35,18 @@ _NUMBER_COMPARISONS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<
 class Predicate:
     """A condition that can be evaluated with the bounds of each file in a listing.
 
-    `judge`: the function that evaluates the condition. `columns`: the names of the columns whose bounds it reads. `exact`: whether the
-    verdict is certain, and the condition uses only partition columns. It then has the same result for all rows of a file.
+    `evaluate`: the function that evaluates the condition. `columns`: the names of the columns whose bounds it reads. `is_exact`: whether
+    the verdict is certain, and the condition uses only partition columns. It then has the same result for all rows of a file.
     """
 
-    judge: Judge
+    evaluate: Evaluate
     columns: frozenset[str] = frozenset()
-    exact: bool = False
+    is_exact: bool = False
 
 
 @dataclass(frozen=True)
-class _Table:
-    """The table to whose columns a condition refers, with the SQL of the condition (`text`).
+class _PredicateContext:
+    """The SQL of a condition (`text`), and the table to whose columns the condition refers.
 
     `side`: the table's alias and column names, by which the condition refers to the columns.
     """
@@ -87,9 +87,10 @@ def to_predicate(text: str, side: Side, schema: Struct, partition_columns: Colle
     tree, tokens = parse(text), tokens_of(text)
     if tree is None or tokens is None or any(_is_ambiguous(token, text) for token in tokens):
         return UNKNOWN
-    if has_column_outside_tree(text, tokens, references(tree, text) or (), side.columns):
+    # sqlglot can take a column for a keyword or a string. The tree then has another meaning than the condition has in Spark.
+    if has_column_outside_tree(text, tokens, tree_references=references(tree, text) or (), columns=side.columns):
         return UNKNOWN
-    return _predicate(tree, _Table(text, side, schema, frozenset(partition_columns), case_sensitive))
+    return _predicate(tree, _PredicateContext(text, side, schema, frozenset(partition_columns), case_sensitive))
 
 
 def _is_ambiguous(token: Token, text: str) -> bool:
@@ -107,139 +108,143 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate:
     return _combined([_constant_predicate(True), *predicates], Verdict.both)
 
 
-def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
+def _predicate(node: exp.Expr, context: _PredicateContext, depth: int = 0) -> Predicate:
     """Return the predicate of a condition. `depth`: the number of nodes above `node` in the syntax tree."""
     node = node.unnest()
     if depth > _MAX_DEPTH or any(value for name, value in node.args.items() if name not in _SUPPORTED_ARGUMENTS):
         return UNKNOWN
-    predicate = _predicate_without_negation(node, table, depth)
+    predicate = _predicate_of_positive_form(node, context, depth)
     # sqlglot parses `x NOT LIKE 'a%'` as a LIKE with the argument `negate`, not as a NOT.
     return _negated(predicate) if node.args.get("negate") else predicate
 
 
-def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Predicate:
-    """Return the predicate of a condition without the NOT in its operator: that of `x LIKE 'a%'` for `x NOT LIKE 'a%'`.
+def _predicate_of_positive_form(node: exp.Expr, context: _PredicateContext, depth: int) -> Predicate:
+    """Return the predicate of a condition, but for `x NOT LIKE 'a%'` that of the positive form `x LIKE 'a%'`.
 
-    An unsupported node is UNKNOWN. `depth`: the number of nodes above `node` in the syntax tree, which is limited.
+    sqlglot marks such a negated operator with the argument `negate`, which the caller applies. A NOT before a condition is a node of its
+    own. An unsupported node is UNKNOWN. `depth`: the number of nodes above `node` in the syntax tree, which is limited.
     """
     match node:
         case exp.And() | exp.Or():
-            operands = [_predicate(operand, table, depth + 1) for operand in node.flatten()]
+            operands = [_predicate(operand, context, depth + 1) for operand in node.flatten()]
             return _combined(operands, Verdict.both if isinstance(node, exp.And) else Verdict.either)
         case exp.Not():
-            return _negated(_predicate(node.this, table, depth + 1))
+            return _negated(_predicate(node.this, context, depth + 1))
         case exp.Boolean():
             return _constant_predicate(bool(node.this))
         case exp.Null():
             return _constant_predicate(None)
         case exp.Column():
-            return _comparison("=", node, exp.true(), table)
+            return _comparison("=", node, exp.true(), context)
         case exp.Is(expression=exp.Null() | exp.Boolean()):
-            return _comparison("<=>", node.this, node.expression, table)
+            return _comparison("<=>", node.this, node.expression, context)
         case exp.Between(args={"low": low, "high": high}):
-            range_tests = [_comparison(">=", node.this, low, table), _comparison("<=", node.this, high, table)]
+            range_tests = [_comparison(">=", node.this, low, context), _comparison("<=", node.this, high, context)]
             return _combined(range_tests, Verdict.both)
         case exp.In():
-            return _in_list(node, table)
+            return _in_list(node, context)
         case exp.Like():
-            return _like(node, table)
+            return _like(node, context)
     op = _OPERATORS.get(type(node))
-    return UNKNOWN if op is None else _comparison(op, node.this, node.expression, table)
+    return UNKNOWN if op is None else _comparison(op, node.this, node.expression, context)
 
 
 def _constant_predicate(value: bool | None) -> Predicate:
     """Return the predicate of a condition with the same result for every row. `value`: the result, or None for NULL."""
-    return Predicate(lambda files: Verdict(files.for_all_files(value is True), files.for_all_files(value is False)), exact=True)
+    return Predicate(lambda files: Verdict(files.for_all_files(value is True), files.for_all_files(value is False)), is_exact=True)
 
 
 def _combined(predicates: Sequence[Predicate], combine: Callable[[Verdict, Verdict], Verdict]) -> Predicate:
     """Return the AND or the OR of predicates. `combine`: the function that combines two verdicts."""
     columns = frozenset[str]().union(*(predicate.columns for predicate in predicates))
-    is_exact = all(predicate.exact for predicate in predicates)
-    return Predicate(lambda files: reduce(combine, (predicate.judge(files) for predicate in predicates)), columns, is_exact)
+    is_exact = all(predicate.is_exact for predicate in predicates)
+    return Predicate(lambda files: reduce(combine, (predicate.evaluate(files) for predicate in predicates)), columns, is_exact)
 
 
 def _negated(predicate: Predicate) -> Predicate:
     """Return the negation (NOT) of a predicate."""
-    return replace(predicate, judge=lambda files: predicate.judge(files).negated())
+    return replace(predicate, evaluate=lambda files: predicate.evaluate(files).negated())
 
 
-def _column_predicate(field: Field, table: _Table, judge: Callable[[ColumnBounds], Verdict], *, certain: bool = True) -> Predicate:
+def _column_predicate(
+    field: Field, context: _PredicateContext, evaluate: Callable[[ColumnBounds], Verdict], *, certain: bool = True
+) -> Predicate:
     """Return the predicate of a condition on one column.
 
-    `judge`: the function that evaluates the condition. `certain`: whether its verdict is exact for a file in which all rows have the
-    same value.
+    `evaluate`: the function that evaluates the condition. `certain`: whether its verdict is exact for a file in which all rows have the
+    same value, as in a partition.
     """
-    is_partition = field.name in table.partition_columns
+    is_partition = field.name in context.partition_columns
     # A partition value NaN has no bounds, so a verdict on a floating type is never certain.
     is_exact = certain and is_partition and field.type not in (Primitive("float"), Primitive("double"))
-    return Predicate(lambda files: judge(files.of_column(field, is_partition)), frozenset({field.name}), is_exact)
+    return Predicate(lambda files: evaluate(files.of_column(field, is_partition)), frozenset({field.name}), is_exact)
 
 
-def _comparison(op: str, left_operand: exp.Expr, right_operand: exp.Expr, table: _Table) -> Predicate:
+def _comparison(op: str, left_operand: exp.Expr, right_operand: exp.Expr, context: _PredicateContext) -> Predicate:
     """Return the predicate of a comparison between a column and a literal, in either order, or between two numbers."""
-    left_field, right_field = table.field(left_operand), table.field(right_operand)
+    left_field, right_field = context.field(left_operand), context.field(right_operand)
     left_literal, right_literal = constant(left_operand), constant(right_operand)
     if left_field is not None and right_literal is not None:
-        return _column_comparison(left_field, op, right_literal, table)
+        return _column_comparison(left_field, op, right_literal, context)
     if right_field is not None and left_literal is not None:
-        return _column_comparison(right_field, _MIRRORED[op], left_literal, table)
+        return _column_comparison(right_field, _MIRRORED[op], left_literal, context)
     # Generated SQL often has conditions like `1 = 1`.
     if isinstance(left_literal, ExactNumber) and isinstance(right_literal, ExactNumber) and op in _NUMBER_COMPARISONS:
         return _constant_predicate(_NUMBER_COMPARISONS[op](left_literal.value, right_literal.value))
     return UNKNOWN
 
 
-def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) -> Predicate:
+def _column_comparison(field: Field, op: str, literal: Constant, context: _PredicateContext) -> Predicate:
     """Return the predicate of `column op literal`, or UNKNOWN if Spark may use a different order than that of the column's bounds."""
     if op in _NEGATED:
-        return _negated(_column_comparison(field, _NEGATED[op], literal, table))
+        return _negated(_column_comparison(field, _NEGATED[op], literal, context))
     if isinstance(literal, Null):
-        return _column_predicate(field, table, bounds.is_null) if op == "<=>" else _constant_predicate(None)
+        return _column_predicate(field, context, bounds.is_null) if op == "<=>" else _constant_predicate(None)
     position = locate_literal(literal, field.type) if comparable(field) else None
     if position is None:
         return UNKNOWN
-    return _column_predicate(field, table, lambda column: _JUDGES[op](column, position), certain=not position.is_approximate)
+    return _column_predicate(field, context, lambda column: _EVALUATIONS[op](column, position), certain=not position.is_approximate)
 
 
-def _in_list(node: exp.In, table: _Table) -> Predicate:
+def _in_list(node: exp.In, context: _PredicateContext) -> Predicate:
     """Return the predicate of `column IN (literals)`.
 
     A literal can have a different type than the column. So each member is replaced by the equal value of the column's type, if any. Returns
     UNKNOWN if a member is not a literal, or if its comparison in Spark may differ.
     """
-    field, literals = table.field(node.this), [constant(member) for member in node.expressions]
+    field, literals = context.field(node.this), [constant(member) for member in node.expressions]
     # `constant` returns None for a member that is not a literal. NULL is a literal.
     if field is None or not comparable(field) or None in literals:
         return UNKNOWN
+    has_null = Null() in literals
     members = [literal for literal in literals if literal is not None and not isinstance(literal, Null)]
     if not members:
         return _constant_predicate(None)  # `column IN (NULL)` is NULL for every row
     positions = locate_list_members(members, field.type)
     if positions is None:
         return UNKNOWN
-    # A member between two values of the column's type, such as 1.5 for integers, equals no row. Any other equals the value `below`.
-    values = [position.below for position in positions if not position.is_between]
-    distinct_values = pc.unique(pa.array(values, positions[0].below.type))
-    has_null = len(members) < len(literals)
-    return _column_predicate(field, table, lambda column: bounds.in_list(column, distinct_values, has_null=has_null))
+    # A member between two values of the column's type, such as 1.5 for integers, equals no row. Any other member equals its floor.
+    values = [position.floor for position in positions if not position.is_between]
+    distinct_values = pc.unique(pa.array(values, positions[0].floor.type))
+    return _column_predicate(field, context, lambda column: bounds.in_list(column, distinct_values, has_null=has_null))
 
 
-def _like(node: exp.Like, table: _Table) -> Predicate:
+def _like(node: exp.Like, context: _PredicateContext) -> Predicate:
     """Return the predicate of `column LIKE pattern`, or UNKNOWN for any other operands.
 
-    Only the prefix before the first wildcard is tested. If more characters follow that wildcard, a string with the prefix may not match.
+    Only the prefix before the first wildcard is tested: `ab` for the pattern `ab_c%`. LIKE with ESCAPE is another node, and UNKNOWN.
     """
-    field, pattern = table.field(node.this), constant(node.expression)
+    field, pattern = context.field(node.this), constant(node.expression)
     if field is None or not comparable(field) or field.type != Primitive("string") or not isinstance(pattern, str):
         return UNKNOWN
     prefix = re.split("[%_]", pattern, maxsplit=1)[0]
-    if prefix == pattern:
-        return _column_comparison(field, "=", pattern, table)
-    if pattern[len(prefix) :].strip("%") == "":
-        return _column_predicate(field, table, lambda column: bounds.starts_with(column, prefix))
+    if prefix == pattern:  # `ab` has no wildcard
+        return _column_comparison(field, "=", pattern, context)
+    if pattern[len(prefix) :].strip("%") == "":  # `ab%` matches every string with the prefix
+        return _column_predicate(field, context, lambda column: bounds.starts_with(column, prefix))
 
-    def judge_pattern(column: ColumnBounds) -> Verdict:
+    def evaluate_pattern(column: ColumnBounds) -> Verdict:
+        # A string with the prefix `ab` may not match `ab_c%`, so the condition may be false in every file with values.
         return replace(bounds.starts_with(column, prefix), may_be_false=column.has_values)
 
-    return _column_predicate(field, table, judge_pattern, certain=False)
+    return _column_predicate(field, context, evaluate_pattern, certain=False)

@@ -20,7 +20,7 @@ from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.expressions.qualification import apart_from, side_of
+from rowmerge.plan.expressions.qualification import apart_from, build_side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session.answers import frames
@@ -153,13 +153,13 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     columns = tuple(frame.columns)
     if command.source_alias is not None:
         return Side(command.source_alias, (), columns)
-    target = side_of(command.target.parts, command.target_alias, ())
+    target = build_side(command.target.parts, command.target_alias, ())
     table_name = _source_table_name(command)
     if table_name is None:
         query_alias = apart_from(Side(SOURCE, (), columns), target, SOURCE).alias
         return Side(query_alias, (), columns)  # without a name with which the statement could qualify columns
     source_path = _source_path(table_name, names)
-    source = side_of(source_path, None, columns)
+    source = build_side(source_path, None, columns)
     is_target = source_path == command.target.parts  # the command has the target's name with its schema
     if is_target or command.target_alias is not None:
         return source  # a source with the alias of the target is an error, which the plan reports

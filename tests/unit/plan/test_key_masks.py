@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.plan.pruning.file_pruning import all_of, every_file, key_mask, no_file, range_mask
+from rowmerge.plan.pruning.file_pruning import KeyRange, all_of, every_file, key_mask, no_file, range_mask
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import FileListing
 from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing
@@ -57,7 +57,7 @@ def test_keys_of_char_and_unordered_columns_prune_nothing() -> None:
     values = pa.array(["q"])
     for field in (column("string", **{CHAR_VARCHAR: "char(3)"}), column(Array(Primitive("string")))):
         assert key_mask("x", "=", values, False, Struct((field,)), ()) == (every_file, ())
-        assert range_mask("x", "=", values[0], values[0], False, Struct((field,)), ()) == (every_file, ())
+        assert range_mask("x", "=", KeyRange(values[0], values[0], has_null=False), Struct((field,)), ()) == (every_file, ())
 
 
 def test_a_range_of_keys_prunes_what_is_outside() -> None:
@@ -65,14 +65,14 @@ def test_a_range_of_keys_prunes_what_is_outside() -> None:
 
     def ranged(op: str, low: int | None, high: int | None, has_null: bool = False) -> list[bool]:
         ends = (pa.scalar(low, pa.int32()), pa.scalar(high, pa.int32()))
-        return list(range_mask("x", op, *ends, has_null, Struct((field,)), ())[0](files).to_pylist())
+        return list(range_mask("x", op, KeyRange(*ends, has_null=has_null), Struct((field,)), ())[0](files).to_pylist())
 
     assert ranged("=", 12, 15) == [False, True, False]
     assert ranged("<=>", 25, 99, True) == [False, False, True]
     assert ranged("<", 5, 10) == [True, False, False]
     assert ranged(">=", 19, 99) == [False, True, True]
     assert ranged("=", None, None) == [False, False, False]
-    assert range_mask("x", "=", None, None, False, Struct((field,)), ())[0](files).to_pylist() == [False, False, False]
+    assert range_mask("x", "=", KeyRange(None, None, has_null=False), Struct((field,)), ())[0](files).to_pylist() == [False, False, False]
 
 
 def test_masks_are_combined() -> None:

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from rowmerge.plan.pruning.key_ranges import RANGES, key_condition
+from rowmerge.plan.pruning.key_ranges import MAX_RANGES, key_condition
 from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, arrow_type
 
 
@@ -68,13 +68,13 @@ def test_an_inequality_has_no_condition():
 
 def test_scattered_keys_are_one_range():
     assert condition("long", range(0, 100_000, 7)) == "(`x` >= cast(0 as bigint) and `x` <= cast(99995 as bigint))"
-    assert condition("string", [f"{n:03}" for n in range(RANGES + 1)]) == "(`x` >= '000' and `x` <= '032')"
+    assert condition("string", [f"{n:03}" for n in range(MAX_RANGES + 1)]) == "(`x` >= '000' and `x` <= '032')"
 
 
 def test_many_keys_may_have_only_a_minimum_and_a_maximum():
     field = Field("x", Primitive("date"))
     ends = pa.array([date(2024, 1, 1), date(2024, 1, 1) + timedelta(9)])
-    assert key_condition(field, "=", ends, False, only_ends=True) == "(`x` >= date'2024-01-01' and `x` <= date'2024-01-10')"
+    assert key_condition(field, "=", ends, False, values_are_ends=True) == "(`x` >= date'2024-01-01' and `x` <= date'2024-01-10')"
 
 
 def test_every_key_is_in_a_range():
@@ -85,6 +85,6 @@ def test_every_key_is_in_a_range():
         keys = sorted({center + drawn.randint(0, 3) for center in centers for _ in range(drawn.randint(1, 4))})
         text = condition("long", keys)
         ranges = [[int(n) for n in re.findall(r"cast\((-?\d+) as", part)] for part in text.split(" or ")]
-        assert len(ranges) <= RANGES
+        assert len(ranges) <= MAX_RANGES
         assert all(any(ends[0] <= key <= ends[-1] for ends in ranges) for key in keys)
         assert {ends[0] for ends in ranges} | {ends[-1] for ends in ranges} <= set(keys)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rowmerge.plan.pruning.file_pruning import all_of, exact_partition_mask, file_mask, key_mask, range_mask
+from rowmerge.plan.pruning.file_pruning import KeyRange, all_of, exact_partition_mask, file_mask, key_mask, range_mask
 from rowmerge.table.metadata.schema import arrow_type
 from rowmerge.table.snapshots.files import FileListing
 from tests.support.suites import examples
@@ -77,7 +77,7 @@ def test_no_file_with_a_row_that_joins_is_pruned(
     low, high = (pa.scalar(end, ordered.type) for end in ends[:2])
     for mask, needs in (
         key_mask(column, op, ordered, bool(ends[2]), SCHEMA, PARTITION_COLUMNS),
-        range_mask(column, op, low, high, bool(ends[2]), SCHEMA, PARTITION_COLUMNS),
+        range_mask(column, op, KeyRange(low, high, has_null=bool(ends[2])), SCHEMA, PARTITION_COLUMNS),
     ):
         kept = all_of([mask])(only(data.listing, needs)).to_pylist()
         assert not [file for file in truth if not kept[file]]
