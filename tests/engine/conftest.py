@@ -1,4 +1,4 @@
-"""One Spark session for all engine tests of a process, one warehouse for each test."""
+"""One Spark session for all engine tests of a process, and one warehouse for each test."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def spark() -> SparkSession:
 
 @pytest.fixture
 def session(request: pytest.FixtureRequest, bare_session: rowmerge.Session) -> Iterator[rowmerge.Session]:
-    """A session whose tables, as the test leaves them, other readers read with equal rows.
+    """Yield a session. After the test, other readers read its tables and must return equal rows.
 
-    In the gate, they read the tables of one test in five, because they take a seventh of a test's time.
+    In the gate, they read the tables of one test in five, because reading takes a seventh of a test's time.
     """
     yield bare_session
     if suites.chosen_suite != "gate" or suites.stable_hash(request.node.nodeid) % 5 == 0:
@@ -42,7 +42,7 @@ def session(request: pytest.FixtureRequest, bare_session: rowmerge.Session) -> I
 
 @pytest.fixture
 def bare_session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
-    """A session for tests that leave tables which nobody can read."""
+    """Yield a session for tests whose tables cannot be read at the end."""
     yield rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
     # SHOW VIEWS, because `spark.catalog.listTables` analyses each view before it names it.
     for view in spark.sql("show views").collect():
@@ -51,7 +51,7 @@ def bare_session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Sessi
 
 
 def assert_independent_readers_agree(session: rowmerge.Session, only: str | None = None) -> None:
-    """Every table of the warehouse holds the same rows for us, for delta-rs or pyiceberg, and for DuckDB; with `only`, tables of a name."""
+    """Verify that we, delta-rs or pyiceberg, and DuckDB read equal rows of every table, or of the tables named `only`."""
     for schema in session.schemas():
         for relation in session.relations(schema):
             if relation.kind == "table" and only in (None, relation.name):
@@ -80,13 +80,13 @@ def assert_independent_readers_agree(session: rowmerge.Session, only: str | None
 
 
 def _is_clone(location: str) -> bool:
-    """Whether a version of a Delta table in a folder was a shallow clone."""
+    """Return whether any version of a Delta table in a folder was a shallow clone."""
     commits = Path(location.removeprefix("file://"), "_delta_log").glob("*.json")
     return any(b'"operation":"CLONE"' in commit.read_bytes() for commit in commits)
 
 
 def _comparable(rows: pa.Table) -> list[str]:
-    """Rows as text, columns by name, in one order; instants as UTC, whatever zone a reader attaches."""
+    """Return sorted rows as strings with columns by name, and timestamps in UTC, because readers attach different time zones."""
     return sorted(repr({name: _plain(row[name]) for name in sorted(row)}) for row in rows.to_pylist())
 
 

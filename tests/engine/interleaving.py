@@ -1,4 +1,4 @@
-"""Two statements in a known order: one is planned and written, then the other runs and commits, then the first one tries to commit."""
+"""Two statements in a fixed order: the first one plans and writes, the second one runs and commits, and then the first one commits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMIT = re.compile(r"_delta_log/\d{20}\.json|metadata/v\d+\.metadata\.json")
 
 @dataclass
 class Turns:
-    """What others do, one after the other, each time before a commit is put."""
+    """The actions of concurrent writers, one before each put of a commit."""
 
     waiting: list[Callable[[], object]] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Turns:
 
 
 class TakingTurns(Storage):
-    """A store on which others come first when a commit is about to be put."""
+    """A store on which concurrent writers act before a commit is put."""
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None, *, turns: Turns) -> None:
         super().__init__(location, options)
@@ -58,10 +58,10 @@ def overtaken(
     together: Sequence[str] = (),
     **options: Any,
 ) -> tuple[StatementResult, list[StatementResult]]:
-    """Run a statement; before each of its puts the next of the winners runs and commits, in a session of its own.
+    """Run a statement. Before each of its puts, the next concurrent statement runs and commits in another session.
 
-    `together`: statements that run one after another before its first put.
-    The statement's result, and those of the winners that had their turn.
+    `together` are statements that run one after another before the first put. Returns the result of the statement and the results of the
+    concurrent statements that ran.
     """
     other = rowmerge.connect(warehouse, spark=spark)
     turns = Turns([lambda text=text: other.execute(text, idempotency_key=winners_key) for text in winners])  # type: ignore[misc]

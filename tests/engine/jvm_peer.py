@@ -1,6 +1,6 @@
-"""Delta Lake's and Iceberg's own JVM engines on a Spark in another process, so that the Spark of the tests has no jars.
+"""Delta Lake's and Iceberg's JVM engines on a Spark in another process, so that the Spark of the tests has no jars.
 
-Run as a script, it reads one statement per line as JSON, and writes one line of JSON for each.
+As a script, it reads one statement per line as JSON, and writes one line of JSON for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DELTA_JARS = os.environ.get("ROWMERGE_DELTA_JARS", "")
 
 
 class JvmPeer:
-    """A Spark with an engine in another process."""
+    """A Spark with a JVM engine in another process."""
 
     def __init__(self, jars: str, settings: Mapping[str, str], python: str) -> None:
         """Start Spark. `jars` are separated by commas, and `python` is a Python whose PySpark they are for."""
@@ -29,7 +29,7 @@ class JvmPeer:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def sql(self, statement: str) -> list[str]:
-        """Run a statement. Returns its rows as JSON texts in order. Raises AssertionError with the engine's message."""
+        """Run a statement and return its rows as JSON strings in order. Raises AssertionError with the engine's message if it fails."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(statement) + "\n")
         self._process.stdin.flush()

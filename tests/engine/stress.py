@@ -1,7 +1,7 @@
-"""Workers that change one table at random, and the model that the table's log is replayed against.
+"""Workers that change one table with random statements, and a model of the table, on which the log is replayed.
 
-Every statement follows from its worker's number and its turn, and carries both as its idempotency key: the log tells the order. As a
-program, `python -m tests.engine.stress WAREHOUSE WORKER TURNS LEVEL [CATALOG]` is one worker, and prints its figures.
+The worker's number and its turn determine the statement, and its idempotency key contains both, so the log records the order.
+`python -m tests.engine.stress WAREHOUSE WORKER TURNS LEVEL [CATALOG]` runs one worker and prints its counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODULUS = 1000
 
 @dataclass(frozen=True)
 class Statement:
-    """One turn of one worker: `text` for the table, `apply` for the model."""
+    """One turn of a worker: `text` is its SQL, and `apply` changes the model."""
 
     kind: str
     text: str
@@ -33,7 +33,7 @@ class Statement:
     value: int
 
     def apply(self, rows: dict[int, int]) -> None:
-        """Do to the model, from id to n, what the text does to the table."""
+        """Change the model, a map from `id` to `n`, as the SQL text changes the table."""
         if self.kind == "append":
             rows[self.keys[0]] = self.value
         elif self.kind == "delete":
@@ -55,7 +55,7 @@ class Statement:
 
 
 def statement(worker: int, turn: int, level: str) -> Statement:
-    """What a worker does in a turn. Under WriteSerializable no statement touches appended rows: a blind append may count as later."""
+    """Return the statement of a turn. Under WriteSerializable no statement changes appended rows: blind appends can be serialized later."""
     random_ = random.Random(f"{worker} {turn}")
     value = random_.randrange(MODULUS)
     kind = random_.choices(["merge", "update", "delete", "append"], [8, 5, 3, 4])[0]
@@ -81,7 +81,7 @@ def statement(worker: int, turn: int, level: str) -> Statement:
 
 
 def work(session: rowmerge.Session, worker: int, turns: int, level: str) -> Counter[str]:
-    """All turns of a worker; how many statements, attempts after lost races and rebases."""
+    """Run all turns of a worker, and return the numbers of statements, of attempts after lost races, and of rebases."""
     figures: Counter[str] = Counter()
     for turn in range(turns):
         result = session.execute(statement(worker, turn, level).text, idempotency_key=(f"worker {worker}", turn))
@@ -91,7 +91,7 @@ def work(session: rowmerge.Session, worker: int, turns: int, level: str) -> Coun
 
 
 def turns_in_log(folder: Path, metadata: Path | None = None) -> Iterator[tuple[int, int]]:
-    """(worker, turn) of every commit that has one, in the order of the log, or of the snapshots; `metadata`: where a catalog has them."""
+    """Return (worker, turn) of every commit with an idempotency key, in the order of the log or the snapshots."""
     for application, turn in _transactions(folder, metadata):
         yield int(application.removeprefix("worker ")), turn
 

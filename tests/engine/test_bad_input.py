@@ -1,4 +1,4 @@
-"""Bad tables, bad places and bad surroundings: one clear error that names the culprit, and nothing lost."""
+"""Damaged tables and invalid paths raise one clear error that names the cause, and lose no rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from rowmerge.storage.cache import Cache
 
 @pytest.fixture
 def orders(bare_session: rowmerge.Session) -> Path:
-    """A table of two versions with rows, and its folder."""
+    """Create a table with two versions, and return its folder."""
     session = bare_session
     session.sql("create table orders (id int, v string) using delta tblproperties ('rowmerge.write.mode' = 'copy-on-write')")
     session.sql("insert into orders values (1, 'a')")

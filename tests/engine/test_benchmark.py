@@ -1,4 +1,4 @@
-"""The benchmark runs as it is, on few rows. Its engines have processes of their own."""
+"""The benchmark runs unchanged on few rows. Each engine has its own process."""
 
 from __future__ import annotations
 

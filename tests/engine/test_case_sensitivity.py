@@ -1,4 +1,4 @@
-"""spark.sql.caseSensitive, both ways: names of columns in row-level statements follow it, and so does the choice of files."""
+"""Column names in row-level statements and file pruning follow spark.sql.caseSensitive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random statements: the change rows of a version, applied to the rows of the one before, give its rows."""
+"""Random statements: the change rows of a version, applied to the rows of the previous version, give its rows."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def test_change_rows_turn_one_version_into_the_next(
 
 
 def rows(session: rowmerge.Session, relation: str, condition: str = "") -> Counter[tuple[Any, ...]]:
-    """The rows of a relation, each with the number of times that it is there."""
+    """Return the rows of a relation, each with its number of occurrences."""
     return Counter(tuple(row) for row in session.sql(f"select {NAMES} from {relation} {condition}").collect())

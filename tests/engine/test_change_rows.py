@@ -1,4 +1,4 @@
-"""The change data feed as others see it: what we write, delta-rs reads."""
+"""delta-rs reads the change data feed that the engine writes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def changes(session: rowmerge.Session, name: str, start: int = 0) -> list[str]:
 
 
 def comparable(rows: list[dict[str, Any]]) -> list[str]:
-    """Rows as text in one order, without the time, for which delta-rs takes what the commit says and we, as the protocol, its file's."""
+    """Return sorted rows as strings without the commit time: delta-rs reads it from the commit, we from the file (as in the protocol)."""
     return sorted(repr({name: row[name] for name in sorted(row) if name != "_commit_timestamp"}) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""An archive of classes is made, is what Java maps from then on, and does no harm when it is cut off."""
+"""A class archive is created and used by Java, and a truncated archive causes no failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(mapped, session.sql("select sum(id) from range(10)").collect()[0][0])
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
-    """An archive, made by the command."""
+    """Create an archive with the command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CACHE, str(tmp_path_factory.mktemp("the cache")))
         made = subprocess.run([sys.executable, "-m", "rowmerge", "archive-classes"], capture_output=True, text=True, check=True)
@@ -44,7 +44,7 @@ def _start(folder, archive):
 
 
 def _complaints(started):
-    """What is said on standard error, less what Java says at every start of Spark."""
+    """Return standard error without the messages that Java prints at every start of Spark."""
     return [line for line in started.stderr.splitlines() if "Using incubator modules" not in line]
 
 

@@ -1,4 +1,4 @@
-"""Statements that are nested deeply, or have long chains of operators, are run, or rejected by an error that says why."""
+"""Deeply nested statements and long chains of operators run, or are rejected with an error that states the reason."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_queries_can_be_nested_up_to_a_documented_depth(numbers: rowmerge.Sessio
 
 
 def test_types_can_be_nested_up_to_a_documented_depth(bare_session: rowmerge.Session) -> None:
-    """Spark itself may take less, as the size of its stack allows. Other readers take less, too."""
+    """Spark can reject shallower types, depending on the size of its stack, and so can other readers."""
     session = bare_session
 
     def nested(depth: int) -> str:

@@ -1,4 +1,4 @@
-"""Delta Lake on Spark reads, verifies and continues tables that rowmerge wrote, and rowmerge verifies what Delta Lake on Spark wrote."""
+"""Delta Lake on Spark reads, verifies and writes tables of rowmerge, and rowmerge verifies what Delta Lake on Spark wrote."""
 
 from __future__ import annotations
 

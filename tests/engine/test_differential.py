@@ -1,6 +1,6 @@
-"""Random tables, sources and statements: the rows after ours are the rows after DuckDB's own MERGE, UPDATE, DELETE and INSERT.
+"""Random tables, sources and statements: our rows equal those of DuckDB's MERGE, UPDATE, DELETE and INSERT.
 
-An example is one statement; several follow one another on one table, so that marked and rewritten files pile up.
+An example is one or more statements on one table, so that files with deletion vectors and rewritten files accumulate.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not matched", "not matched by sour
 
 @dataclass(frozen=True)
 class Change:
-    """A statement; of a MERGE also what may match twice: its ON condition, and the conditions of its MATCHED clauses."""
+    """A statement. For a MERGE, also its ON condition and the conditions of its MATCHED clauses, which can match twice."""
 
     text: str
     on: str = ""
@@ -135,7 +135,7 @@ class Change:
 
     @property
     def doubles(self) -> str | None:
-        """A query for the target rows that more than one source row would change; None where that does no harm."""
+        """Return a query for target rows that more than one source row would change, or None if the statement allows that."""
         if not self.matched or self.matched == (("true", "delete"),):
             return None
         fired = " or ".join(f"coalesce(({condition}), false)" for condition, _ in self.matched)
@@ -166,7 +166,7 @@ def merges(draw: st.DrawFn) -> Change:
 
 @st.composite
 def merges_by_keys(draw: st.DrawFn) -> Change:
-    """Those that need no join: the source alone says what becomes of a row."""
+    """Draw merges that need no join: only the source decides which change each row gets."""
     matched = draw(clauses(of_source, st.sampled_from(["delete", everything, everything]), 3))
     unmatched = draw(clauses(of_source, st.sampled_from([new[0], *new]), 2))
     return _merge(draw(keys_alone), [MATCHED, NOT_MATCHED], matched, unmatched, [])
@@ -174,7 +174,7 @@ def merges_by_keys(draw: st.DrawFn) -> Change:
 
 @st.composite
 def clauses(draw: st.DrawFn, conditions: st.SearchStrategy[str], actions: st.SearchStrategy[str], most: int) -> list[tuple[str, str]]:
-    """Conditions and actions; the last one may be for all that is left."""
+    """Draw conditions and actions. The last clause can have no condition."""
     count = draw(st.integers(0, most))
     return [(draw(conditions) if index < count - 1 or draw(st.booleans()) else "true", draw(actions)) for index in range(count)]
 

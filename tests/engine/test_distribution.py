@@ -1,4 +1,4 @@
-"""Rows on their way into the files of a table that transforms divide and an order sorts."""
+"""The distribution and order of rows in the files of tables with partition transforms and sort orders."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BEGIN = dt.datetime(1969, 12, 30, 22, 59, 59, 999_999, tzinfo=dt.timezone.utc)
 
 
 def rows(spark: SparkSession, count: int = 600) -> NewRows:
-    """Each value in two tasks, which are not those in which the rows of one partition come together."""
+    """Return rows with each value in two tasks, which differ from the tasks that group the rows of one partition."""
     frame = spark.range(0, count, 1, 2).selectExpr(
         "if(id % 50 = 7, null, (id * 7919) % 101 - 50) as n",
         "cast(id % 91 - 45 as int) as i",

@@ -1,4 +1,4 @@
-"""Statements on a local disk are acknowledged once a power cut cannot undo them, whoever wrote their files."""
+"""Statements on a local disk return only after their files and commits are synced, whichever process wrote them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EXPLAIN of statements that write: what it tells, and that nothing is written or run."""
+"""EXPLAIN of statements that write: its output, and that it neither writes nor runs anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST = "  on version 3, isolation level WriteSerializable"
 
 @pytest.fixture
 def tables(session: rowmerge.Session) -> rowmerge.Session:
-    """`t`: partition a with ids 1 and 2, partition b with two files, of id 3 and of id 10; `s`: two rows."""
+    """Create `t` (partition a with ids 1 and 2; partition b with two files, of id 3 and of id 10) and `s` with two rows."""
     session.sql("create table t (id int, p string, v double) using delta partitioned by (p)")
     for rows in ("(1, 'a', 1), (2, 'a', 2)", "(3, 'b', 3)", "(10, 'b', 30)"):
         session.sql(f"insert into t values {rows}")
@@ -211,7 +211,7 @@ def _ways(lines: list[str]) -> list[str]:
 
 @pytest.fixture
 def ways_run(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the ways that statements run from now on; `w` has 100 rows, `n` has 60 of the same ids."""
+    """Record the names of the ways of execution that statements use; `w` has 100 rows, and `n` has 60 of their ids."""
     names: list[str] = []
 
     def recording(way: Way) -> Way:

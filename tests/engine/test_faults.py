@@ -1,4 +1,4 @@
-"""A process that dies, or storage that fails, at any call: the table is at the old version or the new one, and goes on."""
+"""A process is killed, or storage fails, at any call: the table is at the old or the new version, and accepts the next statement."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Executioner:
-    """A process whose children do the work and die of it."""
+    """A process that runs the operation in child processes, which are killed."""
 
     def __init__(self) -> None:
         self._server = subprocess.Popen(
@@ -67,7 +67,7 @@ def executioner() -> Iterator[Executioner]:
 
 @pytest.fixture(scope="module", params=["delta", "iceberg"])
 def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table, where it was made."""
+    """Create the table at its final path."""
     folder = tmp_path_factory.mktemp("original") / "t"
     operations.built(str(folder), request.param)
     shutil.copytree(folder, folder.with_name("kept"))
@@ -76,7 +76,7 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def copies(original: Path) -> Iterator[Path]:
-    """The table as it was made, again and again, always in its place: an Iceberg table knows where it is."""
+    """Yield fresh copies of the table at the same path, because the paths of an Iceberg table are absolute."""
 
     def made() -> Iterator[Path]:
         while True:
@@ -88,7 +88,7 @@ def copies(original: Path) -> Iterator[Path]:
 
 
 def expected(operation: str, copies: Iterator[Path]) -> tuple[list[Any], list[Any], list[str]]:
-    """The rows before and after, and the calls that the operation makes."""
+    """Return the rows before and after the operation, and its calls."""
     folder = next(copies)
     if operation in ICEBERG_ONLY and isinstance(opened_any(str(folder)), DeltaTable):
         pytest.skip("there is no such thing in Delta")
@@ -99,7 +99,7 @@ def expected(operation: str, copies: Iterator[Path]) -> tuple[list[Any], list[An
 
 
 def check_that_it_goes_on(folder: Path) -> None:
-    """The next merge is accepted, and VACUUM then leaves exactly what the newest version needs."""
+    """Verify that the next merge succeeds, and that VACUUM then leaves exactly the files of the newest version."""
     before = rows(opened_any(str(folder)))
     operations.append(opened_any(str(folder)))
     time.sleep(0.005)
@@ -172,7 +172,7 @@ for number in range(10_000):
 
 
 def test_a_visible_object_is_complete_after_a_kill(tmp_path: Path) -> None:
-    """A disk's put writes elsewhere and then gives the name: a partial commit or checkpoint cannot be."""
+    """A local disk writes to a temporary file and then links its name, so a commit or checkpoint is never partial."""
     for turn in range(3):
         folder = tmp_path / str(turn)
         writer = subprocess.Popen([sys.executable, "-c", PUTTING, str(folder)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})

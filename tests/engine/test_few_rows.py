@@ -1,4 +1,4 @@
-"""Few rows are written by the driver, many by executors; the rows are the same."""
+"""The driver writes few rows and executors write many; the rows are the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMATS = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 
 @pytest.fixture
 def no_python_on_executors(spark: SparkSession) -> Iterator[None]:
-    """Whatever wants Python there fails for want of an interpreter."""
+    """Let everything fail that starts Python on executors."""
     if "ROWMERGE_REMOTE" in os.environ:
         pytest.skip("the interpreter is the server's")
     context = spark.sparkContext

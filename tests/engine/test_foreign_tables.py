@@ -1,4 +1,4 @@
-"""Tables as other writers make them, spelled out by hand where none of these writers is here: read, and written to in both modes."""
+"""Tables of other writers, some written by hand because the writer is not available, are read and changed in both write modes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODES = ("copy-on-write", "merge-on-read")
 
 
 def field(name: str, type_: Any, number: int | None = None) -> dict[str, Any]:
-    """A field of a schema; with a number, one that is mapped to the physical name `p<number>`."""
+    """Return a schema field. With a number, it is mapped to the physical name `p<number>`."""
     metadata = {} if number is None else {ID: number, PHYSICAL_NAME: f"p{number}"}
     return {"name": name, "type": type_, "nullable": True, "metadata": metadata}
 
@@ -109,7 +109,7 @@ def test_columns_are_read_by_field_id(session: rowmerge.Session, tmp_path: Path,
 
 @pytest.mark.parametrize("mode", MODES)
 def test_writes_to_a_shallow_clone_leave_the_original_unchanged(bare_session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
-    """Read back by delta-rs alone: DuckDB takes an absolute path for one below the table."""
+    """Only delta-rs verifies the rows: DuckDB takes an absolute path for a path below the table."""
     session = bare_session
     session.sql("create table origin using delta as select id, concat('v', id) as v from range(10)")
     origin = Path(session.describe("default", "origin").location.removeprefix("file://"))

@@ -1,4 +1,4 @@
-"""Functions of the warehouse beside other sessions, other threads, and Spark's own functions."""
+"""Functions of the warehouse with other sessions, other threads, and Spark's own functions."""
 
 from __future__ import annotations
 

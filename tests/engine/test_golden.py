@@ -1,4 +1,4 @@
-"""Tables that Delta's own JVM implementation wrote: read equal to their expected rows, through Spark, and written to."""
+"""Tables that Delta's JVM implementation wrote have their expected rows, and accept changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(not TABLES, reason="the golden tables beside the
 
 
 def comparable(rows: DataFrame) -> list[str]:
-    """Rows as JSON, columns by name."""
+    """Return the rows as JSON with columns by name."""
     quoted = [f"to_json(struct(`{column}`)) as `{column}`" for column in sorted(rows.columns)]
     return sorted(map(repr, rows.selectExpr(*quoted).collect()))
 
@@ -49,7 +49,7 @@ def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, na
 @pytest.mark.one_of("name", "mode", keep=3)
 @pytest.mark.parametrize(("name", "mode"), WRITTEN)
 def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(session: rowmerge.Session, tmp_path: Path, name: str, mode: str) -> None:
-    """One row is changed, another deleted; a MERGE from the version before them brings both back."""
+    """Update one row and delete another; a MERGE from the previous version restores both."""
     shutil.copytree(GOLDEN / name / "delta", tmp_path / "copy", symlinks=True)
     session.sql(f"create table golden using delta location '{tmp_path / 'copy'}'")
     before = comparable(session.table("golden"))

@@ -1,4 +1,4 @@
-"""Tables that Iceberg on Spark wrote: their rows are read, and they take changes after which other readers agree with us."""
+"""Tables that Iceberg on Spark wrote have their expected rows, and other readers read our changes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that Iceberg on Spark wrote take changes, in both write modes; other readers agree with us afterwards."""
+"""Tables that Iceberg on Spark wrote accept changes in both write modes, and other readers read the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EMPTY_FOR_NULL = {"schema_evolution"}
 def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(
     bare_session: rowmerge.Session, tmp_path: Path, name: str, mode: str
 ) -> None:
-    """One row is changed, another deleted; a MERGE from the version before them brings both back. Others read it when it is done."""
+    """Update one row and delete another; a MERGE from the previous version restores both. Other readers read the result."""
     session, location = bare_session, tmp_path / "warehouse" / "default" / name
     copied(name, location)
     before, key = expected(name)["rows"], f"`{KEYS.get(name, 'id')}`"

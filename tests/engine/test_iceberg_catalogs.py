@@ -1,4 +1,4 @@
-"""Statements on the tables of pyiceberg's catalogs: SQL on SQLite, and REST servers; pyiceberg reads them back from the catalog."""
+"""Statements on tables in pyiceberg's catalogs (SQL on SQLite, REST servers); pyiceberg reads them from the catalog."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_unsupported_operations_of_a_catalog_are_rejected(
 def test_format_version_3_requires_a_server_that_writes_it(
     session: rowmerge.Session, theirs: Catalog, configuration: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
-    """pyiceberg's own catalogs write none above 2, and neither does the server of the tests that is made of one."""
+    """pyiceberg's own catalogs write at most version 2, and so does the test server, which uses one of them."""
     create = (
         "create table t (id bigint, v string) using iceberg tblproperties ('format-version' = '3', 'rowmerge.write.mode' = 'merge-on-read')"
     )

@@ -1,4 +1,4 @@
-"""OPTIMIZE and REORG of Iceberg tables whose files are ordered, or lose rows by their values."""
+"""OPTIMIZE and REORG of Iceberg tables with sort orders or equality deletes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iceberg's own runtime reads what we wrote, in both write modes, and we read and change what it wrote in the same folder."""
+"""Iceberg on Spark reads our tables in both write modes, and we read and change its tables in the same folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of Iceberg tables that say where and how files are written."""
+"""Iceberg table properties that set the location and the settings of data files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iceberg tables with columns of types that Spark does not have, as others make them: read, merged into, and written as they were."""
+"""Iceberg tables of other writers with column types that Spark lacks are read, merged into, and written with these types."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def appended(table: Table, rows: list[dict[str, object]]) -> None:
 
 
 def plain(type_: pa.DataType) -> pa.DataType:
-    """The type with 16 bytes for a UUID: Arrow makes no UUIDs of Python's values inside others."""
+    """Return the type with 16 bytes instead of a UUID, because Arrow converts no nested Python values to UUIDs."""
     if pa.types.is_struct(type_):
         return pa.struct([field.with_type(plain(field.type)) for field in type_])
     if pa.types.is_map(type_):
@@ -139,7 +139,7 @@ def test_uuids_are_strings_and_fixed_is_binary_at_any_depth(session: rowmerge.Se
 
 
 def rows_without_maps(rows: list[tuple[object, ...]]) -> pa.Table:
-    """pyiceberg gives a map that is NULL as an empty one."""
+    """Return the rows without maps, because pyiceberg returns a map that is NULL as an empty one."""
     return pa.table({name: pa.array([_texts(row[at]) for row in rows]) for at, name in enumerate(("id", "u", "f", "s", "l"))})
 
 

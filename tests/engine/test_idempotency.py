@@ -1,4 +1,4 @@
-"""Statements with an idempotency key: done once, however often and by how many they are run."""
+"""Statements with an idempotency key commit once, however often and from how many processes they run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATEMENTS = [
 
 @pytest.fixture(params=["delta", "iceberg"])
 def session(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
-    """A session that makes tables of one format; independent readers look at what a test leaves."""
+    """Yield a session that creates tables of one format. Independent readers read them after the test."""
     made = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=request.param)
     yield made
     assert_independent_readers_agree(made)
@@ -47,7 +47,7 @@ def table(session: rowmerge.Session) -> rowmerge.Session:
 
 
 def versions_of(session: rowmerge.Session) -> list[int]:
-    """The versions of the table, newest first."""
+    """Return the versions of the table, newest first."""
     return [row["version"] for row in session.sql("describe history t").collect()]
 
 

@@ -1,4 +1,4 @@
-"""Spark does not read the table of a MERGE whose keys can be looked up, and the rows are those that it would have found."""
+"""Spark does not read the target of a MERGE whose keys can be looked up, and the result equals that of a join."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TABLES = {
 
 @pytest.fixture
 def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A MERGE that has Spark read its table fails."""
+    """Let every MERGE fail that reads its table with Spark."""
 
     def stopped(*_: object, **__: object) -> DataFrame:
         raise AssertionError("Spark reads the table")
@@ -40,7 +40,7 @@ def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_jobs_for_rows(no_scan: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor may it have Spark find rows in any other way."""
+    """Let every MERGE fail that uses Spark to match rows."""
 
     def stopped(*_: object, **__: object) -> DataFrame:
         raise AssertionError("Spark joins rows")
@@ -50,7 +50,7 @@ def no_jobs_for_rows(no_scan: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_rows_are_looked_up_by_several_keys_without_a_scan(session: rowmerge.Session, request: pytest.FixtureRequest, kind: str) -> None:
-    """Rows that were deleted, or updated to other files, before; and columns that are kept, for which more than the keys is read."""
+    """Some rows were deleted or updated before, and unassigned columns require more than the keys."""
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     session.sql("delete from kept where id % 10 = 3")
     session.sql("update kept set name = 'moved ' || name where id % 10 = 4")
@@ -126,7 +126,7 @@ def test_rows_are_replaced_by_keys_without_a_matching_job(session: rowmerge.Sess
 
 @pytest.mark.parametrize("kind", [kind for kind in TABLES if kind != "iceberg 3"])
 def test_an_upsert_writes_the_source_rows_directly(session: rowmerge.Session, request: pytest.FixtureRequest, kind: str) -> None:
-    """Few rows, which the driver holds, and many, which it does not. Where rows have ids, those that they update take them along."""
+    """The driver writes few rows and executors write many. With row tracking, updated rows keep their ids."""
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     session.sql("delete from kept where id % 10 = 3")
     request.getfixturevalue("no_jobs_for_rows")
@@ -149,7 +149,7 @@ def test_an_upsert_writes_the_source_rows_directly(session: rowmerge.Session, re
 def test_clauses_that_read_only_the_source_need_no_join(
     session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, last: int, made: int
 ) -> None:
-    """Held against what each clause says of a number; rows are made before it is known which are wanted, or are too many for that."""
+    """Compare the result with the clauses. Rows are computed before it is known which of them are needed."""
     monkeypatch.setattr(source, "MAX_PREPARED_ROWS", made)
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     session.sql("delete from kept where id % 10 = 3")
@@ -182,7 +182,7 @@ def test_clauses_that_read_only_the_source_need_no_join(
 
 
 def test_values_of_clauses_that_do_not_apply_raise_no_error(session: rowmerge.Session) -> None:
-    """Rows are made before it is known which are wanted: what goes wrong then must not matter where a row is not wanted."""
+    """Rows are computed before it is known which are needed, so an error in an unneeded row must not fail the statement."""
     session.sql(f"create table kept {VECTORS} as select id, 'old' as name from range(100)")
     name = "if(s.id < 100, raise_error('met'), 'new')"
     source_rows = "(select id from range({}, 200)) s"
@@ -236,7 +236,7 @@ def test_residual_conditions_are_evaluated_for_each_row(session: rowmerge.Sessio
 
 
 def test_a_large_source_of_one_task_is_divided_between_tasks(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each source row does its work once, and the files are as many as the tasks."""
+    """Each source row is evaluated once, and there are as many files as tasks."""
     monkeypatch.setattr(source, "MIN_ROWS_PER_FILE", 1_000)
     monkeypatch.setattr(source, "MAX_PREPARED_ROWS", 100)
     monkeypatch.setattr(source.os, "cpu_count", lambda: 3)
@@ -252,7 +252,7 @@ def test_a_large_source_of_one_task_is_divided_between_tasks(session: rowmerge.S
 
 @pytest.mark.parametrize("tasks", [1, 3, 70])
 def test_keys_of_many_rows_are_collected_completely(session: rowmerge.Session, tasks: int) -> None:
-    """However they are spread: 70,000 rows in one task, in three of which one has most, in more tasks than are asked for whole rows."""
+    """70,000 rows are in one task, mostly in one of three tasks, or in more tasks than may return complete rows."""
     rows = {
         1: "select id from range(0, 70000, 1, 1)",
         3: "select id from range(0, 69998, 1, 1) union all select 69998L union all select 69999L",
@@ -288,7 +288,7 @@ def test_many_short_keys_are_collected_instead_of_a_join(session: rowmerge.Sessi
 def test_a_large_snapshot_step_looks_up_rows_by_string_keys(
     session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """What becomes of a row depends on it, so keys alone do not tell; and these are more than any source's keys that are brought along."""
+    """The change of a row depends on the row, so keys do not suffice. The source has more rows than the driver collects."""
     monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 100)
     session.sql(f"create table history {TABLES[kind]} as select md5('k' || id) as key, id, cast(null as int) as until from range(2000)")
     session.sql("update history set until = 1 where id % 10 = 0")

@@ -1,4 +1,4 @@
-"""A MERGE of few keys reads the pages that may hold them, and no others: these are made unreadable here."""
+"""A MERGE of few keys reads only the pages that can contain them. The tests make the other pages unreadable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS = 100_000
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_pages_without_a_key_are_not_read(bare_session, table_format):
-    """Other readers read all of a table, and this one's last rows are lost: hence the bare session."""
+    """The last rows of the table are unreadable, so other readers cannot verify it."""
     table = f"pages_{table_format}"
     mode = "'rowmerge.write.mode' = 'merge-on-read'"
     bare_session.sql(

@@ -1,4 +1,4 @@
-"""A process that is killed while it merges leaves the old version or the new one, never something between."""
+"""A process that is killed during a merge leaves the old or the new version."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ POINTS = [("delta", "copy-on-write", -5), ("delta", "merge-on-read", -2), ("iceb
 def test_a_merge_killed_at_a_storage_call_leaves_a_version_and_files_for_vacuum(
     spark: SparkSession, tmp_path: Path, format_: str, mode: str, point: int
 ) -> None:
-    """Kill at the call that puts the commit, and at the third before it."""
+    """Kill at the call that puts the commit, and at the third call before it."""
     _kill_a_merge(spark, tmp_path, format_, mode, point)
 
 
@@ -80,7 +80,7 @@ def test_a_merge_killed_at_any_storage_call_leaves_a_complete_version(spark: Spa
 
 
 def _kill_a_merge(spark: SparkSession, tmp_path: Path, format_: str, mode: str, point: int) -> int:
-    """Kill a merge at a storage call (counted from 1; 0 or less counts back from the last), check the table, return the number of calls."""
+    """Kill a merge at a storage call (from 1; 0 or less counts from the last), verify the table, and return the number of calls."""
     warehouse = str(tmp_path / "warehouse")
     session = rowmerge.connect(warehouse, spark=spark, default_format=format_)
     ids = pa.table({"id": pa.array(range(ROWS), pa.int64()), "turn": pa.array([0] * ROWS, pa.int32())})
@@ -103,7 +103,7 @@ def _properties(format_: str, mode: str, interval: int) -> dict[str, str]:
 
 
 def _merge_and_die(warehouse: str, point: int, format_: str) -> int:
-    """The number of storage calls that the merge would have made."""
+    """Return the number of storage calls that the merge makes if it is not killed."""
     process = subprocess.Popen(
         [sys.executable, "-c", DYING, warehouse, str(point), format_],
         stdout=subprocess.PIPE,
@@ -145,7 +145,7 @@ def test_killing_the_writer_repeatedly_leaves_a_complete_version(spark: SparkSes
 
 
 def _kill_the_writer(spark: SparkSession, tmp_path: Path, place: str, mode: str, kills: int) -> None:
-    """Kill a process that merges, some random time after its first merge; `sql` means Iceberg tables in a SQL catalog of pyiceberg."""
+    """Kill a process at a random time after its first merge. `sql` selects Iceberg tables in a SQL catalog of pyiceberg."""
     warehouse = str(tmp_path / "warehouse")
     sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{warehouse}"}
     catalog = sql if place == "sql" else None
@@ -167,7 +167,7 @@ def _kill_the_writer(spark: SparkSession, tmp_path: Path, place: str, mode: str,
 
 
 def _merge_until_killed(warehouse: str, catalog: dict[str, str] | None) -> int:
-    """The last turn that the killed process reported as merged."""
+    """Return the last turn that the killed process reported as merged."""
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER.format(rows=ROWS), warehouse, json.dumps(catalog)],
         stdout=subprocess.PIPE,

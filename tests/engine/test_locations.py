@@ -1,4 +1,4 @@
-"""Tables that live outside the warehouse."""
+"""Tables outside the warehouse."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def ids(session: rowmerge.Session, table: str = "t") -> list[object]:
 
 @pytest.fixture
 def snapshots(session: rowmerge.Session) -> list[int]:
-    """The ids of four snapshots, each with a row more, the first first."""
+    """Create four snapshots, each with one more row, and return their ids, oldest first."""
     session.sql("create table t (id int) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
     for number in range(4):
         session.sql(f"insert into t values ({number})")

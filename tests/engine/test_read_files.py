@@ -1,4 +1,4 @@
-"""`read_files(…)`: files and tables by their path, in the place of a table."""
+"""`read_files(…)`: files and tables by path in place of a table name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rows(session, query):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a blank, a quote and a backquote in its name."""
+    """Return a folder with a blank, a quote and a backquote in its name."""
     made = tmp_path / "it's `odd`"
     made.mkdir()
     (made / "a.csv").write_text("id;v\n1;x\n2;y\n")

@@ -1,4 +1,4 @@
-"""A warehouse that release 0.1.0 wrote opens with all rows, takes every statement, is cleaned, and its half-finished drops are finished."""
+"""A warehouse of release 0.1.0 opens with all rows, accepts every statement and VACUUM, and its killed drops are finished."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def session(spark: SparkSession, tmp_path: Path) -> rowmerge.Session:
 
 @pytest.fixture(scope="module")
 def readers_session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> rowmerge.Session:
-    """A session on one copy, for tests that only read."""
+    """Yield a session on one copy of the warehouse, for tests that only read."""
     return rowmerge.connect(unpack(tmp_path_factory.mktemp("release")), spark=spark, schema="shop")
 
 
@@ -201,7 +201,7 @@ def old_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldProcess
 def test_statements_of_0_1_0_fail_on_a_table_that_this_release_dropped(
     old_process: OldProcess, spark: SparkSession, tmp_path: Path, format_: str
 ) -> None:
-    """0.1.0 sees an empty table with another column in its place. ALTER and CREATE OR REPLACE make a table of it."""
+    """0.1.0 reads an empty table with another column. ALTER and CREATE OR REPLACE create a table there."""
     old, session = old_process.open(str(tmp_path)), rowmerge.connect(str(tmp_path), spark=spark, schema="s")
     for table in ("t", "u"):
         session.sql(f"create table {table} (id bigint, name string) using {format_}")

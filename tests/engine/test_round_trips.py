@@ -1,4 +1,4 @@
-"""How often a statement waits for a store that is far away: the calls that follow each other, whatever runs beside them."""
+"""The number of sequential calls for which a statement on an object store waits. Concurrent calls count once."""
 
 from __future__ import annotations
 

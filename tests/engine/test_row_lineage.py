@@ -1,4 +1,4 @@
-"""Rows of Iceberg tables of format version 3 keep their ids, and the age of their last change, wherever they are; DuckDB says so."""
+"""Rows of Iceberg tables of version 3 keep their ids and the sequence number of their last change. DuckDB verifies that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODES = ("copy-on-write", "merge-on-read")
 
 
 def lineage(session: rowmerge.Session, name: str, key: str = "id") -> dict[object, tuple[int | None, int | None]]:
-    """Row id and sequence number of the last change, by key."""
+    """Return the row id and the sequence number of the last change by key."""
     location = session.describe("default", name).location
     return {row[key]: (row["_row_id"], row["_last_updated_sequence_number"]) for row in read_lineage_with_duckdb(location).to_pylist()}
 

@@ -1,9 +1,9 @@
-"""The fixtures in tests/rows: statements, and the rows or the error that must come of them, in each format and write mode.
+"""The cases in tests/rows: statements with their expected rows or error, in each format and write mode.
 
-A file holds cases. A case begins with `--- claim`; then come statements, each ended by `;` at the end of a line. A statement may be
-followed by lines that say what must come of it: `=> cell | cell` is one row of its result, in order; `=> -` is an empty result;
-`!> ErrorClass: part of the message` an error. `{mode}` stands for the write mode, `using delta` for the format; a case without runs once.
-`--- delta: claim` is about Delta tables alone, as are all cases of the files in DELTA_ALONE.
+A file contains cases. A case begins with `--- claim`, and statements follow, each ended by `;` at the end of a line. Lines after a
+statement state its result: `=> cell | cell` is one row, in order; `=> -` is an empty result; `!> ErrorClass: part of the message` is
+an error. `{mode}` stands for the write mode and `using delta` for the format; a case without both runs once.
+`--- delta: claim` applies only to Delta tables, and so do all cases of the files in DELTA_ALONE.
 
 The full suite runs each case in both formats and both write modes. The gate runs each case in one combination of them.
 """
@@ -68,7 +68,7 @@ def cases(path: Path) -> list[Case]:
 
 
 def parameters() -> list[Any]:
-    """Return each case with each format and write mode that its statements leave open; `-` stands for the one that they name."""
+    """Return each case with each format and write mode that its statements leave open. `-` stands for a format or mode that they name."""
     variants = []
     for path in sorted(FOLDER.glob("*.sql")):
         for case in cases(path):
@@ -114,6 +114,6 @@ def shown(cell: Any) -> str:
 
 
 def needs_spark_4_1(case: Case) -> bool:
-    """Whether Spark 4.0 rejects the first statement of a case."""
+    """Return whether Spark 4.0 rejects the first statement of a case."""
     text = case.steps[0].text
     return text.startswith("create aggregate function") and "language python" in text

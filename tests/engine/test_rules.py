@@ -1,4 +1,4 @@
-"""Rules for rows between engines: tables of others with rules in every form, ours in the hands of delta-rs, and rules under races."""
+"""Constraints, defaults and generated columns with other engines, and under concurrent changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder_of(session: rowmerge.Session, table: str = "t") -> Path:
 
 
 def made_by_hand(folder: Path, protocol: dict[str, Any], id_metadata: dict[str, Any], **configuration: str) -> None:
-    """A table of `id long, twice long` without rows, as another engine could have made it."""
+    """Write an empty table of `id long, twice long` as another engine could write it."""
     fields = [
         {"name": "id", "type": "long", "nullable": True, "metadata": id_metadata},
         {"name": "twice", "type": "long", "nullable": True, "metadata": {"delta.generationExpression": "id * 2"}},
@@ -39,7 +39,7 @@ def made_by_hand(folder: Path, protocol: dict[str, Any], id_metadata: dict[str, 
 
 
 def protocols(folder: Path) -> list[dict[str, Any]]:
-    """All protocol actions of a table's log."""
+    """Return all protocol actions of a table's log."""
     lines = [line for path in sorted((folder / "_delta_log").glob("*.json")) for line in path.read_text().splitlines()]
     return [action["protocol"] for action in map(json.loads, lines) if "protocol" in action]
 

@@ -1,4 +1,4 @@
-"""Schema evolution through Python, and what EXPLAIN tells of it."""
+"""Schema evolution through Python, and its EXPLAIN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that change a table's schema and meet others: the rows and columns at the end are those of one after the other."""
+"""Statements that change a table's schema with concurrent statements: the result equals that of a serial order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADDS = PLAIN.replace("merge", "merge with schema evolution", 1)
 
 @pytest.fixture
 def warehouse(session: rowmerge.Session, tmp_path: Path) -> str:
-    """A warehouse with a table of two columns and rows 1 to 4 in one file."""
+    """Create a warehouse with a table of two columns and rows 1 to 4 in one file."""
     properties = "'rowmerge.write.mode' = 'merge-on-read', 'rowmerge.commit.retry.min-wait-ms' = '1'"
     session.sql(f"create table t (id int, n int) using delta tblproperties ({properties})")
     session.sql("insert into t values (1, 0), (2, 0), (3, 0), (4, 0)")
@@ -27,7 +27,7 @@ def warehouse(session: rowmerge.Session, tmp_path: Path) -> str:
 
 
 def rows_of(session: rowmerge.Session) -> list[dict[str, Any]]:
-    """The rows that are no longer as they began, without what is NULL."""
+    """Return the changed rows without NULL values."""
     rows = [row.asDict() for row in session.sql("select * from t order by id").collect()]
     return [{name: value for name, value in row.items() if value is not None} for row in rows if row["n"] != 0 or len(row) > 2]
 

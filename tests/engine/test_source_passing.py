@@ -1,4 +1,4 @@
-"""The source of a mirror, a MERGE that says what becomes of every row, is read once by the join, and not kept."""
+"""The source of a mirror, a MERGE that changes every row, is read once by the join, and is not persisted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READERS = {"delta": read_with_delta_rs, "iceberg": read_with_pyiceberg}
 
 @pytest.fixture(params=["delta", "iceberg"])
 def mirrored(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A table of 1000 rows; its format. It counts as large, and so does whatever is merged into it."""
+    """Create a table of 1000 rows, and return its format. The table and its sources count as large."""
     monkeypatch.setattr(single_pass, "reads_few_bytes", lambda _: False)
     monkeypatch.setattr(source, "MAX_BROADCAST_BYTES", 1000)
     mode = "tblproperties ('rowmerge.write.mode' = 'merge-on-read')"
@@ -36,7 +36,7 @@ def mirrored(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypa
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What is kept of sources from now on."""
+    """Record which sources are persisted."""
     asked: Callable[..., source.Source] = source.materialize
     found: list[object] = []
     monkeypatch.setattr(source, "materialize", lambda *given, **more: found.append(given[1]) or asked(*given, **more))
@@ -44,7 +44,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 def _rows(session: rowmerge.Session, mirrored: str) -> dict[int, str]:
-    """As an independent reader sees them; no id stands twice."""
+    """Return the rows that an independent reader reads. Their ids are unique."""
     location = session.sql("describe detail mirrored").collect()[0]["location"]
     rows = READERS[mirrored](location).to_pylist()
     found = {row["id"]: row["name"] for row in rows}
@@ -73,7 +73,7 @@ def test_unmatched_target_rows_are_deleted_without_new_rows(session: rowmerge.Se
 
 @pytest.mark.parametrize("rows", ["select id, 'x' as name from range(10) where id < 0", "select id, name from nobody where id < 0"])
 def test_an_empty_source_deletes_all_unmatched_rows(session: rowmerge.Session, mirrored: str, rows: str) -> None:
-    """Whether Spark knows that it has none from the start, or finds out on the way."""
+    """Spark detects the empty source at planning or while it runs."""
     session.sql("create table nobody as select id, 'x' as name, uuid() as text from range(1000) where id % 2 = 1")
     session.sql("update nobody set id = -1 where id = 1")
     session.sql("delete from nobody where id = -1")
@@ -100,7 +100,7 @@ def test_two_source_rows_for_one_target_row_are_reported_without_a_change(sessio
 
 
 def test_the_source_is_reused_after_a_conflict(session: rowmerge.Session, mirrored: str, kept: list[object], tmp_path: Path) -> None:
-    """What others changed meanwhile is looked at anew."""
+    """The concurrent changes are read again."""
     winner = "update mirrored set name = 'theirs' where id in (100, 700)"
     changed = f"select id, if(id >= 1000, 'new', name) as name from ({CHANGED})"
     result, _ = overtaken(session.spark, str(tmp_path / "warehouse"), f"merge into mirrored t using ({changed}) s {MIRROR}", winner)
@@ -111,7 +111,7 @@ def test_the_source_is_reused_after_a_conflict(session: rowmerge.Session, mirror
 
 @pytest.mark.parametrize("clause", ["when not matched by source and t.id < 10 then delete", "when not matched then insert *"])
 def test_a_source_of_unknown_size_is_persisted(session: rowmerge.Session, mirrored: str, kept: list[object], clause: str) -> None:
-    """For it may be broadcast then, or its keys leave files unread."""
+    """Such a source can be broadcast, or its keys prune files."""
     session.sql(f"merge into mirrored t using ({CHANGED}) s on t.id = s.id when matched and t.name <> s.name then update set * {clause}")
     assert len(kept) == 1
     assert len(_rows(session, mirrored)) == (990 if "delete" in clause else 1200)

@@ -1,4 +1,4 @@
-"""The source of an upsert is written by the job that evaluates it; what of that cannot stay is thrown away."""
+"""The job that evaluates the source of an upsert also writes it. Files that cannot be committed are deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READERS = {"delta": read_with_delta_rs, "iceberg": read_with_pyiceberg}
 
 @pytest.fixture(params=["delta", "iceberg"])
 def kept(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A table of 1000 rows; its format. Whatever is merged into it counts as large."""
+    """Create a table of 1000 rows, and return its format. Its sources count as large."""
     monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
     session.sql(f"create table kept {VECTORS[request.param]} as select id, 'old' as name from range(1000)")
     return str(request.param)
@@ -31,7 +31,7 @@ def kept(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch:
 
 @pytest.fixture
 def not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source that is kept fails."""
+    """Let every statement fail that persists its source."""
 
     def stopped(*_: object, **__: object) -> source.Source:
         raise AssertionError("the source is kept")
@@ -40,13 +40,13 @@ def not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _files(session: rowmerge.Session) -> set[str]:
-    """The names of the table's data files, listed or not."""
+    """Return the names of the table's data files, listed in the table or not."""
     location = session.sql("describe detail kept").collect()[0]["location"].removeprefix("file:")
     return {path.name for path in Path("/" + location.lstrip("/")).rglob("part-*.parquet")}
 
 
 def _rows(session: rowmerge.Session, kept: str) -> dict[int, str]:
-    """As an independent reader sees them; no id stands twice."""
+    """Return the rows that an independent reader reads. Their ids are unique."""
     location = session.sql("describe detail kept").collect()[0]["location"]
     rows = READERS[kept](location).to_pylist()
     found = {row["id"]: row["name"] for row in rows}
@@ -57,7 +57,7 @@ def _rows(session: rowmerge.Session, kept: str) -> dict[int, str]:
 @pytest.mark.parametrize("tasks", [1, 2, 40, 100])
 @pytest.mark.usefixtures("not_kept")
 def test_few_rows_in_many_tasks_become_one_file(session: rowmerge.Session, kept: str, tasks: int) -> None:
-    """Rows of the first tasks are written together; of a hundred tasks the last ones write small files, which are put together, too."""
+    """The driver writes the rows of the first tasks. The last of a hundred tasks write small files, which are combined."""
     before = _files(session)
     done = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, 1900, 1, {tasks})) s {UPSERT}").changes
     assert (done.updated, done.inserted, done.files_added) == (500, 900, 1)
@@ -75,7 +75,7 @@ def test_a_task_with_many_rows_writes_its_own_file(session: rowmerge.Session, ke
 
 @pytest.mark.usefixtures("not_kept")
 def test_rows_are_replaced_by_keys(session: rowmerge.Session, kept: str) -> None:
-    """New rows with one key may be many then."""
+    """One key can have many new rows."""
     new = "select id, 'new' as name from range(900, 1100) union all select 950L, 'newer' union all select null, 'none'"
     session.sql(f"insert into kept replace using (id) {new}")
     rows = sorted(map(tuple, session.sql("select coalesce(id, -1), name from kept").collect()))
@@ -103,7 +103,7 @@ THROWN_AWAY = {
 def test_files_of_an_abandoned_attempt_are_deleted(
     session: rowmerge.Session, kept: str, monkeypatch: pytest.MonkeyPatch, case: str, last: int
 ) -> None:
-    """Keys that stand twice in the table or the source, and more keys than the driver takes: the source is evaluated again, and kept."""
+    """Duplicate keys in table or source, or too many keys for the driver: the source is evaluated again and persisted."""
     before_it, rows, more = THROWN_AWAY[case]
     session.sql(before_it)
     if case == "many":
@@ -130,7 +130,7 @@ def test_a_failed_source_row_leaves_no_files(session: rowmerge.Session, kept: st
 
 
 def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, kept: str) -> None:
-    """The keys that are looked up are those of the rows that are written, whatever the source says the next time."""
+    """The keys that are looked up are those of the written rows."""
     rows = "select cast(rand() * 1e15 as bigint) as id, 'new' as name from range(60000) union all select cast(rand() * 10 as bigint), 'new'"
     done = session.execute(f"merge into kept t using ({rows}) s {UPSERT}").changes
     found = _rows(session, kept)
@@ -142,7 +142,7 @@ def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, 
 def test_the_size_of_a_source_is_estimated_from_its_inputs(
     session: rowmerge.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then it needs no Python on executors."""
+    """A small source needs no Python on executors."""
     spark = session.spark
     session.sql("create table given using delta as select id, uuid() as name from range(50000)")
     folder = tmp_path / "some rows, 100 %"

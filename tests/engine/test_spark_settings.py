@@ -1,4 +1,4 @@
-"""Which Spark a session gets, and which settings."""
+"""The choice of a session's Spark, and its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark gets the storage options as settings of Hadoop's file systems."""
+"""Spark receives the storage options as settings of Hadoop's file systems."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Threads and processes change one table at random: it ends as its log says, statement by statement, and none is lost or done twice.
+"""Threads and processes change one table with random statements. The rows equal a replay of the log, and each statement commits once.
 
-The soak suite runs more threads and statements, processes besides, and both isolation levels. `pytest -s` shows the figures.
+The soak suite runs more threads and statements, also processes, and both isolation levels. `pytest -s` prints the counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEVELS = [("delta", "Serializable", False), ("iceberg", "Serializable", False), 
 
 @dataclass(frozen=True)
 class Load:
-    """How many threads and processes change the table, and how many statements each of them runs."""
+    """The number of threads and processes that change the table, and of statements that each of them runs."""
 
     threads: int
     processes: int
@@ -52,7 +52,7 @@ def test_the_final_rows_equal_a_replay_of_hundreds_of_statements(
 
 
 def _stress(session: rowmerge.Session, spark: SparkSession, tmp_path: Path, format_: str, level: str, in_catalog: bool, load: Load) -> None:
-    """Let all workers change one table, then replay the log; `in_catalog` means a SQL catalog of pyiceberg on SQLite."""
+    """Let all workers change one table, then replay the log. `in_catalog` selects a SQL catalog of pyiceberg on SQLite."""
     warehouse = str(tmp_path / ("lake" if in_catalog else "warehouse"))
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{warehouse}"} if in_catalog else None
     if catalog is not None:
@@ -89,7 +89,7 @@ def _stress(session: rowmerge.Session, spark: SparkSession, tmp_path: Path, form
 
 
 def start(warehouse: str, worker: int, turns: int, level: str, catalog: dict[str, str] | None) -> subprocess.Popen[str]:
-    """A worker in a process of its own, ready to begin."""
+    """Start a worker in its own process, ready to begin."""
     configuration = [] if catalog is None else [json.dumps(catalog)]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.engine.stress", warehouse, str(worker), str(turns), level, *configuration],

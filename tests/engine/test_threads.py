@@ -1,4 +1,4 @@
-"""Several threads on one session: nothing is lost, nothing is doubled."""
+"""Several threads on one session lose no rows and write none twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.one_of("session", "mode")
 
 @pytest.fixture(params=["delta", "iceberg"])
 def session(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
-    """A session that makes tables of one format; independent readers look at what a test leaves."""
+    """Yield a session that creates tables of one format. Independent readers read them after the test."""
     made = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=request.param)
     yield made
     assert_independent_readers_agree(made)

@@ -1,4 +1,4 @@
-"""A bucket in this process that knows S3's DeleteObjects, which is how obstore deletes, and tells which requests it got."""
+"""An S3 bucket in this process that implements DeleteObjects, with which obstore deletes, and counts the keys of each request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 @dataclass
 class Bucket:
-    """`requests`: how many keys each had. `locked` keys cannot be deleted."""
+    """An S3 bucket. `requests` has the number of keys of each request. Keys in `locked` cannot be deleted."""
 
     locked: frozenset[str] = frozenset()
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Bucket:
 
     @property
     def options(self) -> dict[str, object]:
-        """For a Storage; nothing is retried."""
+        """Return storage options for the bucket, without retries."""
         return {
             "config": {
                 "endpoint": self.address,
@@ -43,14 +43,14 @@ class Bucket:
         }
 
     def delete(self, key: str) -> bool:
-        """False for a locked one; S3 is content where there is none."""
+        """Delete a key and return whether it was deleted. A locked key is not; a missing key is, as in S3."""
         if key in self.locked:
             return False
         self.objects.pop(key, None)
         return True
 
     def delete_all(self, body: bytes) -> str:
-        """The answer to DeleteObjects."""
+        """Return the response to a DeleteObjects request."""
         keys = [element.text or "" for element in ElementTree.fromstring(body).iter() if element.tag.endswith("Key")]
         self.requests.append(len(keys))
         told = [
@@ -64,7 +64,7 @@ class Bucket:
 
 @contextmanager
 def serving(bucket: Bucket) -> Iterator[Bucket]:
-    """The bucket at an address of this machine."""
+    """Serve the bucket at a local address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -28,7 +28,7 @@ ID_NAME = Struct((Field("id", Primitive("long")), Field("name", Primitive("strin
 
 
 class Lake:
-    """A table below a folder, and the hands that write its data files."""
+    """A folder for Delta tables, with methods that write data files as another engine does."""
 
     def __init__(self, folder: Path | str, schema: Struct = ID_NAME, partition: tuple[str, ...] = ()) -> None:
         self.folder, self.schema, self.partition = Path(folder), schema, partition
@@ -39,12 +39,12 @@ class Lake:
         return self.table.create(definition, CommitRequest("CREATE TABLE AS SELECT", files=FileChanges(added=files)))
 
     def file(self, ids: Sequence[int], folder: str = "", partition: Mapping[str, Any] | None = None) -> AddedFile:
-        """A data file of `id` and `name` rows."""
+        """Write a data file with columns `id` and `name`, and return its entry."""
         rows = pa.table({"id": pa.array(ids, pa.int64()), "name": pa.array([f"n{i}" for i in ids], pa.string())})
         return self.write(rows, folder, partition)
 
     def write(self, rows: pa.Table, folder: str = "", partition: Mapping[str, Any] | None = None) -> AddedFile:
-        """A data file with bounds of all columns that have a minimum."""
+        """Write a data file with bounds of all columns that have a minimum, and return its entry."""
         path = self.folder / folder / f"{uuid.uuid4()}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, path)
@@ -84,7 +84,7 @@ def delete_checksums(folder: Path | str) -> None:
 
 
 def committed(outcome: Outcome) -> int:
-    """The version of an outcome that must be a success."""
+    """Return the version of an outcome, which must be a success."""
     assert isinstance(outcome, Committed), outcome
     return outcome.version
 
@@ -100,7 +100,7 @@ def bounds(rows: pa.Table) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def live_rows(snapshot: Snapshot) -> pa.Table:
-    """The rows of a snapshot, read with pyarrow: files, less deleted positions, with partition values."""
+    """Return the live rows of a snapshot, read with pyarrow: without deleted positions, and with partition values."""
     schema = arrow_schema(snapshot.schema)
     files = snapshot.files()
     deleted = snapshot.deleted_positions(files.paths)
@@ -114,14 +114,14 @@ def live_rows(snapshot: Snapshot) -> pa.Table:
 
 
 def file_rows(snapshot: Snapshot, path: str, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:
-    """All rows of a data file under the table's names."""
+    """Return all rows of a data file, with the column names of the table."""
     rows = pq.ParquetFile(path[len("file://") :], coerce_int96_timestamp_unit="us").read()
     own, held = (arrow_schema(bare(s, metadata_keys=(FIELD_ID,))) for s in (snapshot.schema, snapshot.shape.stored_schema))
     return conformed(to_table_rows(rows, own, held, by_field_id=snapshot.shape.by_field_id), schema, partition)
 
 
 def conformed(rows: pa.Table, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:
-    """Rows in a schema: missing columns null, partition columns from their values, instants without a zone in UTC."""
+    """Return the rows in a schema: missing columns are NULL, partition columns get their values, and timestamps without a zone are UTC."""
     columns = []
     for field in schema:
         if field.name in partition:

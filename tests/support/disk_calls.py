@@ -1,4 +1,4 @@
-"""Records the calls of this process that sync files and give them names, to verify that a table's newest commit survives a power cut."""
+"""Record the calls of this process that sync and name files, to verify that the newest commit of a table survives a power cut."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.support.iceberg_lake import needed
 
 @dataclass
 class DiskCalls:
-    """The real calls of a process that sync files and give them names, in their order.
+    """The calls of a process that sync and name files, in order.
 
-    An event is ("sync", inode), or ("name", path) once a path has its file. A temporary file and the file that it becomes have one inode.
+    An event is ("sync", inode) or ("name", path). A temporary file and the file that it is renamed to have the same inode.
     """
 
     events: list[tuple[str, Any]] = field(default_factory=list)
@@ -49,11 +49,11 @@ class DiskCalls:
         monkeypatch.setattr(os, "replace", recorded_replace)
 
     def named(self, path: Path) -> int:
-        """The index at which a path got its file."""
+        """Return the index of the event that named the path."""
         return max(at for at, event in enumerate(self.events) if event == ("name", str(path)))
 
     def syncs(self, path: Path) -> list[int]:
-        """The indexes at which a file or folder was synced."""
+        """Return the indexes of the events that synced a file or folder."""
         inode = path.stat().st_ino
         return [at for at, event in enumerate(self.events) if event == ("sync", inode)]
 
@@ -64,7 +64,7 @@ def newest_commit(folder: Path) -> Path:
 
 
 def named_files(folder: Path) -> set[Path]:
-    """The files that the newest version of a table names, in the log and outside it, and the change rows of all versions."""
+    """Return the files that the newest version references, its metadata files, and the change data files of all versions."""
     if (folder / "_delta_log").exists():
         snapshot = DeltaTable(Storage(str(folder)), "s.t").snapshot()
         return {folder / path for path in referenced_paths(snapshot)} | set(folder.glob("_change_data/**/*.parquet"))
@@ -72,7 +72,7 @@ def named_files(folder: Path) -> set[Path]:
 
 
 def assert_durable(calls: DiskCalls, folder: Path) -> None:
-    """The newest commit of a table was synced before it got its name, and its folder afterwards. What it names was synced before."""
+    """Verify that the newest commit was synced before it was named, that its folder was synced afterwards, and its files before."""
     commit = newest_commit(folder)
     moment = calls.named(commit)
     assert [at for at in calls.syncs(commit) if at < moment], "the commit is synced before it has its name"

@@ -1,4 +1,4 @@
-"""S3 as moto's server plays it, behind a proxy that answers requests in the wrong way if a test wants it."""
+"""An S3 server (moto) behind a proxy that returns faulty responses if a test requests them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_FORWARDED = ("connection", "transfer-encoding", "content-length")
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a client. The names of headers are in lower case."""
+    """A request of a client. Header names are in lower case."""
 
     method: str
     path: str
@@ -32,7 +32,7 @@ class Request:
 
 
 class Fault(Enum):
-    """What becomes of a request, apart from an answer with a status while the store does not get the request."""
+    """A fault of the proxy: what happens to a request, other than a status code without the store receiving the request."""
 
     CUT = "the connection is cut, and the store does not get the request"
     DONE_THEN_CUT = "the store carries the request out, and the connection is cut"
@@ -46,7 +46,7 @@ Rule = Callable[[Request], Fault | int | None]
 
 @dataclass
 class FaultyS3:
-    """The proxy. `requests` are those that it got."""
+    """The proxy. `requests` lists the requests that it received."""
 
     store: int
     rule: Rule | None = None
@@ -58,13 +58,17 @@ class FaultyS3:
         return f"s3://{BUCKET}"
 
     def options(self, retries: int | None = 0) -> dict[str, Any]:
-        """Storage options for it. `retries`: how often the client repeats a request by itself, None for its default."""
+        """Return storage options for the proxy.
+
+        Args:
+            retries: How often the client repeats a failed request. None for the client's default.
+        """
         config = {"endpoint": self.address, "access_key_id": "testing", "secret_access_key": "testing", "region": "us-east-1"}
         options: dict[str, Any] = {"config": {**config, "virtual_hosted_style_request": False}, "client_options": {"allow_http": True}}
         return options if retries is None else {**options, "retry_config": {"max_retries": retries}}
 
     def fail(self, method: str, part: str, fault: Fault | int, times: int = 1) -> None:
-        """Let the first `times` requests of a method whose path contains `part` fail in this way."""
+        """Fail the first `times` requests of a method whose path contains `part` with this fault."""
         count = iter(range(times))
 
         def rule(request: Request) -> Fault | int | None:
@@ -73,7 +77,7 @@ class FaultyS3:
         self.rule = rule
 
     def forward(self, request: Request) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Ask the store. Returns the status, the headers and the body of its answer."""
+        """Forward a request to the store, and return the status, the headers and the body of its response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.store, timeout=30)
         headers = {name: value for name, value in request.headers.items() if name != "connection"}
         connection.request(request.method, request.path, body=request.body, headers=headers)
@@ -83,7 +87,7 @@ class FaultyS3:
         return answer.status, answer.getheaders(), content
 
     def answer(self, request: Request) -> tuple[int, list[tuple[str, str]], bytes] | None:
-        """The answer to a request, None for a connection that is cut."""
+        """Return the response to a request, or None to cut the connection."""
         self.requests.append(request)
         fault = None if self.rule is None else self.rule(request)
         if fault is None:
@@ -114,9 +118,9 @@ def moto_port() -> Iterator[int]:
 
 @pytest.fixture
 def s3(moto_port: int) -> Iterator[FaultyS3]:
-    """Yield a proxy without faults in front of the bucket.
+    """Yield a proxy without faults in front of the S3 server.
 
-    Each test creates the bucket: `mock_aws`, by which other tests of the same process play AWS Glue, deletes all buckets.
+    Each test creates its bucket: `mock_aws`, with which other tests of the process emulate AWS Glue, deletes all buckets.
     """
     connection = http.client.HTTPConnection("127.0.0.1", moto_port)
     scope = "Credential=testing/20260101/us-east-1/s3/aws4_request"
@@ -129,13 +133,13 @@ def s3(moto_port: int) -> Iterator[FaultyS3]:
 
 @contextmanager
 def serving(proxy: FaultyS3) -> Iterator[FaultyS3]:
-    """Serve a proxy at an address of this machine."""
+    """Serve a proxy at a local address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def chunks(self) -> Iterator[bytes]:
-            """Yield the chunks of a body without a length, which Arrow's uploads have."""
+            """Yield the chunks of a request body without a length, which Arrow's uploads have."""
             while size := int(self.rfile.readline().split(b";")[0], 16):
                 yield self.rfile.read(size)
                 self.rfile.readline()

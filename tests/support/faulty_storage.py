@@ -1,4 +1,4 @@
-"""Storage on which one chosen call goes wrong, and a process that dies there."""
+"""A storage on which one chosen call fails, and a process that ends at that call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 class Kind(Enum):
-    """How the chosen call goes wrong."""
+    """How the chosen call fails."""
 
     KILLED = "the process is killed before it"
     TORN = "the process is killed in the middle of it"
@@ -31,7 +31,7 @@ class Kind(Enum):
 
 @dataclass
 class Fault:
-    """What goes wrong, at which call, counted from 1; `calls` tells those that were made."""
+    """The call that fails (counted from 1) and how it fails. `calls` lists the calls that were made."""
 
     kind: Kind = Kind.FAILED
     at: int = 0
@@ -55,7 +55,7 @@ class Fault:
 
 
 class FaultyStorage(Storage):
-    """Storage with a Fault; each deleted object counts as a call."""
+    """A storage with a fault. Each deleted object counts as one call."""
 
     def __init__(self, location: str, fault: Fault, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(location, options)
@@ -91,9 +91,9 @@ class FaultyStorage(Storage):
 
 
 def serve(run: Callable[[str, str, Fault], None]) -> None:
-    """Answer requests `{"operation", "folder", "kind", "at"}` on standard input: each is run in a process of its own, which may die.
+    """Answer requests `{"operation", "folder", "kind", "at"}` on standard input. Each runs in a child process, which may be killed.
 
-    The answer is how the process ended and which calls it made. Forking is safe here: this process does nothing itself.
+    The answer contains how the child process ended and which calls it made. Forking is safe, because this process has no threads.
     """
     for line in sys.stdin:
         request = json.loads(line)

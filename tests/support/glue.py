@@ -1,4 +1,4 @@
-"""A Glue catalog that moto plays in this process, where moto and boto3 are installed (`pip install "moto[glue]" boto3`)."""
+"""A Glue catalog that moto emulates in this process, if moto and boto3 are installed (`pip install "moto[glue]" boto3`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ needs_moto = pytest.mark.skipif(
 
 @contextmanager
 def serving_glue() -> Iterator[dict[str, str]]:
-    """What pyiceberg's Glue catalog is configured with."""
+    """Return the configuration of pyiceberg's Glue catalog."""
     from moto import mock_aws  # an optional dependency
 
     with mock_aws():

@@ -1,4 +1,4 @@
-"""Small Iceberg tables for tests of what happens to them over time: rows come and go in one snapshot after the other."""
+"""Small Iceberg tables for tests of maintenance: snapshots that add and remove rows one after the other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DAY = 24 * 3600
 
 
 class Lake:
-    """A table of `id` and `name` below a folder, without Spark."""
+    """An Iceberg table with columns `id` and `name` in a folder, written without Spark."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
@@ -49,11 +49,11 @@ class Lake:
         committed(self.table.create(TableDefinition(ID_NAME, (), properties or {}, None), CommitRequest("CREATE TABLE")))
 
     def append(self, ids: Sequence[int]) -> int:
-        """The snapshot that brings one file of these ids."""
+        """Commit a snapshot that adds one file with these ids."""
         return self.change(added=written(self.table.snapshot(), ids))
 
     def delete(self, *ids: int) -> int:
-        """The snapshot that marks rows as deleted in files that stay."""
+        """Commit a snapshot that marks rows as deleted in files that stay live."""
         snapshot = self.table.snapshot()
         paths = self.paths
         known = snapshot.deleted_positions(paths)
@@ -61,7 +61,7 @@ class Lake:
         return self.change(deleted={path: known.get(path, Positions()) | found for path, found in rows.items() if found})
 
     def remove(self, *ids: int) -> int:
-        """The snapshot that takes out the files that begin with these ids."""
+        """Commit a snapshot that removes the files that begin with these ids."""
         return self.change(removed=tuple(path for path in self.paths if self.ids_in(path)[0] in ids))
 
     def change(
@@ -71,7 +71,7 @@ class Lake:
         return committed(self.table.commit(self.table.snapshot(), CommitRequest("WRITE", files=files, reads=Reads())))
 
     def add_deletes(self, *files: ContentFile) -> int:
-        """The snapshot that brings delete files as another engine wrote them."""
+        """Commit a snapshot that adds delete files as another engine writes them."""
         metadata, snapshot_id = self.current.metadata, uuid.uuid4().int >> 65
         parent = metadata.current_snapshot()
         assert parent is not None
@@ -84,13 +84,13 @@ class Lake:
         return snapshot_id
 
     def shared_deletes(self, *ids: int) -> ContentFile:
-        """A file of position deletes of all data files that have these ids."""
+        """Write a file of position deletes for all data files that have these ids, and return its entry."""
         found = [(path, at) for path in self.paths for at, id_ in enumerate(self.ids_in(path)) if id_ in ids]
         rows = pa.table({"file_path": [path for path, _ in found], "pos": pa.array([at for _, at in found], pa.int64())}, schema=_POSITIONS)
         return self._content(Content.POSITION_DELETES, rows)
 
     def equality_deletes(self, *ids: int) -> ContentFile:
-        """A file that deletes rows by their id."""
+        """Write a file of equality deletes on `id`, and return its entry."""
         schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
         return self._content(Content.EQUALITY_DELETES, pa.table({"id": list(ids)}, schema=schema), (1,))
 
@@ -105,7 +105,7 @@ class Lake:
         return paths
 
     def update(self, *updates: TableUpdate) -> None:
-        """Other updates of the metadata."""
+        """Commit other updates of the metadata."""
         current = self.operations.current()
         assert current is not None
         assert self.operations.commit(current, updates) is Put.CREATED
@@ -115,7 +115,7 @@ class Lake:
         return sorted(live_rows(snapshot)["id"].to_pylist())
 
     def ids_in(self, path: str) -> list[int]:
-        """The ids in a data file, in its order."""
+        """Return the ids in a data file, in file order."""
         ids: list[int] = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
         return ids
 
@@ -127,14 +127,14 @@ class Lake:
 
     @property
     def snapshots(self) -> list[int]:
-        """The ids of the snapshots that are kept, oldest first."""
+        """Return the ids of the snapshots in the metadata, oldest first."""
         return [snapshot.snapshot_id for snapshot in self.current.metadata.snapshots]
 
     def on_disk(self, folder: str = "") -> set[str]:
         return {found.path for found in self.storage.list(folder)}
 
     def aged(self, days: float, *paths: str) -> None:
-        """Make files look as if they had been written days ago, all of the folder's when none is named."""
+        """Set the modification times of files some days back. Without names, of all files in the folder."""
         then = time.time() - days * DAY
         for path in paths or sorted(self.on_disk()):
             os.utime(self.folder / path, (then, then))
@@ -148,7 +148,7 @@ class Lake:
 
 
 def needed(folder: Path) -> set[str]:
-    """What the table in a folder needs, relative to it: of its snapshots, its metadata files, and the hint."""
+    """Return the paths, relative to the table's folder, that its snapshots, its metadata files and the version hint need."""
     lake = Lake(folder)
     metadata = lake.current.metadata
     paths = [*needed_files(lake.storage, metadata), lake.current.path, *(entry.metadata_file for entry in metadata.metadata_log)]

@@ -1,4 +1,4 @@
-"""Iceberg's own REST catalog server (the one of its compatibility kit, over its JdbcCatalog on SQLite), where its jars are at hand."""
+"""Iceberg's REST catalog server (from its compatibility kit, with a JdbcCatalog on SQLite), if its jars are available."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ needs_jars = pytest.mark.skipif(not JARS, reason="ROWMERGE_ICEBERG_REST_JARS nam
 
 @contextmanager
 def serving_with_java(folder: Path) -> Iterator[str]:
-    """A server with its database in a folder and its tables below `elsewhere` there; its address."""
+    """Start a server with its database in a folder and its tables in `elsewhere` below it, and yield its address."""
     hadoop = Path(pyspark.__file__).parent / "jars"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Iceberg tables made by hand, of manifests of ours and pyiceberg's metadata, and golden ones opened by their metadata alone."""
+"""Iceberg tables written with our manifests and pyiceberg's metadata, and golden tables opened by their metadata file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ARROW = pa.schema(
 
 
 def data_file(storage: Storage, first: int, count: int) -> ContentFile:
-    """A data file with the ids from `first` on."""
+    """Return the entry of a data file with consecutive ids from `first`."""
     path = f"data/{uuid.uuid4()}.parquet"
     stream = io.BytesIO()
     ids = range(first, first + count)
@@ -44,7 +44,7 @@ def data_file(storage: Storage, first: int, count: int) -> ContentFile:
 
 
 def table_of(storage: Storage, data: Sequence[ContentFile], deletes: Sequence[ContentFile] = (), *, format_version: int = 2) -> str:
-    """A table of one snapshot with these files; gives the path of its metadata file."""
+    """Create a table with one snapshot of these files, and return the path of its metadata file."""
     empty = new_table_metadata(SCHEMA, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, storage.location)
     schema, spec = empty.schema(), empty.spec()
     metadata_folder = f"{storage.location}/metadata"
@@ -80,7 +80,7 @@ def table_of(storage: Storage, data: Sequence[ContentFile], deletes: Sequence[Co
 
 
 def opened(name: str, folder: Path) -> tuple[Storage, TableMetadata]:
-    """A copy of a golden table in a folder, and its newest metadata."""
+    """Copy a golden table to a folder, and return its newest metadata file."""
     newest = Path(copied(name, folder))
     data = newest.read_bytes()
     return Storage(str(folder)), TableMetadataUtil.parse_raw((gzip.decompress(data) if ".gz." in newest.name else data).decode())

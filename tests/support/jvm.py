@@ -1,4 +1,4 @@
-"""Make Spark faster for tests, whose JVM runs many different queries, each of them once."""
+"""Make Spark faster for tests, whose JVM runs many different queries once."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ if suites.chosen_suite == "gate":
 def remember_java_classes() -> None:
     """Make py4j ask the JVM once for each class name.
 
-    PySpark names Java classes in most of its calls (`jvm.functions`, `jvm.PythonUtils`). For each name, py4j searches all of Spark's 280
-    jars in vain, several times: a tenth of the time of a small merge.
+    PySpark uses Java class names in most of its calls (`jvm.functions`, `jvm.PythonUtils`). For each name, py4j searches all 280 jars of
+    Spark several times without success, which takes a tenth of the time of a small merge.
     """
     for namespace in (JVMView, JavaPackage):
         if not hasattr(namespace, "_remembers_classes"):

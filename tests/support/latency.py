@@ -1,4 +1,4 @@
-"""A store as far away as an object store: every call takes a while, and it is told how many of them had to wait for each other."""
+"""A store with the latency of an object store: every call takes some time, and the calls that wait for each other are counted."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class RoundTrips:
-    """The calls of all stores that share it: what was asked, when, and when the answer was there. `seconds`: how long each takes."""
+    """The calls of all stores that share it, each with its start and end. `seconds`: the duration of one call."""
 
     seconds: float = 0.03
     calls: list[tuple[float, float, str]] = field(default_factory=list)
 
     @property
     def in_sequence(self) -> int:
-        """How many calls followed each other, those that ran side by side counted once: what the latency is multiplied by."""
+        """Return the number of calls that followed each other. Concurrent calls count once, so the latency is multiplied by this number."""
         count, free = 0, 0.0
         for end, start, _ in sorted((end, start, name) for start, end, name in self.calls):
             if start >= free:
@@ -49,7 +49,7 @@ class RoundTrips:
 
 
 class DistantStorage(Storage):
-    """Storage whose calls, and those of the stores made of it, are round trips."""
+    """A storage whose calls, and those of storages derived from it, are round trips."""
 
     is_remote = True
 

@@ -1,6 +1,6 @@
-"""Independent readers of tables, for tests: delta-rs and DuckDB's extension for Delta, pyiceberg and DuckDB's extension for Iceberg.
+"""Independent readers of tables for tests: delta-rs and DuckDB's extension for Delta, pyiceberg and DuckDB's extension for Iceberg.
 
-All of them apply deleted rows, whatever says that they are deleted; pyiceberg alone refuses Iceberg's equality deletes.
+All of them apply every kind of deleted rows, except that pyiceberg rejects Iceberg's equality deletes.
 """
 
 from __future__ import annotations
@@ -34,45 +34,45 @@ _ICEBERG = ("parquet", "avro", "iceberg")
 
 
 def read_with_delta_rs(location: str, order_by: Sequence[str] | str = (), *, version: int | None = None) -> pa.Table:
-    """The rows of a table, sorted by these columns (by all of them when none is given)."""
+    """Return the rows of a Delta table, sorted by these columns (by all columns if none is given)."""
     table = deltalake.DeltaTable(_folder(location), version=version)
     result = deltalake.QueryBuilder().register("t", table).execute("select * from t")
     return _sorted(pa.table(result.read_all()), order_by)
 
 
 def read_with_duckdb(location: str, order_by: Sequence[str] | str = ()) -> pa.Table:
-    """The rows of a Delta table, sorted by these columns (by all of them when none is given)."""
+    """Return the rows of a Delta table, sorted by these columns (by all columns if none is given)."""
     return _query_duckdb(_DELTA, "select * from delta_scan(?)", _folder(location), order_by)
 
 
 def read_with_pyiceberg(location: str, order_by: Sequence[str] | str = (), *, snapshot_id: int | None = None) -> pa.Table:
-    """The rows of an Iceberg table, sorted by these columns (by all of them when none is given).
+    """Return the rows of an Iceberg table, sorted by these columns (by all columns if none is given).
 
-    `location`: a metadata file, or the folder of a table in a directory catalog. A `uuid` comes as 16 bytes, and a list or map that
-    is NULL as an empty one where a file holds its elements in another form (other fields, other ids). Raises ValueError for equality
-    deletes.
+    `location` is a metadata file, or the folder of a table in a directory catalog. A `uuid` is returned as 16 bytes. A list or map that
+    is NULL is returned empty if a file stores its elements with other fields or ids. Raises ValueError if the table has equality deletes.
     """
     return _sorted(StaticTable.from_metadata(newest_metadata(location)).scan(snapshot_id=snapshot_id).to_arrow(), order_by)
 
 
 def read_with_duckdb_iceberg(location: str, order_by: Sequence[str] | str = (), *, snapshot_id: int | None = None) -> pa.Table:
-    """The rows of an Iceberg table, sorted by these columns (by all of them when none is given); `location` as for pyiceberg.
+    """Return the rows of an Iceberg table, sorted by these columns (by all columns if none is given).
 
-    Equality deletes with a NULL key in a partition stop it, and over those of a column that was widened later the process dies.
+    `location` is a metadata file, or the folder of a table in a directory catalog. DuckDB stops at equality deletes with a NULL key in a
+    partition, and crashes at equality deletes on a column that was widened later.
     """
     snapshot = "" if snapshot_id is None else f", snapshot_from_id => {snapshot_id}"
     return _query_duckdb(_ICEBERG, f"select * from iceberg_scan(?{snapshot})", _folder(newest_metadata(location)), order_by)
 
 
 def read_lineage_with_duckdb(location: str) -> pa.Table:
-    """The rows of an Iceberg table of format version 3, with `_row_id` and `_last_updated_sequence_number`."""
+    """Return the rows of an Iceberg table of format version 3 with `_row_id` and `_last_updated_sequence_number`."""
     return _query_duckdb(_ICEBERG, "select *, _row_id, _last_updated_sequence_number from iceberg_scan(?)", newest_metadata(location), ())
 
 
 def newest_metadata(location: str) -> str:
-    """The newest `v<N>.metadata.json`, compressed or not, in the folder of a table; a metadata file as it is.
+    """Return the newest `v<N>.metadata.json`, compressed or not, in the folder of a table. A metadata file is returned unchanged.
 
-    The hint is not looked at: it may be old. DuckDB's own guess takes v9 for newer than v10.
+    The version hint is ignored, because it can be old. DuckDB's own guess takes v9 for newer than v10.
     """
     if location.endswith(".json"):
         return location
@@ -81,7 +81,7 @@ def newest_metadata(location: str) -> str:
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows as plain values, for comparing tables whose Arrow types differ in what does not matter (string views, time zones' names)."""
+    """Return the rows as Python values, to compare tables whose Arrow types differ only in string views or names of time zones."""
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
@@ -99,7 +99,7 @@ def _query_duckdb(extensions: tuple[str, ...], query: str, location: str, order_
 
 @cache
 def _duckdb_with(extensions: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
-    """Return this process's database with these extensions: to load them takes longer than most queries."""
+    """Return the database of this process with these extensions, whose loading takes longer than most queries."""
     # Tests replace files in place, so DuckDB must not keep what it read.
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "enable_external_file_cache": "false"})
     for name in extensions:

@@ -1,4 +1,4 @@
-"""A small server of the Iceberg REST catalog's endpoints over a SQL catalog of pyiceberg, with views kept in memory, for tests."""
+"""A small server of the Iceberg REST catalog's endpoints over a SQL catalog of pyiceberg, with views in memory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Interference = Callable[[str, Callable[[], Answer]], Answer | None]
 
 @contextmanager
 def serving(sql: Mapping[str, str], interfering: Interference | None = None) -> Iterator[str]:
-    """Serve the SQL catalog of this configuration; the address of the server."""
+    """Serve a SQL catalog with this configuration, and yield the address of the server."""
     endpoints = Endpoints(SqlCatalog("served", **sql))
     interfere = interfering or (lambda request, answer: answer())
 
@@ -88,7 +88,7 @@ def serving(sql: Mapping[str, str], interfering: Interference | None = None) -> 
         do_GET = do_POST = do_DELETE = answer
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing on the console of the tests."""
+            """Print no log messages to the console of the tests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
@@ -102,7 +102,7 @@ def serving(sql: Mapping[str, str], interfering: Interference | None = None) -> 
 
 
 class Endpoints:
-    """What the server answers: a status and a JSON value for a method, a path and a body."""
+    """The endpoints of the server: each returns a status and a JSON value for a method, a path and a body."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self.catalog = catalog

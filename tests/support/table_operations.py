@@ -1,4 +1,4 @@
-"""Commands as they reach a table, Spark's part done without Spark: real Parquet files, written by the writer of every command."""
+"""Table operations without Spark: real Parquet files, written by the writer of every command, and real commits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOW = VacuumOptions(retain_hours=0, check_retention=False)
 
 
 def opened(folder: str, fault: Fault | None = None) -> DeltaTable:
-    """A Delta table."""
+    """Return a Delta table."""
     return DeltaTable(_storage(folder, fault), "s.t")
 
 
@@ -50,7 +50,7 @@ def opened_iceberg(folder: str, fault: Fault | None = None) -> IcebergTable:
 
 
 def opened_any(folder: str, fault: Fault | None = None) -> Table:
-    """The table of whatever format that is in a folder."""
+    """Return the table of either format in a folder."""
     return opened_iceberg(folder, fault) if Path(folder, "metadata").is_dir() else opened(folder, fault)
 
 
@@ -59,12 +59,12 @@ def _storage(folder: str, fault: Fault | None) -> Storage:
 
 
 def rows(table: Table) -> list[tuple[object, ...]]:
-    """What the table holds, read from its Parquet files."""
+    """Return the rows of a table, read from its Parquet files."""
     return sorted(tuple(row.values()) for row in live_rows(table.snapshot()).to_pylist())
 
 
 def built(folder: str, format_: str = "delta") -> None:
-    """Twenty rows in two files less one deleted row, a removed file, an old deletion vector and a file of nobody."""
+    """Create a table of twenty rows in two files, with one deleted row, a removed file, an old deletion vector and an unreferenced file."""
     table: Table = opened(folder) if format_ == "delta" else opened_iceberg(folder)
     definition = TableDefinition(ID_NAME, (), {"delta.enableDeletionVectors": "true"} if format_ == "delta" else {}, None)
     assert isinstance(table.create(definition, CommitRequest("CREATE TABLE")), Committed)
@@ -78,12 +78,12 @@ def built(folder: str, format_: str = "delta") -> None:
 
 
 def written(snapshot: Snapshot, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
-    """Data files with a row for each id."""
+    """Write data files with a row for each id, and return their entries."""
     return written_for(snapshot.shape, ids, name)
 
 
 def written_for(shape: TableShape, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
-    """Data files with a row for each id, for a table that need not exist."""
+    """Write data files with a row for each id, for a table that need not exist, and return their entries."""
     writer = PartitionedWriter(write_spec(shape))
     columns = {"id": pa.array(ids, pa.int64()), "name": pa.array([f"{name}{i}" for i in ids], pa.string())}
     writer.write(pa.table(columns | {other: pa.nulls(len(ids), pa.string()) for other in shape.schema.names[2:]}))
@@ -94,7 +94,7 @@ def written_for(shape: TableShape, ids: Sequence[int], name: str = "n") -> tuple
 
 
 def merge_on_read(table: Table) -> None:
-    """Rows 5 and 15 are updated, row 100 is inserted: two vectors and a file."""
+    """Update rows 5 and 15 and insert row 100: two deletion vectors and one data file."""
 
     def change(snapshot: Snapshot) -> CommitRequest:
         paths = _paths(snapshot, records=10)
@@ -106,7 +106,7 @@ def merge_on_read(table: Table) -> None:
 
 
 def copy_on_write(table: Table) -> None:
-    """The same, both files written again."""
+    """Make the same changes by rewriting both files."""
 
     def change(snapshot: Snapshot) -> CommitRequest:
         paths = _paths(snapshot, records=10)
@@ -129,7 +129,7 @@ def overwrite(table: Table) -> None:
 
 
 def replace(table: Table) -> None:
-    """CREATE OR REPLACE TABLE … AS, with one more column."""
+    """Run CREATE OR REPLACE TABLE … AS with one more column."""
     definition = TableDefinition(Struct((*ID_NAME.fields, Field("more", Primitive("string")))), (), {}, None)
 
     def change(snapshot: Snapshot) -> CommitRequest:
@@ -148,7 +148,7 @@ def add_column(table: Table) -> None:
 
 
 def append_with_checkpoint(table: Table) -> None:
-    """An append after which a checkpoint is due, or manifests are to be put together."""
+    """Append rows in a commit after which a checkpoint is due, or manifests are merged."""
     delta = isinstance(table, DeltaTable)
     properties = {"delta.checkpointInterval": "1"} if delta else {"commit.manifest.min-count-to-merge": "2"}
     _committed(table, lambda snapshot: CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
@@ -164,7 +164,7 @@ def optimize(table: Table) -> None:
 
 
 def restore_rows(table: Table) -> None:
-    """Back to the version before any row was deleted."""
+    """Restore the version before the first deletion."""
     version = 3 if isinstance(table, DeltaTable) else table.history()[2].version
     restore(table, {"version": version}, version=version, timestamp=None)
 
@@ -174,7 +174,7 @@ def vacuum(table: Table) -> None:
 
 
 def rewrite_manifests(table: Table) -> None:
-    """Of a format that has such."""
+    """Rewrite the manifests of an Iceberg table."""
     assert table.maintenance is not None
     table.maintenance.rewrite_manifests()
 
@@ -200,7 +200,7 @@ ICEBERG_ONLY: dict[str, Callable[[Table], None]] = {rewrite_manifests.__name__: 
 
 
 def run(operation: str, folder: str, fault: Fault) -> None:
-    """One operation on the table in a folder, in a process that has read nothing yet."""
+    """Run one operation on the table in a folder, with a newly opened table."""
     manifests._cache, manifests._own_files, position_deletes._cache = Cache(1_000_000), Cache(1_000_000), Cache(1_000_000)
     deletion_vectors._cache = Cache(1_000_000)
     (OPERATIONS | ICEBERG_ONLY)[operation](opened_any(folder, fault))
@@ -219,7 +219,7 @@ def _committed(table: Table, change_for: Callable[[Snapshot], CommitRequest]) ->
 
 
 def _paths(snapshot: Snapshot, *, records: int = 0) -> list[str]:
-    """The files of so many rows or more."""
+    """Return the paths of the files with at least so many rows."""
     return [file.path for file in snapshot.files().files() if (file.records or 0) >= records]
 
 
