@@ -1,9 +1,9 @@
-"""The benchmark: engines on the same tables, one process each, one after the other.
+"""Run the benchmark: all engines change copies of the same tables, each in its own process, one after the other.
 
     python -m benchmarks --scale 1 --out results.json
     python -m benchmarks --scale 0.01 --smoke
 
-`python -m benchmarks --help` lists the rest.
+`python -m benchmarks --help` lists the other options.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def parsed(words: list[str] | None) -> argparse.Namespace:
 
 
 def chosen(names: dict[str, Any], patterns: str) -> list[str]:
-    """Those of the names that a pattern fits, in their own order."""
+    """Return the names that match a pattern, in their order."""
     return [name for name in names if any(fnmatch(name, pattern.strip()) for pattern in patterns.split(","))]
 
 
 def load(folder: Path, scale: float, engines: list[str], scenarios: list[str], repetitions: int) -> dict[str, str]:
-    """Make what is missing of data and tables; the sources' files by name."""
+    """Create missing data and tables, and return the source files by name."""
     data, tables = Lineitem(folder, scale, 64 if scale > 3 else 16 if scale >= 0.1 else 4), Tables(folder)
     found = {name: str(data.source(name)) for scenario in scenarios for name in sources_of(SCENARIOS[scenario], repetitions)}
     layouts = list(dict.fromkeys(SCENARIOS[scenario].layout for scenario in scenarios))
@@ -130,14 +130,14 @@ def load(folder: Path, scale: float, engines: list[str], scenarios: list[str], r
 
 
 def settings() -> dict[str, str]:
-    """The environment of engines. Java starts as it does where nobody has made an archive of its classes."""
+    """Return the environment of the engines. Java starts without a class archive, as for users who did not create one."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "ROWMERGE_CACHE": os.devnull}
 
 
 def work(run: Run, job: dict[str, Any], python: str, patience: float) -> None:
-    """Run an engine's process to its end; one that dies has failed in the scenario it was at, and goes on with the next.
+    """Run an engine's process to its end. A process that dies has failed in its scenario, and a new one continues with the next scenario.
 
-    `patience`: the seconds after which one that told nothing is ended.
+    `patience`: the number of seconds without a message after which a process is killed.
     """
     left = list(job["scenarios"])
     while left:
@@ -146,7 +146,7 @@ def work(run: Run, job: dict[str, Any], python: str, patience: float) -> None:
 
 
 def begin(run: Run, job: dict[str, Any], python: str, patience: float, processes: int) -> None:
-    """Run each scenario in so many processes that do nothing else, for `Case.cold`; what there was of that is gone."""
+    """Run each scenario in this number of new processes for `Case.cold`, and replace earlier results."""
     layouts = set()
     for scenario in job["scenarios"]:
         layout = SCENARIOS[scenario].layout
@@ -169,7 +169,7 @@ def begin(run: Run, job: dict[str, Any], python: str, patience: float, processes
 
 
 def _process(run: Run, job: dict[str, Any], python: str, patience: float) -> list[str]:
-    """The scenarios that were begun."""
+    """Return the scenarios that were started."""
     engine, begun = job["engine"], list[str]()
     with tempfile.TemporaryFile("w+") as errors:
         process = Process(python, errors, patience)
@@ -194,7 +194,7 @@ def _process(run: Run, job: dict[str, Any], python: str, patience: float) -> lis
 
 
 class Process:
-    """A worker's process. It is ended, with all that it started, when it tells nothing for `patience` seconds."""
+    """A worker's process. It is killed with its child processes if it sends no message for `patience` seconds."""
 
     def __init__(self, python: str, errors: IO[str], patience: float) -> None:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors, "start_new_session": True}
@@ -207,7 +207,7 @@ class Process:
         return self._process.wait() != 0
 
     def tell(self, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """What the worker tells of a job, until it ends."""
+        """Send a job to the worker, and yield its messages until it ends."""
         assert self._process.stdout is not None
         self._say(json.dumps(job))
         timer = self._timer()
@@ -224,7 +224,7 @@ class Process:
                 self._end()
 
     def go_on(self) -> None:
-        """Its table has been looked at."""
+        """Tell the worker that its table was compared."""
         self._say("")
 
     def _say(self, line: str) -> None:
@@ -262,7 +262,7 @@ def _note(run: Run, told: dict[str, Any]) -> None:
 
 
 def reason(errors: str) -> str:
-    """The last line of a traceback."""
+    """Return the last line of a traceback."""
     lines = [line.strip() for line in errors.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
     return lines[-1][:300] if lines else "the process ended"
 

@@ -1,4 +1,4 @@
-"""Whether all engines ended with the same rows: DuckDB, which is none of them, reads each table and adds up hashes of its rows."""
+"""Compare the final rows of all engines: DuckDB, which is not one of them, reads each table and adds up hashes of its rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGES = {
 
 
 def fingerprint(place: Path, format_: str, columns: tuple[str, ...]) -> str:
-    """The number of a table's rows, and the sum of their hashes."""
+    """Return the number of a table's rows and the sum of their hashes."""
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
         for name, package in _PACKAGES.items():
             connection.execute(f"install '{next(Path(str(package.__file__)).parent.rglob(f'{name}.duckdb_extension'))}'")
@@ -32,6 +32,6 @@ def fingerprint(place: Path, format_: str, columns: tuple[str, ...]) -> str:
 
 
 def _newest(place: Path) -> str:
-    """The newest metadata file of an Iceberg table. The hint is not looked at: it may be old."""
+    """Return the newest metadata file of an Iceberg table. The version hint is ignored, because it can be old."""
     found = {int(m[1]): path for path in (place / "metadata").iterdir() if (m := re.match(r"v(\d+)\..*metadata\.json", path.name))}
     return str(found[max(found)])

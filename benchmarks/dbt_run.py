@@ -1,9 +1,9 @@
-"""Where the time of a `dbt run` goes: Spark's start, dbt itself, planning, Spark jobs, commits. On the flights project, one thread.
+"""Measure the stages of a `dbt run` of the flights project with one thread: Spark's start, dbt, planning, Spark jobs, commits.
 
     python benchmarks/dbt_run.py
 
-Run 0 makes the tables; the later ones are incremental, in the same process (warm). A statement's stages are what the adapter's responses
-say; what no stage accounts for is dbt: parsing, compiling, its own queries, printing.
+Run 0 creates the tables; the later runs are incremental, in the same process (warm). The adapter's responses contain the stages of each
+statement. The remaining time is dbt's: parsing, compiling, its queries, printing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def invoke(project: Path, folder: Path, command: Sequence[str], variables: Mapping[str, object], threads: int = 1) -> tuple[float, ...]:
-    """Seconds of a command of dbt: wall, what no statement accounts for, and the sum of each stage. `folder`: for what dbt writes."""
+    """Return the seconds of a dbt command: in total, outside of statements, and per stage. `folder`: where dbt writes its files."""
     places = ["--project-dir", project, "--profiles-dir", project, "--target-path", folder / "target", "--log-path", folder]
     began = time.perf_counter()
     result = dbtRunner().invoke([*command, *map(str, places), "--vars", json.dumps(variables), "--threads", str(threads), "--quiet"])

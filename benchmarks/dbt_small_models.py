@@ -1,9 +1,9 @@
-"""What a warm `dbt run` of 20 small incremental models costs, and where its time goes: dbt, planning, Spark jobs, commits.
+"""Measure the stages of a warm `dbt run` of 20 small incremental models: dbt, planning, Spark jobs, commits.
 
     python benchmarks/dbt_small_models.py
 
-Each model merges 10 rows (half of them new) into a table of 1,000. Run 0 makes the tables; the later ones are incremental, in the same
-process. With one thread the stages and dbt add up to the wall time; with four they overlap: their sums are told, and no rest.
+Each model merges 10 rows (half of them new) into a table of 1,000. Run 0 creates the tables; the later runs are incremental, in the same
+process. With one thread, the stages and dbt add up to the total. With four threads they overlap, so only their sums are printed.
 """
 
 from __future__ import annotations

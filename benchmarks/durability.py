@@ -1,9 +1,9 @@
-"""What syncs cost a small merge on a disk: the same merge with each durability, by turns, in one process.
+"""Measure the cost of syncs for a small merge on a disk: the same merge with each durability, in turns, in one process.
 
     python benchmarks/durability.py [merges] [folder]
 
-The folder says which disk is measured. The source has ten rows, five of which are new; the table has ten thousand. `syncs`: how many of
-them a merge makes, and how many milliseconds they take together, some of them side by side.
+The folder determines the disk. The source has ten rows, five of which are new; the table has ten thousand. `syncs` is the number of syncs
+of a merge and the sum of their milliseconds; some of them run concurrently.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def recorded_syncs() -> list[float]:
-    """Return a list to which every sync of this process appends how long it took, in milliseconds."""
+    """Return a list to which every sync of this process appends its duration in milliseconds."""
     syncs: list[float] = []
     fsync = os.fsync
 
@@ -63,7 +63,7 @@ def recorded_syncs() -> list[float]:
 
 
 def merge(session: rowmerge.Session, number: int, turn: int) -> float:
-    """Milliseconds of one merge."""
+    """Run one merge and return its milliseconds."""
     begun = time.perf_counter()
     session.execute(
         f"merge into t{number} t using (select (id - 5) * 1999 + {turn} as id, 9 as status from range(10)) s on t.id = s.id "

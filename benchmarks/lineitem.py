@@ -1,7 +1,7 @@
-"""The data: TPC-H's lineitem as `tpchgen-cli` makes it, and the sources that are merged into it, all as Parquet files.
+"""The data: TPC-H's lineitem from `tpchgen-cli`, and the sources of the statements, all as Parquet files.
 
-Order keys of TPC-H have bit 3 unset: with it set they are new keys between the others. What is picked is picked by a hash of the key, so
-every run has the same rows.
+Order keys of TPC-H have bit 3 unset; keys with this bit are new and lie between the others. A hash of the key selects rows, so every run
+has the same rows.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ CHANGED = {
 
 
 class Lineitem:
-    """The data of one scale factor in a folder; what is there already is not made again."""
+    """The data of one scale factor in a folder. Existing files are not created again."""
 
     def __init__(self, folder: Path, scale: float, files: int) -> None:
         self.folder, self.scale, self.files = folder, scale, files
 
     @property
     def parts(self) -> list[Path]:
-        """The table's rows, sorted by order key, in as many files as the table is to have."""
+        """Return the files of the table's rows, sorted by order key, in the table's number of files."""
         made = self.folder / "lineitem"
         if not made.exists():
             generator = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
@@ -46,11 +46,11 @@ class Lineitem:
         return sorted(made.glob("*.parquet"), key=lambda path: int(path.stem.rsplit(".", 1)[1]))
 
     def source(self, name: str) -> Path:
-        """A source's file."""
+        """Return the file of a source."""
         return self._made(f"sources/{name}.parquet", self._source(name))
 
     def layout(self, name: str) -> list[Path]:
-        """The files whose rows make a table of this layout, in the order in which they are loaded."""
+        """Return the files whose rows form a table of this layout, in loading order."""
         if name == "sorted":
             return self.parts
         if name == "small_files":
@@ -73,11 +73,11 @@ class Lineitem:
 
     @property
     def _sample(self) -> str:
-        """Every 50th row: what is picked of it is found without reading the whole table each time."""
+        """Return every 50th row, so that sources are selected without reading the whole table each time."""
         return f"read_parquet('{self._made('sample.parquet', f'select * from {self._all} where {_picked(0.02, -1)}')}')"
 
     def _divided(self, name: str, query: str) -> list[Path]:
-        """A query's rows, in as many files as the table is to have."""
+        """Write the rows of a query in as many files as the table has."""
         whole = self._made(f"{name}/whole.parquet", query)
         rows = int(_value(f"select count(*) from '{whole}'"))
         size = -(-rows // self.files)
@@ -141,7 +141,7 @@ class Lineitem:
         return f"select *, {_scd_id('l_quantity')} as scd_id, date '2024-01-01' as valid_from, cast(null as date) as valid_to from {rows}"
 
     def _snapshot(self, part: float) -> str:
-        """What a snapshot stages: a changed row's old version ends, its new one begins."""
+        """Return the staged rows of a snapshot: the old version of a changed row ends, and a new one begins."""
         rows = f"(select *, {_picked(part, 1)} as chosen from {self._all})"
         ends = f"{_scd_id('l_quantity')} as scd_id, date '2024-01-01' as valid_from, date '2024-02-01' as valid_to, 'update' as change_type"
         begins = f"{_scd_id('l_quantity + 1')} as scd_id, date '2024-02-01' as valid_from, cast(null as date) as valid_to"
@@ -178,13 +178,13 @@ def _select(rows: str, key: str = "l_orderkey", *, changed: bool = False) -> str
 
 
 def _upsert(rows: str, half: float, salt: int = 0) -> str:
-    """As many changed rows as new ones."""
+    """Return as many changed rows as new rows."""
     changed = f"{_select(rows, changed=True)} where {_picked(half, 2 * salt + 1)}"
     return f"{changed} union all {_select(rows, NEW)} where {_picked(half, 2 * salt + 2)}"
 
 
 def _changes(rows: str, part: float) -> str:
-    """Half of them updates, three tenths inserts, the rest deletes."""
+    """Return changes: half of them updates, three tenths inserts, and the other ones deletes."""
     updates = f"select *, 'U' as op from ({_select(rows, changed=True)} where {_picked(0.5 * part, 1)})"
     inserts = f"select *, 'I' as op from ({_select(rows, NEW)} where {_picked(0.3 * part, 2)})"
     deletes = f"{_picked(0.2 * part, 3)} and not {_picked(0.5 * part, 1)}"

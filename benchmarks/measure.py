@@ -1,4 +1,4 @@
-"""What one repetition took: seconds, bytes, files, memory; bytes read and memory from Linux's /proc, of this process and those below it."""
+"""Measure one repetition: seconds, bytes, files and memory. Bytes read and memory of the processes come from Linux's /proc."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Measured:
 
 @contextmanager
 def measured(place: Path) -> Iterator[Measured]:
-    """Measure what the block does with the table in a folder; the block itself takes the seconds."""
+    """Measure the effects of the block on the table in a folder. The block itself measures the seconds."""
     result = Measured()
     before, processes = _files(place), _processes()
     read = _read_by(processes)
@@ -57,7 +57,7 @@ def measured(place: Path) -> Iterator[Measured]:
 
 @contextmanager
 def stopwatch(seconds: dict[str, float], label: str) -> Iterator[None]:
-    """Add what the block takes."""
+    """Add the duration of the block."""
     begun = time.perf_counter()
     yield
     seconds[label] = seconds.get(label, 0.0) + time.perf_counter() - begun
@@ -71,7 +71,7 @@ def _files(place: Path) -> dict[str, int]:
 
 
 def _touched(place: Path, new: Mapping[str, int]) -> int:
-    """Distinct data files in new commits of a Delta log; data and delete files that new snapshots of an Iceberg table added or removed."""
+    """Return the number of data files in new commits of a Delta log, or of files that new Iceberg snapshots added or removed."""
     touched: set[str] = set()
     counted = 0
     for name in new:
@@ -88,7 +88,7 @@ def _touched(place: Path, new: Mapping[str, int]) -> int:
 
 
 def _processes() -> list[int]:
-    """This process and those below it."""
+    """Return the ids of this process and its descendants."""
     if not Path("/proc/self/stat").exists():
         return []
     children: dict[int, list[int]] = {}

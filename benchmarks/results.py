@@ -1,4 +1,4 @@
-"""What a run found, as it is kept in JSON: all repetitions, and the medians that the tables show."""
+"""The results of a run as JSON: all repetitions, and the medians in the tables."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ class Case:
 
     @property
     def warm(self) -> float | None:
-        """The median of all repetitions but the first."""
+        """The median of all repetitions except the first."""
         return median(sum(r["seconds"].values()) for r in self.repetitions[1:]) if len(self.repetitions) > 1 else None
 
     def of(self, name: str) -> float | None:
-        """The median of what the later repetitions measured."""
+        """Return the median of a measurement over the later repetitions."""
         found = [r[name] for r in self.repetitions[1:] if r.get(name) is not None]
         return median(found) if found else None
 
     def part(self, label: str) -> float | None:
-        """The median of one label's seconds."""
+        """Return the median seconds of one label."""
         found = [r["seconds"][label] for r in self.repetitions[1:] if label in r["seconds"]]
         return median(found) if found else None
 
     def ratio(self, label: str, other: str) -> float | None:
-        """The median of one label's seconds in multiples of another's in the same repetition: the machine's speed may change in between."""
+        """Return the median ratio of two labels' seconds in one repetition, because the machine's speed can change between repetitions."""
         found = [r["seconds"][label] / r["seconds"][other] for r in self.repetitions[1:] if {label, other} <= r["seconds"].keys()]
         return median(found) if found else None
 
 
 @dataclass
 class Run:
-    """All cases, and where and when they ran. `skipped`: engines that could not run, why; `started`: seconds of their last start."""
+    """All cases of a run, with date and machine. `skipped`: why engines could not run; `started`: the seconds of their last start."""
 
     scale: float
     date: str
@@ -71,19 +71,19 @@ class Run:
         return next((case for case in self.cases if (case.scenario, case.engine) == (scenario, engine)), None)
 
     def without(self, scenarios: Sequence[str], engines: Sequence[str]) -> Run:
-        """The run less these scenarios of these engines."""
+        """Return the run without these scenarios of these engines."""
         return replace(self, cases=[case for case in self.cases if case.scenario not in scenarios or case.engine not in engines])
 
     def scenarios(self) -> list[str]:
-        """In the order of the benchmark, whatever was measured first."""
+        """Return the scenarios, in the order of the benchmark."""
         return sorted({case.scenario for case in self.cases}, key=list(SCENARIOS).index)
 
     def engines(self) -> list[str]:
-        """In the order of the benchmark."""
+        """Return the engines, in the order of the benchmark."""
         return sorted({case.engine for case in self.cases}, key=list(ENGINES).index)
 
     def disagreements(self) -> list[str]:
-        """Scenarios whose engines ended with different rows, or gave different answers, in words."""
+        """Return sentences about the scenarios in which engines ended with different rows or results."""
         told = []
         for scenario in self.scenarios():
             ended: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What is measured: statements on TPC-H's lineitem, in words that every engine's own language can be made of."""
+"""The scenarios: statements on TPC-H's lineitem, in a form that each engine's language can express."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED", "NOT MAT
 
 @dataclass(frozen=True)
 class Clause:
-    """WHEN `match` [AND `condition`] THEN `action`. `values`: what an UPDATE sets, without it the source's columns of the same names."""
+    """WHEN `match` [AND `condition`] THEN `action`. `values`: the assignments of an UPDATE; None for UPDATE SET *."""
 
     match: str
     action: str
@@ -49,7 +49,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Query:
-    """SELECT `select` FROM the table [WHERE `condition`]: one row."""
+    """SELECT `select` FROM the table [WHERE `condition`], which returns one row."""
 
     select: str
     condition: str | None = None
@@ -57,7 +57,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Compact:
-    """Small files become large ones, and deleted rows leave the files."""
+    """A compaction: it rewrites small files as large ones, and removes deleted rows from files."""
 
 
 Step = Merge | Update | Query | Compact
@@ -66,11 +66,11 @@ EVERYTHING = Query("count(*) as n, sum(l_quantity) as q, min(l_shipdate) as d, m
 
 @dataclass(frozen=True)
 class Scenario:
-    """Steps on a table of one layout, one timing each.
+    """Steps on a table of one layout, each measured separately.
 
-    `in_row`: the table is not brought back between repetitions, and `{n}` in a source's name is the repetition's number.
-    `reads`: the table's columns that a change must read whatever engine it is, `writes`: SQL over the source (s) or the table (t) for the
-    rows that it must write; the limit is what these two, and the columns of queries, alone take.
+    `in_row`: whether repetitions continue with the table of the previous one; `{n}` in a source's name is the repetition's number.
+    `reads`: the columns that every engine must read for a change. `writes`: SQL over the source (s) or the table (t) for the rows that
+    every engine must write. The lower bound reads and writes these, and the columns of queries.
     """
 
     name: str
@@ -205,17 +205,17 @@ SCENARIOS = {scenario.name: scenario for scenario in (*LINEITEM, *DELTA_CASES, *
 
 
 def steps_of(scenario: Scenario) -> Mapping[str, tuple[Step, ...]]:
-    """The steps behind each label."""
+    """Return the steps of each label."""
     return {label: step if isinstance(step, tuple) else (step,) for label, step in scenario.steps.items()}
 
 
 def changes_rows(scenario: Scenario) -> bool:
-    """Whether there is anything to compare but the answers of queries."""
+    """Return whether the scenario changes rows, which are then compared."""
     return any(isinstance(step, Merge | Update) for steps in steps_of(scenario).values() for step in steps)
 
 
 def sources_of(scenario: Scenario, repetitions: int) -> list[str]:
-    """The names of the sources that a scenario reads in so many repetitions."""
+    """Return the names of the sources that a scenario reads in this number of repetitions."""
     merges = [step for steps in steps_of(scenario).values() for step in steps if isinstance(step, Merge)]
     numbers = range(repetitions) if scenario.in_row else range(1)
     return list(dict.fromkeys(merge.source.replace("{n}", str(n)) for merge in merges for n in numbers))

@@ -1,4 +1,4 @@
-"""The benchmark on few rows, for CI: it runs, and all engines that are here end with the same rows. What it times says nothing.
+"""Run the benchmark on few rows, for CI: all available engines must end with the same rows. Its times have no meaning.
 
 python -m benchmarks.smoke
 """
@@ -17,7 +17,7 @@ ENGINES = "ours,delta-rs"
 
 
 def smoke(folder: Path) -> str:
-    """Run it below a folder; the page that comes of it. Raises SystemExit when an engine fails or has other rows."""
+    """Run the benchmark in a folder, and return its page. Raises SystemExit if an engine fails or its rows differ."""
     results, docs = folder / "benchmark.json", folder / "docs"
     docs.mkdir()
     size = ["--scale", "0.01", "--repetitions", "1", "--smoke", "--folder", str(folder), "--out", str(results)]

@@ -1,8 +1,8 @@
-"""How long the embedded Spark takes to start and to answer first, without and with the archive of Java's classes, by turns.
+"""Measure the start and the first query of the embedded Spark, without and with the archive of Java's classes, in turns.
 
-    python benchmarks/start.py [how often]
+    python benchmarks/start.py [repetitions]
 
-Every start is a process of its own; the archive is made in a folder that is gone afterwards.
+Each start runs in a new process. The archive is in a temporary folder.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def start(warehouse: Path, cache: Path) -> dict[str, float]:
-    """Seconds of each step in a process that looks for archives in `cache`."""
+    """Return the seconds of each step in a process that uses `cache` as the folder of archives."""
     done = subprocess.run(
         [sys.executable, "-c", STARTING, str(warehouse)],
         env=os.environ | {CACHE: str(cache)},

@@ -1,7 +1,7 @@
-"""The tables that every engine begins with: loaded once for each format and layout, brought back by hard links between repetitions.
+"""The initial tables of all engines: loaded once for each format and layout, and restored by hard links between repetitions.
 
-An Iceberg table's metadata name their place, so the folder in which engines work has one path for good. Delta tables get a new folder
-each time: engines remember versions by path.
+The metadata of an Iceberg table contain absolute paths, so the engines' folder has a fixed path. Delta tables get a new folder each time,
+because engines cache versions by path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARTITIONED = {"lhbench": "partition", "small_files": "part"}
 
 
 class Tables:
-    """Tables of one folder: `kept/<format>/<layout>` as they were loaded, `live/bench/<name>` where engines work on them."""
+    """The tables of one folder: `kept/<format>/<layout>` as loaded, and `live/bench/<name>`, where engines change them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,11 +30,11 @@ class Tables:
         self._numbers = count()
 
     def kept(self, format_: str, layout: str) -> Path:
-        """Where a table is as it was loaded."""
+        """Return the folder of a table as loaded."""
         return self.folder / "kept" / format_ / layout
 
     def place(self, format_: str) -> Path:
-        """An empty place for a table to work on; what was in the last one is gone."""
+        """Return an empty folder for a table, and delete its previous content."""
         shutil.rmtree(self.live / SCHEMA, ignore_errors=True)
         number = next(self._numbers)
         place = self.live / SCHEMA / (TABLE if format_ == "iceberg" else f"{TABLE}_{number}")
@@ -42,17 +42,17 @@ class Tables:
         return place
 
     def bring_back(self, format_: str, kept: Path) -> Path:
-        """A copy of a kept table to work on. Data files, which nobody changes in place, are shared."""
+        """Copy a loaded table to the engines' folder. Data files are hard links, because no engine changes them in place."""
         place = self.place(format_)
         shutil.copytree(kept, place, copy_function=_shared)
         return place
 
     def set_aside_at(self, format_: str, layout: str) -> Path:
-        """Where a table is that an engine has prepared."""
+        """Return the folder of a table that an engine has prepared."""
         return self.folder / "prepared" / format_ / layout
 
     def set_aside(self, place: Path, format_: str, layout: str) -> Path:
-        """Keep a table that an engine has prepared, for as long as the engine's processes run; returns where."""
+        """Save a table that an engine has prepared while the engine's processes run, and return its folder."""
         kept = self.set_aside_at(format_, layout)
         shutil.rmtree(kept, ignore_errors=True)
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def _shared(source: str, target: str) -> None:
 
 
 def load(folder: Path, wanted: list[tuple[str, str, list[str]]]) -> None:
-    """Write tables (format, layout, Parquet files of their rows), one data file for each file, with the engine's own defaults."""
+    """Write tables (format, layout, Parquet files of their rows) with one data file for each file and the engine's defaults."""
     import rowmerge
 
     tables = Tables(folder)

@@ -1,6 +1,6 @@
-"""The process of one engine: takes what it is to do as JSON, tells each repetition as a line of JSON.
+"""The process of one engine: it reads jobs as JSON, and prints each repetition as one line of JSON.
 
-After the first repetition of a scenario it waits until its rows have been looked at.
+After the first repetition of a scenario, it waits until the rows were compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Worker:
         self._begun = begun
 
     def run(self, scenario: Scenario) -> None:
-        """All repetitions of a scenario; the first on a table that was never opened."""
+        """Run all repetitions of a scenario. The first one opens the table for the first time."""
         before = time.perf_counter()
         kept = self._table(scenario.layout)
         place = self._tables.bring_back(self._engine.format, kept)
@@ -82,7 +82,7 @@ class Worker:
         return result, answers
 
     def _table(self, layout: str) -> Path:
-        """The loaded table in the engine's own setting."""
+        """Return the loaded table with the engine's configuration."""
         if self._were_prepared:
             return self._tables.set_aside_at(self._engine.format, layout)
         if layout not in self._prepared:

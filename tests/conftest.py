@@ -1,4 +1,4 @@
-"""Options of the whole suite: which suite runs, and for which table format."""
+"""Options of the whole test suite: the suite, and the table format."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The engines that are measured."""
+"""The engines of the benchmark."""

@@ -1,4 +1,4 @@
-"""delta-rs: Rust in one process."""
+"""delta-rs: Rust, in one process."""
 
 from __future__ import annotations
 

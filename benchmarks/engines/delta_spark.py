@@ -1,4 +1,4 @@
-"""Delta Lake's own engine on Spark, with and without deletion vectors."""
+"""Delta Lake on Spark, with and without deletion vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS = {
 
 
 class DeltaSpark(SparkSqlEngine):
-    """`vectors`: whether deletion vectors are on."""
+    """Delta Lake on Spark. `vectors`: whether the tables use deletion vectors."""
 
     format = "delta"
 

@@ -1,4 +1,4 @@
-"""What the benchmark asks of an engine."""
+"""The interface of an engine in the benchmark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.scenarios import Scenario, Step
 
 
 class Engine(Protocol):
-    """One engine in one setting, in a process of its own."""
+    """One engine with one configuration, in its own process."""
 
     format: str
     """Of its tables: `delta` or `iceberg`."""
@@ -19,22 +19,22 @@ class Engine(Protocol):
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What runs, in which version."""
+        """The names and versions of the engine's packages."""
 
     def prepare(self, place: Path, layout: str) -> None:
-        """Give a table, just loaded, the engine's setting."""
+        """Configure a table that was just loaded."""
 
     def open(self, place: Path, *, known: bool) -> None:
-        """The table to work on; `known`: its newest version is looked up here, so that the statement finds it known."""
+        """Set the table for the next steps. `known`: load its newest version now, so that the statement does not load it."""
 
     def source(self, name: str, path: Path) -> None:
-        """Make a Parquet file known under a name; its rows are read when a statement reads them."""
+        """Register a Parquet file under a name. A statement that reads the name reads the file."""
 
     def plan(self, step: Step, scenario: Scenario) -> None:
-        """What is not part of the measurement; called right before each step."""
+        """Do the work that is not measured. Called directly before each step."""
 
     def run(self, step: Step, scenario: Scenario) -> str | None:
-        """Carry out a step to its end; of a query, its one row."""
+        """Run a step to its end. For a query, return its only row."""
 
     def stages(self) -> Mapping[str, float]:
-        """Seconds of the last step by what they were spent on, as far as the engine says."""
+        """Return the seconds of the last step by stage, as far as the engine reports them."""

@@ -1,4 +1,4 @@
-"""Iceberg's own runtime on Spark, in both write modes. Format version 2 with position deletes is its default, and best known."""
+"""Iceberg on Spark in both write modes, with its default, format version 2 and position deletes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.engines.spark_sql import SparkSqlEngine, start
 
 
 class IcebergSpark(SparkSqlEngine):
-    """`mode`: copy-on-write or merge-on-read."""
+    """Iceberg on Spark. `mode`: copy-on-write or merge-on-read."""
 
     format = "iceberg"
 

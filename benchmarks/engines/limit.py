@@ -1,7 +1,7 @@
-"""The limit: the jobs that read what must be read and write what must be written, and find out nothing.
+"""A lower bound: jobs that only read the necessary columns and write the necessary rows.
 
-They read the columns that a scenario cannot do without, of files that hold any key of the source, and the source; and write as many rows
-as are new or changed. No join, no positions, no commit: nothing is left to remove. What a compaction takes is not in it.
+They read the columns that a scenario requires, of files that contain a key of the source, and the source. They write as many rows as are
+new or changed. They run no join, compute no positions and do not commit. Compaction has no lower bound.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ class Limit(ABC):
 
     @abstractmethod
     def change(self, files: Sequence[str], columns: Sequence[str], source: str | None, rows: int) -> None:
-        """Read these columns of the files, and the source; write so many rows of the source, or of the files where there is none."""
+        """Read these columns of the files, and the source. Write this number of rows from the source, or from the files if it is None."""
 
     @abstractmethod
     def scan(self, files: Sequence[str], columns: Sequence[str], query: Query) -> None:
-        """What a query reads: these columns."""
+        """Read these columns for a query."""
 
 
 class ArrowLimit(Limit):
-    """In one process with pyarrow; a query reads its columns and does no more."""
+    """The lower bound in one process with pyarrow. A query only reads its columns."""
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -116,7 +116,7 @@ class ArrowLimit(Limit):
 
 
 class SparkLimit(Limit):
-    """As bare jobs of Spark, on the PySpark that ours runs on."""
+    """The lower bound as Spark jobs, on the PySpark of our engine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,12 +150,12 @@ class SparkLimit(Limit):
 
 
 def _words(query: Query) -> set[str]:
-    """The names in a query, of columns and of functions."""
+    """Return the names of columns and functions in a query."""
     return set(re.findall(r"\w+", f"{query.select} {query.condition or ''}"))
 
 
 def _holding(files: Sequence[str], source: str, columns: Sequence[str]) -> list[str]:
-    """The files whose range of the first column has a value of the source in it."""
+    """Return the files whose bounds of the first column include a value of the source."""
     keys = np.unique(pq.read_table(source, columns=[columns[0]])[columns[0]].to_numpy())
     found = []
     for file in files:
@@ -169,7 +169,7 @@ def _holding(files: Sequence[str], source: str, columns: Sequence[str]) -> list[
 
 
 def _rows(scenario: Scenario, files: Sequence[str], source: str | None) -> int:
-    """How many rows must be written."""
+    """Return the number of rows that the statement must write."""
     if scenario.writes is None:
         return 0
     with duckdb.connect() as connection:

@@ -1,4 +1,4 @@
-"""Ours: rowmerge on the PySpark that it is installed with."""
+"""rowmerge on the PySpark with which it is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.scenarios import Query, Scenario, Step
 
 
 class Rowmerge:
-    """`mode`: auto, copy-on-write or merge-on-read."""
+    """rowmerge. `mode`: auto, copy-on-write or merge-on-read."""
 
     ends = True
 
@@ -61,7 +61,7 @@ class Rowmerge:
         return self._stages
 
     def _connect(self, place: Path) -> None:
-        """A session that knows nothing of earlier repetitions, on the Spark that runs already."""
+        """Open a session without cached tables on the running Spark."""
         spark: dict[str, Any] = {"spark_config": SETTINGS} if self._session is None else {"spark": self._session.spark}
         self._session = rowmerge.connect(str(place.parent.parent), **spark)
         self._table = f"{place.parent.name}.{place.name}"

@@ -1,4 +1,4 @@
-"""The engines by name: how each is made, in which Python, and whether it is here at all."""
+"""The engines by name: how to create each one, with which Python, and whether its packages are installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.tables import Tables
 
 @dataclass(frozen=True)
 class Peers:
-    """The folder that `make bench-peers` fills: `jars`, and `python` with the PySpark that they are for."""
+    """The folder that `make bench-peers` fills: `jars`, and `python` with the PySpark that the jars require."""
 
     folder: Path
 
@@ -23,13 +23,13 @@ class Peers:
         return self.folder / "python" / "bin" / "python"
 
     def jars(self, name: str) -> list[Path]:
-        """The jars of one peer; Spark brings the rest."""
+        """Return the jars of one peer. Spark has the others."""
         return sorted(jar for jar in (self.folder / "jars").glob("*.jar") if jar.name.startswith(name))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """`needs`: what must be there, as the start of a jar's name or a Python package; `make` runs in the engine's own process."""
+    """An engine. `needs`: prefixes of the jars or Python packages that it requires; `make` runs in the engine's process."""
 
     title: str
     format: str
@@ -38,7 +38,7 @@ class Entry:
     package: str | None = None
 
     def missing(self, peers: Peers) -> str | None:
-        """Why it cannot run here, or None."""
+        """Return the reason why the engine cannot run, or None."""
         if self.jar is not None and (not peers.jars(self.jar) or not peers.python.exists()):
             return f"there is no {self.jar} in {peers.folder}; `make bench-peers` brings it"
         if self.package is not None and find_spec(self.package) is None:

@@ -1,4 +1,4 @@
-"""What all engines on Spark share: the session's settings, sources as views, statements as text."""
+"""The shared parts of all engines on Spark: session settings, sources as views, statements as SQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 def start(settings: Mapping[str, str], jars: list[Path]) -> SparkSession:
-    """A Spark with jars on its class path."""
+    """Start a Spark with jars on its class path."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("benchmark")
@@ -40,7 +40,7 @@ def start(settings: Mapping[str, str], jars: list[Path]) -> SparkSession:
 
 
 class SparkSqlEngine:
-    """Statements on one table of a Spark session. `table`: its name in SQL, `compaction`: the statement for it."""
+    """An engine that runs SQL on one table of a Spark session. `table`: its name in SQL; `compaction`: the statement that compacts it."""
 
     ends = True
     spark: SparkSession

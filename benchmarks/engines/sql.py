@@ -1,4 +1,4 @@
-"""Steps as SQL text, for engines that speak it."""
+"""Convert steps to SQL, for engines that run SQL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from benchmarks.scenarios import Clause, Compact, Merge, Query, Scenario, Step, 
 
 
 def text_of(step: Step, scenario: Scenario, table: str, compaction: str) -> str:
-    """The statement. `compaction`: how the engine says it."""
+    """Return the SQL statement of a step. `compaction`: the engine's statement for compaction."""
     match step:
         case Merge():
             clauses = " ".join(_clause(clause, scenario.columns) for clause in step.clauses)

@@ -1,1 +1,1 @@
-"""What opening, pruning and committing cost as a table's log and its number of files grow."""
+"""The cost of opening, pruning and committing for logs with many commits and files."""

@@ -1,6 +1,6 @@
-"""`make bench-metadata`: every engine on every synthetic table, as JSON and as a page of Markdown.
+"""`make bench-metadata`: measure every engine on every synthetic table, and write the results as JSON and Markdown.
 
-Each engine opens each table in a process of its own, on a fresh copy of the log; of several runs the median counts.
+Each engine opens each table in its own process, on a fresh copy of the log. The results are medians of several runs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _results(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 
 def _tables(folder: Path, sizes: list[int], iceberg_sizes: list[int]) -> list[tuple[str, int]]:
-    """The names of the tables, which are made where they are missing, and how many files each has."""
+    """Create the missing tables, and return their names with their numbers of files."""
     tables = []
     for files in sizes:
         for kind in ("json", "typed"):
@@ -81,7 +81,7 @@ def _tables(folder: Path, sizes: list[int], iceberg_sizes: list[int]) -> list[tu
 
 
 def _measured_in_place(module: str, engine: str, table: Path, files: int, scratch: Path) -> dict[str, float]:
-    """An Iceberg table's paths are absolute: it is measured where it is, and put back as it was."""
+    """Measure an Iceberg table at its path, because its paths are absolute, and restore it afterwards."""
     backup = scratch / "backup"
     shutil.copytree(table, backup)
     try:

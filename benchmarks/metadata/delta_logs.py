@@ -1,4 +1,4 @@
-"""Synthetic Delta logs: as many files and commits as asked for, with statistics of lineitem's 16 columns, and no data files at all."""
+"""Synthetic Delta logs of many files and commits, with statistics of lineitem's 16 columns and without data files."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ _BATCH = 100_000
 
 
 def write_log(folder: Path, files: int, *, structs: bool) -> None:
-    """A table of so many files: a checkpoint with all but the last COMMITS_AFTER of them, each of which has a commit of its own.
+    """Write the log of a table with this number of files: a checkpoint, and one commit for each of the last COMMITS_AFTER files.
 
-    `structs`: the checkpoint has the statistics typed as well, as Delta on Spark writes them by default.
+    `structs`: whether the checkpoint also contains typed statistics, as Delta on Spark writes them by default.
     """
     log = folder / "_delta_log"
     log.mkdir(parents=True)
@@ -67,7 +67,7 @@ def write_log(folder: Path, files: int, *, structs: bool) -> None:
 
 
 def write_commits(folder: Path, commits: int, checkpoint: int | None) -> None:
-    """A table of so many commits, one file each, the first of which makes the table; with a checkpoint of one of them, or with none."""
+    """Write the log of a table with this number of commits of one file each, with a checkpoint of one version or without one."""
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020d}.json").write_text(_lines(_protocol(), _metadata()))
@@ -82,13 +82,13 @@ def file_name(number: int) -> str:
 
 
 def statistics(number: int) -> str:
-    """The statistics of one file, as the log holds them."""
+    """Return the JSON statistics of one file."""
     lower, upper = _bounds(number)
     return f'{{"numRecords":{ROWS_OF_A_FILE},"minValues":{lower},"maxValues":{upper},"nullCount":{{{_NULLS}}}}}'
 
 
 def _bounds(number: int) -> tuple[str, str]:
-    """The minima and maxima of one file; some of the values are all files' own."""
+    """Return the minima and maxima of one file. Some of the values occur in no other file."""
     mixed = number * 2_654_435_761 % 2**32
     varying = (mixed % 1000, 900 + mixed % 997, mixed % 100, 1 + mixed % 28, mixed)
     low, high = number * KEYS_OF_A_FILE, (number + 1) * KEYS_OF_A_FILE - 1
@@ -96,7 +96,7 @@ def _bounds(number: int) -> tuple[str, str]:
 
 
 def table_schema() -> str:
-    """The `schemaString` of the tables."""
+    """Return the `schemaString` of the tables."""
     fields = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in COLUMNS.items()]
     return json.dumps({"type": "struct", "fields": fields})
 
@@ -123,7 +123,7 @@ def _lines(*actions: dict[str, object]) -> str:
 
 
 def commit_of(number: int) -> str:
-    """A commit that adds one file."""
+    """Return the text of a commit that adds one file."""
     add = {
         "path": file_name(number),
         "partitionValues": {},
@@ -193,7 +193,7 @@ def _adds(numbers: np.ndarray, *, structs: bool) -> pa.StructArray:
 
 
 def _typed(numbers: np.ndarray) -> pa.StructArray:
-    """The statistics as `stats_parsed`."""
+    """Return the statistics as `stats_parsed`."""
     fields = [(name, {"long": pa.int64(), "integer": pa.int32()}.get(type_, pa.string())) for name, type_ in COLUMNS.items()]
     sides = []
     for texts in zip(*(_bounds(number) for number in numbers.tolist()), strict=True):

@@ -1,7 +1,7 @@
-"""How much memory the driver's Python process needs for a DELETE of many rows that stay in their files, marked as deleted.
+"""Measure the memory of the driver's Python process during a DELETE that marks many rows as deleted.
 
-`python -m benchmarks.metadata.driver_memory ROWS…` makes a table of one column of so many rows, in files of five million, and deletes five
-of six rows; each table in a process of its own. The JVM is another process, and not counted.
+`python -m benchmarks.metadata.driver_memory ROWS…` creates a table of one column with this number of rows, in files of five million, and
+deletes five of six rows. Each table has its own process. The memory of the JVM, another process, does not count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = [600_000, 6_000_000, 60_000_000]
 
 
 def measured(rows: int) -> dict[str, Any]:
-    """MB before and at the peak of the statement, its seconds, and the rows and files that it touched."""
+    """Return the memory before and at the peak of the statement in MB, its seconds, and its numbers of rows and files."""
     import rowmerge
 
     with tempfile.TemporaryDirectory(prefix="bench-memory-") as warehouse, closing(rowmerge.connect(warehouse)) as session:
@@ -43,13 +43,13 @@ def measured(rows: int) -> dict[str, Any]:
 
 
 def current() -> int:
-    """The memory that is resident now, in MB."""
+    """Return the resident memory in MB."""
     reset_peak()
     return peak()
 
 
 def measured_apart(sizes: list[int]) -> list[dict[str, Any]]:
-    """`measured` for each number of rows, in a process of its own."""
+    """Run `measured` for each number of rows in a new process."""
     found = []
     for rows in sizes:
         code = f"import json; from benchmarks.metadata.driver_memory import measured; print(json.dumps(measured({rows})))"

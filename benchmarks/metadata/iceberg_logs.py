@@ -1,4 +1,4 @@
-"""Synthetic Iceberg tables: as many files as asked for, in manifests of the size that engines write, with lineitem's metrics."""
+"""Synthetic Iceberg tables of many files, in manifests of the usual size, with metrics of lineitem's columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIZES = {"long": 8, "integer": 4, "date": 4, "string": 16}
 
 
 def write_table(folder: Path, files: int) -> None:
-    """A table of one snapshot with so many files."""
+    """Write a table of one snapshot with this number of files."""
     storage = Storage(str(folder))
     schema = Schema(*(NestedField(n, name, _TYPES.get(type_, DecimalType(12, 2))) for n, (name, type_) in enumerate(COLUMNS.items(), 1)))
     empty = new_table_metadata(schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, storage.location, {"format-version": "2"})

@@ -1,4 +1,4 @@
-"""One engine's operations on one synthetic Delta table, timed in a process of its own: `measure.py ENGINE TABLE FILES`, JSON to stdout."""
+"""Measure one engine's operations on one synthetic Delta table in its own process: `measure.py ENGINE TABLE FILES` prints JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRUNED_TO = 10
 
 
 class NotMeasured(Exception):
-    """What an engine, or a format, does not have."""
+    """Raised for an operation that an engine or a format does not have."""
 
 
 class Engine(ABC):
@@ -29,15 +29,15 @@ class Engine(ABC):
 
     @abstractmethod
     def open(self) -> int:
-        """Open the newest version, from nothing; gives the number of its files."""
+        """Open the newest version in a new process, and return the number of its files."""
 
     @abstractmethod
     def open_again(self) -> int:
-        """Open the newest version, with what is known of the one before."""
+        """Open the newest version in a process that has opened the previous one."""
 
     @abstractmethod
     def prune(self, low: int, high: int) -> int:
-        """How many files may hold an l_orderkey from `low` to `high`."""
+        """Return the number of files that can contain an l_orderkey from `low` to `high`."""
 
     def commit(self, number: int) -> None:
         """Commit one more file."""
@@ -138,7 +138,7 @@ ENGINES = {"rowmerge": Rowmerge, "delta-rs": DeltaRs}
 
 
 def measured(engine: Engine, files: int) -> dict[str, Any]:
-    """Seconds, seconds of CPU, and the peak of resident memory in MB of each operation, in the order in which they are done."""
+    """Return the seconds, the CPU seconds and the peak of resident memory in MB of each operation, in execution order."""
     found: dict[str, Any] = {"start MB": peak()}
 
     def run(name: str, operation: Any, expected: int | None = None) -> None:
@@ -168,7 +168,7 @@ def measured(engine: Engine, files: int) -> dict[str, Any]:
 
 
 def peak() -> int:
-    """The most memory that was resident since the last reset, in MB."""
+    """Return the peak of resident memory since the last reset, in MB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) // 1024
@@ -176,7 +176,7 @@ def peak() -> int:
 
 
 def reset_peak() -> None:
-    """Begin to look for the peak anew."""
+    """Reset the peak of resident memory."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

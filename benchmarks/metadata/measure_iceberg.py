@@ -1,7 +1,7 @@
-"""One engine's operations on one synthetic Iceberg table, timed in a process of its own: `measure_iceberg.py ENGINE TABLE FILES`.
+"""Measure one engine's operations on one synthetic Iceberg table in its own process: `measure_iceberg.py ENGINE TABLE FILES`.
 
-The table's catalog is its folder of numbered metadata files. pyiceberg has no catalog for these: it opens the newest one by its path, and
-nothing of what it read before is used again.
+The table's catalog is its folder of numbered metadata files. pyiceberg has no catalog for it: it opens the newest file by path, and
+reuses nothing that it read before.
 """
 
 from __future__ import annotations

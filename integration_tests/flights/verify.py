@@ -89,7 +89,7 @@ def _read_iceberg(folder: Path) -> tuple[int, pa.Table]:
 
 
 def _newest_metadata(folder: Path) -> tuple[int, Path]:
-    """The newest `v<N>.metadata.json` and its number."""
+    """Return the newest `v<N>.metadata.json` and its number."""
     return max((int(file.name.split(".")[0][1:]), file) for file in (folder / "metadata").glob("v*.metadata.json"))
 
 
@@ -106,7 +106,7 @@ EXTENSIONS = {
 
 
 def verify(target: Path, format_: str = "delta") -> bool:
-    """Compare all tables below `target/warehouse/flights` with what `target/feed` says; print a line for each. True when all agree."""
+    """Compare all tables below `target/warehouse/flights` with `target/feed`, print a line for each, and return whether all are equal."""
     expected = _expectations(target / "feed")
     print(f"\n{'table':<18}{'format':<10}{'version':>8}{'rows':>10}   independent readers agree?")
     agree = [_table_agrees(expected, target / "warehouse/flights" / name, name, format_) for name in EXPECTED]
@@ -115,7 +115,7 @@ def verify(target: Path, format_: str = "delta") -> bool:
 
 
 def _expectations(feed: Path) -> duckdb.DuckDBPyConnection:
-    """A database with the feed's messages, and the tables that follow from them."""
+    """Return a database with the feed's messages and the tables that follow from them."""
     database = duckdb.connect(config={"allow_unsigned_extensions": "true"})
     for name, package in EXTENSIONS.items():
         database.load_extension(str(next(Path(package.__file__).parent.rglob(f"{name}.duckdb_extension"))))
@@ -147,7 +147,7 @@ def _table_agrees(database: duckdb.DuckDBPyConnection, folder: Path, name: str, 
 
 
 def _differences(database: duckdb.DuckDBPyConnection, name: str, read: duckdb.DuckDBPyRelation, reader: str) -> list[str]:
-    """What a reader finds otherwise than expected, in lines for a person."""
+    """Return lines that describe how the rows of a reader differ from the expected rows."""
     database.execute("DROP TABLE IF EXISTS actual")
     read.create("actual")
     found = _type_differences(database, name) or _row_differences(database, name)
@@ -173,7 +173,7 @@ def _row_differences(database: duckdb.DuckDBPyConnection, name: str) -> list[str
 
 
 def _counts_agree(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
-    """Whether dbt reported what each merge must have done, by the feed alone."""
+    """Return whether dbt reported the row counts of each merge that follow from the feed."""
     if not path.exists():
         return True
     right = True

@@ -116,7 +116,7 @@ def _is_property(function: ast.FunctionDef) -> bool:
 
 
 def _is_overriding(function: ast.FunctionDef) -> bool:
-    """Whether a base class or another overload documents the function."""
+    """Return whether a base class or another overload documents the function."""
     return any(ast.unparse(decorator) in ("override", "overload") for decorator in function.decorator_list)
 
 
@@ -137,7 +137,7 @@ def _missing_sections(function: ast.FunctionDef, docstring: str) -> Iterator[str
 
 
 def _raises(function: ast.FunctionDef) -> bool:
-    """Whether the function itself raises an error, and not only a function inside it."""
+    """Return whether the function itself raises an error, and not only a function inside it."""
     nodes: list[ast.AST] = list(function.body)
     while nodes:
         node = nodes.pop()

@@ -1,4 +1,4 @@
-"""docs/conflicts.md: its text, and the tables that the conflict matrices of both formats make. Run as a program it prints the page."""
+"""docs/conflicts.md: its text, with tables of the conflict matrices of both formats. As a program, it prints the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT = Path(__file__).with_suffix(".md")
 
 
 def document() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     return TEXT.read_text(encoding="utf-8").replace("{delta}", delta.tables()).replace("{iceberg}", iceberg.tables())
 
 

@@ -1,4 +1,4 @@
-"""docs/errors.md: its text, with the causes and remedies in the docstrings of the error classes. Run as a program it prints the page."""
+"""docs/errors.md: its text, with the causes and remedies from the docstrings of the error classes. As a program, it prints the page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def entry(error: type[Exception]) -> Entry:
 
 
 def _subclasses(error: type[Exception], depth: int = 1) -> Iterator[tuple[type[Exception], int]]:
-    """Yield a class and all below it, each with its depth, in the order of their definition."""
+    """Yield a class and its subclasses at any depth, each with its depth, in the order of their definition."""
     yield error, depth
     for subclass in error.__subclasses__():
         yield from _subclasses(subclass, depth + 1)

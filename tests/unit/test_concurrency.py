@@ -1,4 +1,4 @@
-"""Calls in several threads: the order of results, errors, and which thread runs what."""
+"""Concurrent calls: the order of results, errors, and the thread of each call."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_map_ahead_starts_few_items_before_the_caller_needs_them() -> None:
 
 
 def test_a_dropped_iterator_of_map_ahead_waits_for_no_thread() -> None:
-    """The garbage collector may close it anywhere, also where `threading` has a lock that a join needs."""
+    """The garbage collector can close it anywhere, also while `threading` has a lock that a join needs."""
     is_released = threading.Event()
     results = map_ahead(lambda item: item == 0 or is_released.wait(60), range(STORE_THREADS))
     assert next(results)

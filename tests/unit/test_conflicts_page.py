@@ -1,4 +1,4 @@
-"""The page about conflicts says what the races of its tables came to."""
+"""docs/conflicts.md contains the results of the conflict matrices."""
 
 from __future__ import annotations
 

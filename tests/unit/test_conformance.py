@@ -1,4 +1,4 @@
-"""dbt's own adapter tests are all run, or listed with the reason why not."""
+"""dbt's adapter tests are all run, or listed with the reason."""
 
 from __future__ import annotations
 

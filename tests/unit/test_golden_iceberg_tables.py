@@ -1,4 +1,4 @@
-"""The golden Iceberg tables, unpacked in another place, are whole: readers that are not ours find the rows that Iceberg on Spark found."""
+"""The golden Iceberg tables are complete after unpacking: independent readers read the rows that Iceberg on Spark wrote."""
 
 from __future__ import annotations
 

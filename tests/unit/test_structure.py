@@ -1,4 +1,4 @@
-"""The structure of the engine that `make structure` prints: what must not occur in it."""
+"""The structure of the engine has none of the defects that `make structure` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iceberg's partition transforms over Arrow arrays, beside pyiceberg's and the values of the specification."""
+"""Iceberg's partition transforms over Arrow arrays equal those of pyiceberg and the values of the specification."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_hashes_equal_those_of_the_specification(value: Any, type_: pa.DataType,
 
 
 def drawn(type_: pa.DataType) -> list[Any]:
-    """Edges, and many values between them, with nulls and repetitions."""
+    """Return edge values and many random values between them, with NULL values and repetitions."""
     if pa.types.is_integer(type_):
         least = -(2 ** (type_.bit_width - 1))
         edges = [0, 1, -1, 9, 10, -9, -10, -11, -least - 1, least + 100]
