@@ -247,7 +247,7 @@ RACES = [
 """Winner, isolation level and relation of each table on which all losers race."""
 
 
-def begun(folder: Path, level: str) -> Race:
+def create_race(folder: Path, level: str) -> Race:
     """Create the table of a race."""
     lake = Lake(folder, SCHEMA, ("p",))
     properties = {"delta.isolationLevel": level, "delta.enableDeletionVectors": "true", "delta.logRetentionDuration": "interval 1 seconds"}
@@ -272,7 +272,7 @@ def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, E
 
     The winner commits, then each loser, planned earlier, commits and is removed from the log.
     """
-    race, r = begun(folder, level), RELATIONS[relation]
+    race, r = create_race(folder, level), RELATIONS[relation]
     base = race.lake.table.snapshot()
     # Write the losers' files before the winner commits, as statements do.
     losers = {command.name: command.change(race, base, LOSER, "loser", command.rewrites) for command in COMMANDS}

@@ -1,7 +1,7 @@
-"""The conflict matrix of Iceberg tables: the races of tests/unit/delta/conflict_matrix.py, and those that only Iceberg knows.
+"""Conflict matrix of Iceberg tables: the races of tests/unit/delta/conflict_matrix.py, and those that exist only in Iceberg.
 
-The table has that one's three files, an older snapshot without the row 31 of partition `c`, and one position-delete file, of another
-engine, that takes the rows 4 and 14 out of two files. Losers that are no statements of ours (rollback, expiry …) are winners only.
+The table has the same three files, an older snapshot without the row 31 of partition `c`, and one position-delete file of another engine
+that deletes the rows 4 and 14 of two files. Changes without a statement in rowmerge, such as rollback and expiry, are winners only.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from tests.unit.delta import conflict_matrix as delta
 from tests.unit.delta.conflict_matrix import FILES, LOSER, RELATIONS, SCHEMA, Command, Ending, Rows, file_of
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many
 
-GONE = (4, 14)
-"""Rows that the table has lost before."""
-BEFORE = [(id_, FILES[first], "base") for first in FILES for id_ in range(first, first + 4) if id_ not in GONE]
+DELETED_IDS = (4, 14)
+"""Rows deleted before the race."""
+INITIAL_ROWS = [(id_, FILES[first], "base") for first in FILES for id_ in range(first, first + 4) if id_ not in DELETED_IDS]
 EXTRA = (31, "c", "base")
 
 
 @dataclass
 class Race(delta.Race):
-    """The same hands on an Iceberg table. `older`: the snapshot before the newest."""
+    """The race of the Delta matrix on an Iceberg table. `older`: the snapshot before the newest one."""
 
     older: int = 0
 
@@ -59,17 +59,19 @@ class Race(delta.Race):
     def by_row(self, operation: str, r: int, who: str, rewrites: bool, into: list[int]) -> CommitRequest:
         first = file_of(r)
         added = (self.file(r, who, *into),) if into else ()
-        gone = Positions(id_ - first for id_ in GONE if first <= id_ < first + 4)
+        deleted = Positions(id_ - first for id_ in DELETED_IDS if first <= id_ < first + 4)
         if rewrites:
-            rest = self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ != r and id_ not in GONE))
-            files = FileChanges((*added, rest), (self.paths[first],))
+            unmatched = self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ != r and id_ not in DELETED_IDS))
+            files = FileChanges((*added, unmatched), (self.paths[first],))
         else:
-            files = FileChanges(added, deleted={self.paths[first]: gone | Positions([r - first])})
+            files = FileChanges(added, deleted={self.paths[first]: deleted | Positions([r - first])})
         return CommitRequest(operation, files=files, reads=self.looked_for(r))
 
     def compact(self, base: Snapshot, r: int, who: str, rewrites: bool) -> CommitRequest:  # type: ignore[override]
         first = file_of(r)
-        files = FileChanges((self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ not in GONE)),), (self.paths[first],))
+        files = FileChanges(
+            (self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ not in DELETED_IDS)),), (self.paths[first],)
+        )
         return CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset({self.paths[first]})), data_change=False)
 
     def replace(self, base: Snapshot, r: int, who: str, rewrites: bool) -> CommitRequest:  # type: ignore[override]
@@ -79,9 +81,9 @@ class Race(delta.Race):
         return CommitRequest("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
 
     def restore(self, base: Snapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
-        wanted = self.lake.table.snapshot_at(version=self.older)
+        older_snapshot = self.lake.table.snapshot_at(version=self.older)
         every = frozenset(base.files().paths)
-        return CommitRequest("RESTORE", reads=Reads(every, lambda listing: pa.array([True] * len(listing))), restored=wanted)  # type: ignore[arg-type]
+        return CommitRequest("RESTORE", reads=Reads(every, lambda listing: pa.array([True] * len(listing))), restored=older_snapshot)  # type: ignore[arg-type]
 
 
 def written(snapshot: Snapshot, partition: str, who: str, ids: tuple[int, ...]) -> AddedFile:
@@ -93,7 +95,7 @@ def written(snapshot: Snapshot, partition: str, who: str, ids: tuple[int, ...]) 
 
 
 def _restored(rows: Rows, r: int, who: str) -> Rows:
-    return list(BEFORE)
+    return list(INITIAL_ROWS)
 
 
 BY_NAME = {command.name: command for command in delta.COMMANDS}
@@ -105,11 +107,11 @@ _OTHERS = {
 }
 COMMANDS = tuple(_OTHERS.get(command.name, command) for command in delta.COMMANDS)
 
-# ------------------------------------------------------------------ what only others do
+# ------------------------------------------------------------------ changes of other engines
 
 
 def _rewrite_deletes(race: Race) -> None:
-    """The delete file of two data files becomes two."""
+    """Replace the delete file of two data files by two delete files."""
     live = race.lake.table.snapshot().live  # type: ignore[attr-defined]
     (shared,) = live.deletes
     storage = race.lake.table._operations.storage  # type: ignore[attr-defined]
@@ -146,11 +148,11 @@ def _drop_and_create(race: Race) -> None:
     table = race.lake.table
     drop_table(table._operations.storage, "s.t")  # type: ignore[attr-defined]
     definition = TableDefinition(SCHEMA, identities(("p",)), race.properties, None)
-    committed(opened(Path(table.location.removeprefix("file://"))).create(definition, CommitRequest("CREATE TABLE")))
+    committed(open_table(Path(table.location.removeprefix("file://"))).create(definition, CommitRequest("CREATE TABLE")))
 
 
 def clean_metadata(race: Race) -> None:
-    """Replace the metadata often enough that the file of every earlier version is deleted, and end with the same properties."""
+    """Commit often enough to delete the metadata of all earlier versions, and end with the same properties."""
     table = race.lake.table
     properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
     for _ in range(2):
@@ -162,32 +164,32 @@ def clean_metadata(race: Race) -> None:
 MAINTENANCE: Mapping[str, tuple[Callable[[Race], None], Callable[[Rows], Rows]]] = {
     "rewrite of delete files": (_rewrite_deletes, list),
     "expiry": (_expire, list),
-    "rollback": (_roll_back, lambda rows: list(BEFORE)),
+    "rollback": (_roll_back, lambda rows: list(INITIAL_ROWS)),
     "back and forward": (_back_and_forward, list),
     "drop and creation": (_drop_and_create, lambda rows: []),
     "cleanup of metadata": (clean_metadata, list),
 }
-"""Winners, which have no rows in common with anybody, and what they make of the rows."""
+"""Winners without rows in common with other commands, and their effect on the rows."""
 LOSERS = (*(command.name for command in COMMANDS), "cleanup of metadata", "drop")
-"""The last two are no commits on a version. They come last, because they end the metadata that the others race in."""
+"""The last two are not commits on a version. They run last, because they end the metadata in which the others race."""
 
 # ------------------------------------------------------------------ races
 
 
 @dataclass
 class Place:
-    """Where a table lies."""
+    """A holder of a table."""
 
     table: IcebergTable
 
 
-def opened(folder: Path) -> IcebergTable:
+def open_table(folder: Path) -> IcebergTable:
     return IcebergTable(DirectoryOperations(Storage(str(folder)), "s.t"), "s.t")
 
 
-def begun(folder: Path, level: str, format_version: int = 2) -> Race:
-    """A new table, raised to a format version when it has its delete file."""
-    table = opened(folder)
+def create_race(folder: Path, level: str, format_version: int = 2) -> Race:
+    """Create the table of a race, upgraded to a format version after its delete file exists."""
+    table = open_table(folder)
     properties = {f"write.{operation}.isolation-level": level for operation in ("merge", "update", "delete")}
     committed(table.create(TableDefinition(SCHEMA, identities(("p",)), properties, None), CommitRequest("CREATE TABLE")))
     race = Race(Place(table), {}, properties)  # type: ignore[arg-type]
@@ -204,11 +206,14 @@ def begun(folder: Path, level: str, format_version: int = 2) -> Race:
 
 
 def endings(folder: Path, winner: str, level: str, relation: str, format_version: int = 2) -> dict[str, Ending]:
-    """By loser, how it ends. The winner commits once; each loser, planned before, comes after it, and its metadata is taken away again."""
-    race, r = begun(folder, level, format_version), RELATIONS[relation]
+    """Return the outcome of the race by loser.
+
+    The winner commits, then each loser, planned earlier, commits and its metadata is removed.
+    """
+    race, r = create_race(folder, level, format_version), RELATIONS[relation]
     table, metadata = race.lake.table, folder / "metadata"
-    base, before = table.snapshot(), [*BEFORE, EXTRA]
-    # Files that are needed are written before the winner comes, as statements do.
+    base, initial_rows = table.snapshot(), [*INITIAL_ROWS, EXTRA]
+    # Write the losers' files before the winner commits, as statements do.
     losers = {command.name: command.change(race, base, LOSER, "loser", command.rewrites) for command in COMMANDS}  # type: ignore[arg-type]
     drop = Drop(DirectoryOperations(Storage(str(folder)), "s.t"), "s.t")
     if winner in MAINTENANCE:
@@ -216,46 +221,46 @@ def endings(folder: Path, winner: str, level: str, relation: str, format_version
         act(race)
         won: Callable[[Rows], Rows] = rows_after
     else:
-        command = next(known for known in COMMANDS if known.name == winner)
+        command = next(other for other in COMMANDS if other.name == winner)
         committed(table.commit(base, command.change(race, base, r, "winner", command.rewrites)))  # type: ignore[arg-type]
         won = lambda rows: command.rows(rows, r, "winner")  # noqa: E731
-    kept, after, found = set(metadata.iterdir()), sorted(won(before)), {}
+    original_files, winner_rows, results = set(metadata.iterdir()), sorted(won(initial_rows)), {}
     hint = (metadata / "version-hint.text").read_bytes()
     for loser in COMMANDS:
         try:
             outcome = table.commit(base, losers[loser.name])
         except VersionNotFound:
-            found[loser.name] = Ending("V", after, after, after)
+            results[loser.name] = Ending("V", winner_rows, winner_rows, winner_rows)
             continue
         if isinstance(outcome, Committed):
             rows = rows_in(folder)
-            check_vectors_and_ids(opened(folder))
-            other = sorted(won(loser.rows(before, LOSER, "loser")))
-            found[loser.name] = Ending("+" if outcome.rebases else ".", rows, sorted(loser.rows(after, LOSER, "loser")), other)
+            check_vectors_and_ids(open_table(folder))
+            other = sorted(won(loser.rows(initial_rows, LOSER, "loser")))
+            results[loser.name] = Ending("+" if outcome.rebases else ".", rows, sorted(loser.rows(winner_rows, LOSER, "loser")), other)
         else:
             assert isinstance(outcome, Conflicted), outcome
-            assert not {path for path in metadata.iterdir() if path.name.endswith(".json")} - kept
-            found[loser.name] = Ending(SIGNS[type(outcome.conflict)], after, after, after)
-        for path in set(metadata.iterdir()) - kept:
+            assert not {path for path in metadata.iterdir() if path.name.endswith(".json")} - original_files
+            results[loser.name] = Ending(SIGNS[type(outcome.conflict)], winner_rows, winner_rows, winner_rows)
+        for path in set(metadata.iterdir()) - original_files:
             path.unlink()
         (metadata / "version-hint.text").write_bytes(hint)
-    clean_metadata(replace(race, lake=Place(opened(folder))))  # type: ignore[arg-type]
-    found["cleanup of metadata"] = Ending(".", rows_in(folder), after, after)
+    clean_metadata(replace(race, lake=Place(open_table(folder))))  # type: ignore[arg-type]
+    results["cleanup of metadata"] = Ending(".", rows_in(folder), winner_rows, winner_rows)
     outcome = commit(drop, Storage(str(folder)), FileChanges())
     is_dropped = isinstance(outcome, Committed)
-    left = [] if is_dropped else after
+    rows = [] if is_dropped else winner_rows
     sign = "." if is_dropped else SIGNS[type(outcome.conflict)]  # type: ignore[union-attr]
-    found["drop"] = Ending(sign, [] if is_dropped else rows_in(folder), left, left)
-    assert opened(folder).exists() is not is_dropped
-    return found
+    results["drop"] = Ending(sign, [] if is_dropped else rows_in(folder), rows, rows)
+    assert open_table(folder).exists() is not is_dropped
+    return results
 
 
 def rows_in(folder: Path) -> Rows:
-    return sorted((row["id"], row["p"], row["who"]) for row in live_rows(opened(folder).snapshot()).to_pylist())
+    return sorted((row["id"], row["p"], row["who"]) for row in live_rows(open_table(folder).snapshot()).to_pylist())
 
 
 def check_vectors_and_ids(table: IcebergTable) -> None:
-    """A data file has one vector at most, and no two files give a row one id."""
+    """Assert that a data file has at most one vector and that row ids are unique."""
     live, metadata = table.snapshot().live, table.snapshot().metadata
     marked = [scope_of(delete) for delete in live.deletes if delete.file.format == "PUFFIN"]
     assert len(marked) == len(set(marked))
@@ -270,7 +275,7 @@ SIGNS: dict[type[CommitConflict], str] = {
     MetadataChanged: "M",
 }
 
-# ------------------------------------------------------------------ what must come of them
+# ------------------------------------------------------------------ expected outcomes
 
 SERIALIZABLE = """
 append                  .... ...A ...A ...A ...A ...A .AAA .... .... .... AAAA .... ....
@@ -297,9 +302,9 @@ update                  .... ...R ..+D ..+D ..+D ..DD .AAA .... ..RR .... AAAA .
 copy-on-write           .... ..RR ..RR ..RR ..RR ..RR .AAA .... ..RR .... AAAA .... ....
 overwrite               .... .RRR .RRR .RRR .RRR .RRR .AAA .... .RRR .... AAAA .... ....
 """
-"""The winners that make a difference; all others end as under serializable."""
+"""The only winners with other outcomes than under serializable."""
 OTHERS = (*(line[:24].strip() for line in SNAPSHOT.strip().splitlines()), "insert-only merge")
-"""Those, and one that makes none for the sake of a rule of its own."""
+"""These winners, and one without a difference that covers another rule."""
 WINNERS = (*(command.name for command in COMMANDS), *MAINTENANCE)
 
 
@@ -313,17 +318,17 @@ RACES = [
     for winner in winners
     for relation in (RELATIONS if winner not in MAINTENANCE else ["same rows"])
 ]
-"""Winner, isolation level, format version and relation of each table in which all losers race."""
+"""Winner, isolation level, format version and relation of each table on which all losers race."""
 
 
 def expected(level: str, winner: str, relation: str) -> dict[str, str]:
-    """Return by loser the sign of its race against the winner in this relation."""
+    """Return the sign of the race by loser, for a winner in this relation."""
     index = 0 if winner in MAINTENANCE else list(RELATIONS).index(relation)
     return {loser: signs[index] for loser, signs in expected_signs(level, winner).items()}
 
 
 def expected_signs(level: str, winner: str) -> dict[str, str]:
-    """Return by loser the signs of its races against the winner, one for each relation that the winner runs in."""
+    """Return the signs of the races by loser, one for each relation of the winner."""
     lines = {line[:24].strip(): line[24:].split() for line in SERIALIZABLE.strip().splitlines()}
     if level == "snapshot":
         lines |= {line[:24].strip(): line[24:].split() for line in SNAPSHOT.strip().splitlines()}
@@ -331,13 +336,13 @@ def expected_signs(level: str, winner: str) -> dict[str, str]:
 
 
 def tables() -> str:
-    """The tables of docs/conflicts.md about Iceberg."""
+    """Return the Iceberg tables of docs/conflicts.md."""
     names = LOSERS
-    found = []
+    parts = []
     for level, winners in (("serializable (default)", WINNERS), ("snapshot", OTHERS[:-1])):
         lines = [f"#### {level}", "", f"| first commit ↓ later statement → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
         for winner in winners:
             cells = expected_signs(level.split()[0], winner)
             lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")
-        found.append("\n".join(lines))
-    return "\n\n".join(found)
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)

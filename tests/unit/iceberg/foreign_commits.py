@@ -1,4 +1,4 @@
-"""Snapshots as other engines commit them: what our own commits never do."""
+"""Snapshots of other engines with contents that rowmerge never commits."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Entries = Sequence[ContentFile]
 def commit_files(
     operations: TableOperations, operation: Operation, added: Entries = (), removed: Sequence[str] = (), *, unsaid: bool = False
 ) -> int:
-    """The id of a snapshot that adds files and takes others out; `unsaid`: without a word of those that left."""
+    """Commit a snapshot that adds and removes files, and return its id; `unsaid`: manifests omit the removed entries."""
     current = operations.current()
     assert current is not None
     metadata, storage = current.metadata, operations.storage
-    before = metadata.current_snapshot()
-    assert before is not None
+    parent = metadata.current_snapshot()
+    assert parent is not None
     id_, sequence = uuid.uuid4().int >> 65, metadata.next_sequence_number()
 
     def manifest(entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
@@ -39,25 +39,25 @@ def commit_files(
         return write_manifest(storage, path, entries, ManifestHeader(content, spec, schema), id_)
 
     manifests = []
-    for known in read_manifest_list(storage, before.manifest_list):
-        entries = [entry for entry in read_manifest(storage, known) if entry.live]
-        gone = [entry for entry in entries if plain_path(entry.file.path) in removed]
-        stay = [entry.existing() for entry in entries if entry not in gone]
-        told = [] if unsaid else [entry.deleted(id_) for entry in gone]
-        if not gone:
-            manifests.append(known)
-        elif stay or told:
-            manifests.append(manifest([*stay, *told], known.content, known.spec_id))
+    for current_manifest in read_manifest_list(storage, parent.manifest_list):
+        entries = [entry for entry in read_manifest(storage, current_manifest) if entry.live]
+        removed_entries = [entry for entry in entries if plain_path(entry.file.path) in removed]
+        retained_entries = [entry.existing() for entry in entries if entry not in removed_entries]
+        deleted_entries = [] if unsaid else [entry.deleted(id_) for entry in removed_entries]
+        if not removed_entries:
+            manifests.append(current_manifest)
+        elif retained_entries or deleted_entries:
+            manifests.append(manifest([*retained_entries, *deleted_entries], current_manifest.content, current_manifest.spec_id))
     for content in ManifestContent:
         files = [file for file in added if (file.content is Content.DATA) is (content is ManifestContent.DATA)]
         for spec_id in sorted({file.spec_id for file in files}):
-            own = [Entry.added(file, id_) for file in files if file.spec_id == spec_id]
-            manifests.append(manifest(own, content, spec_id))
+            entries_of_spec = [Entry.added(file, id_) for file in files if file.spec_id == spec_id]
+            manifests.append(manifest(entries_of_spec, content, spec_id))
     path = f"{storage.location}/metadata/snap-{id_}.avro"
-    write_manifest_list(storage, path, manifests, snapshot_id=id_, parent_id=before.snapshot_id, sequence_number=sequence)
+    write_manifest_list(storage, path, manifests, snapshot_id=id_, parent_id=parent.snapshot_id, sequence_number=sequence)
     snapshot = Snapshot(
         snapshot_id=id_,
-        parent_snapshot_id=before.snapshot_id,
+        parent_snapshot_id=parent.snapshot_id,
         sequence_number=sequence,
         timestamp_ms=metadata.last_updated_ms + 1,
         manifest_list=path,
@@ -71,7 +71,7 @@ def commit_files(
 def deletes_of_many(
     storage: Storage, positions: Mapping[str, Sequence[int]], spec_id: int = 0, partition: tuple[object, ...] = ()
 ) -> ContentFile:
-    """One position-delete file about several data files of a partition."""
+    """Write one position-delete file for several data files of a partition."""
     pairs = sorted((path, at) for path, rows in positions.items() for at in rows)
     rows = pa.table([pa.array([path for path, _ in pairs]), pa.array([at for _, at in pairs], pa.int64())], schema=_SCHEMA)
     bounds = ({FILE_PATH: pairs[0][0].encode()}, {FILE_PATH: pairs[-1][0].encode()})
@@ -79,7 +79,7 @@ def deletes_of_many(
 
 
 def equality_deletes(storage: Storage, ids: Sequence[int], spec_id: int = 0, partition: tuple[object, ...] = ()) -> ContentFile:
-    """A delete file of the values of the column `id`, whose field id is 1."""
+    """Write an equality-delete file of values of the column `id`, whose field id is 1."""
     schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     return _put(storage, pa.table([pa.array(ids, pa.int64())], schema=schema), Content.EQUALITY_DELETES, spec_id, partition)
 

@@ -1,4 +1,4 @@
-"""Commands that are planned on one version of a small table, and what their commits come to."""
+"""Commands planned on one version of a table, and the outcomes of their commits."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def path_of(lake: Lake, snapshot: Snapshot, id_: int) -> str:
 
 
 def deleting(lake: Lake, base: Snapshot, *ids: int) -> CommitRequest:
-    """A merge-on-read DELETE of rows of one file."""
+    """Return a merge-on-read DELETE of rows of one file."""
     path = path_of(lake, base, ids[0])
-    known = base.deleted_positions([path]).get(path, Positions())
+    deleted = base.deleted_positions([path]).get(path, Positions())
     rows = Positions(lake.ids_in(path).index(id_) for id_ in ids)
-    return CommitRequest("DELETE", files=FileChanges(deleted={path: known | rows}), reads=Reads(frozenset({path}), rows={}))
+    return CommitRequest("DELETE", files=FileChanges(deleted={path: deleted | rows}), reads=Reads(frozenset({path}), rows={}))
 
 
-def keeping_out(lake: Lake, base: Snapshot, id_: int, may_match: FileMask = _none) -> CommitRequest:
-    """An insert-only MERGE: the row of this id keeps a source row from being inserted, another source row comes in."""
+def insert_only_merge(lake: Lake, base: Snapshot, id_: int, may_match: FileMask = _none) -> CommitRequest:
+    """Return an insert-only MERGE: the row of this id matches one source row, another source row is inserted."""
     path = path_of(lake, base, id_)
     rows = {path: Positions([lake.ids_in(path).index(id_)])}
     return CommitRequest("MERGE", files=FileChanges(written(base, [100])), reads=Reads(frozenset({path}), may_match, rows=rows))

@@ -1,4 +1,4 @@
-"""A REST catalog for tests, which answers requests that commit or load the table s.t wrongly, late or not at all."""
+"""A REST catalog for tests that answers commits and loads of the table s.t incorrectly, late or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Act = Callable[[Callable[[], Answer]], Answer | None]
 
 
 class Server:
-    """What its catalog answers to requests that commit: the next of `acts` each, and the catalog itself when there are none left.
+    """The answers of the catalog to commits: each of `acts` answers one, then the catalog itself.
 
     `loads` do the same for requests that load the table, after the last of `acts`.
     """
@@ -40,7 +40,7 @@ class Server:
         return answer()
 
     @property
-    def theirs(self) -> Catalog:
+    def pyiceberg_catalog(self) -> Catalog:
         return load_catalog("theirs", type="rest", uri=self.uri)
 
     def rename(self, name: str) -> None:
@@ -54,11 +54,11 @@ class Server:
 
     @property
     def _sql(self) -> Catalog:
-        """The catalog that is behind the server."""
+        """Return the catalog behind the server."""
         return load_catalog("served", **configuration(self._folder))
 
     def lake(self, name: str = "t") -> Lake:
-        """Return the table of this name as a client reads it that has read nothing before."""
+        """Return the table of this name as read by a client without a cache."""
         return lake_in_catalog(self._folder, {"type": "rest", "uri": self.uri}, name)
 
 
@@ -70,7 +70,7 @@ def serving_faults(folder: Path) -> Iterator[Server]:
 
 
 def failing(status: int | None, *, happened: bool = False, meanwhile: Callable[[], object] = lambda: None) -> Act:
-    """No answer, or a wrong one, after the commit or without it; others may do something before it is told."""
+    """Return an act that drops or falsifies an answer, after the commit if `happened`; `meanwhile` runs before the answer."""
 
     def act(answer: Callable[[], Answer]) -> Answer | None:
         if happened:
@@ -86,17 +86,17 @@ def files_of(lake: Lake) -> set[str]:
 
 
 def set_property(server: Server, **values: str) -> None:
-    with theirs(server).transaction() as transaction:
+    with load_pyiceberg_table(server).transaction() as transaction:
         transaction.set_properties(values)
 
 
-def theirs(server: Server) -> Table:
-    return server.theirs.load_table("s.t")
+def load_pyiceberg_table(server: Server) -> Table:
+    return server.pyiceberg_catalog.load_table("s.t")
 
 
 def append(server: Server, *ids: int, branch: str = "main") -> Table:
-    """Another writer commits one snapshot for each id."""
-    table = theirs(server)
+    """Append one snapshot for each id as another writer."""
+    table = load_pyiceberg_table(server)
     for id_ in ids:
         table.append(rows(id_), branch=branch)
     return table

@@ -1,4 +1,4 @@
-"""What is decoded of many blocks side by side is what fastavro decodes of them one value after another."""
+"""Decoding many Avro blocks together gives the same records as fastavro's decoding of single values."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def as_dict(pairs: list[dict[str, Any]] | None) -> dict[Any, Any] | None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_records_are_those_that_fastavro_reads(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_decoding_matches_fastavro(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     records = [record_of(draw) for _ in range(draw.choice([1, 50, 300]))]
     data = written(records, draw.choice(["null", "deflate"]), draw.choice([1, 500, 20_000]))
@@ -85,19 +85,21 @@ def test_records_are_those_that_fastavro_reads(seed: int, monkeypatch: pytest.Mo
     assert read(data, monkeypatch, together=True) == expected
 
 
-def test_blocks_are_decoded_together_where_they_are_many_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    called = []
-    decoded = avro_blocks.decode_blocks
-    monkeypatch.setattr("rowmerge.iceberg.avro.files.decode_blocks", lambda *arguments: called.append(arguments) or decoded(*arguments))
+def test_only_files_with_many_blocks_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    decode_blocks = avro_blocks.decode_blocks
+    monkeypatch.setattr(
+        "rowmerge.iceberg.avro.files.decode_blocks", lambda *arguments: calls.append(arguments) or decode_blocks(*arguments)
+    )
     draw = random.Random(1)
     records = [record_of(draw) for _ in range(100)]
     for sync_interval, expected in ((1, 1), (10**6, 0)):
-        called.clear()
+        calls.clear()
         assert len(list(read_avro(written(records, "null", sync_interval), "m.avro", {}).records)) == 100
-        assert len(called) == expected
+        assert len(calls) == expected
 
 
-def test_other_codecs_and_types_are_left_to_fastavro(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_codecs_and_types_use_fastavro(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "m", "type": {"type": "map", "values": "int"}}]}
     records = [{"m": {"a": 1}}, {"m": {}}]
     assert read(written(records, "null", 1, schema), monkeypatch, together=True) == records
@@ -105,14 +107,14 @@ def test_other_codecs_and_types_are_left_to_fastavro(monkeypatch: pytest.MonkeyP
     assert read(written([{"n": 1}, {"n": 2}], "bzip2", 1, simple), monkeypatch, together=True) == [{"n": 1}, {"n": 2}]
 
 
-def test_arrays_may_say_how_long_their_parts_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A negative count stands before the size of so many items (Avro spec, Arrays)."""
+def test_arrays_with_block_sizes_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative count precedes the size in bytes of its items (Avro spec, Arrays)."""
     schema = {"type": "record", "name": "r", "fields": [{"name": "list", "type": {"type": "array", "items": "int"}}]}
     data = written([{"list": [1, 2]}], "null", 1, schema)
-    plain, sized = b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x02\x06\x00"
+    counted, sized = b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x02\x06\x00"
     sync = data[-16:]
     header = data[: data.index(sync) + 16]
-    blocks = [bytes([2, 2 * len(part)]) + part + sync for part in (plain, sized, b"\x00", sized)]
+    blocks = [bytes([2, 2 * len(part)]) + part + sync for part in (counted, sized, b"\x00", sized)]
     changed = header + b"".join(blocks)
     expected = [{"list": [1, 2]}, {"list": [1, 2, 3]}, {"list": []}, {"list": [1, 2, 3]}]
     assert read(changed, monkeypatch, together=False) == expected
@@ -120,7 +122,7 @@ def test_arrays_may_say_how_long_their_parts_are(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_broken_bytes_are_a_corrupt_log_or_other_records(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_avro_gives_corrupt_log_or_records(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     data = bytearray(written([record_of(draw) for _ in range(40)], draw.choice(["null", "deflate"]), 400))
     if seed % 4 == 0:
@@ -129,11 +131,11 @@ def test_broken_bytes_are_a_corrupt_log_or_other_records(seed: int, monkeypatch:
         if data:
             data[draw.randrange(len(data))] = draw.choice([0, 1, 127, 128, 255])
     try:
-        found = read(bytes(data), monkeypatch, together=True)
+        records = read(bytes(data), monkeypatch, together=True)
     except CorruptLog as error:
-        found = []
-        told = str(error)
+        records = []
+        message = str(error)
     else:
-        told = "m.avro"
-    assert "m.avro" in told
-    assert all(isinstance(record, dict) for record in found)
+        message = "m.avro"
+    assert "m.avro" in message
+    assert all(isinstance(record, dict) for record in records)

@@ -1,4 +1,4 @@
-"""Records are encoded as fastavro encodes them, byte for byte."""
+"""Avro records are encoded with the same bytes as in fastavro."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def encoded(schema: Any, value: Any) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_records_have_the_bytes_that_fastavro_gives_them(seed: int) -> None:
+def test_encoded_records_equal_those_of_fastavro(seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(20):
         record = record_of(draw)
@@ -39,12 +39,12 @@ def test_records_have_the_bytes_that_fastavro_gives_them(seed: int) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, -1, 63, 64, -64, -65, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63)])
-def test_numbers_have_as_many_bytes_as_they_need(number: int) -> None:
+def test_integers_are_encoded_with_variable_length(number: int) -> None:
     assert encoded("long", number) == by_fastavro("long", number)
     assert encoded(["null", "long"], number) == b"\2" + by_fastavro("long", number)
 
 
-def test_what_is_stored_otherwise_is_given_as_it_is_stored() -> None:
+def test_logical_types_are_encoded_from_their_stored_form() -> None:
     assert encoded(["null", DECIMAL], Decimal("-12.34")) == b"\2" + struct.pack(">i", -1234)
     assert encoded({"type": "int", "logicalType": "date"}, 20_000) == by_fastavro("int", 20_000)
     assert encoded({"type": "long", "logicalType": "timestamp-micros"}, -1) == b"\1"
@@ -65,13 +65,13 @@ def test_what_is_stored_otherwise_is_given_as_it_is_stored() -> None:
         (["null", "long"], "1"),
     ],
 )
-def test_what_is_no_value_of_the_type_is_an_error(type_: Any, value: Any) -> None:
+def test_values_of_wrong_types_are_refused(type_: Any, value: Any) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError, OverflowError, struct.error)):
         encoded(type_, value)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5_000])
-def test_files_are_read_by_fastavro_and_by_us(count: int) -> None:
+def test_written_files_are_read_by_fastavro_and_rowmerge(count: int) -> None:
     draw = random.Random(count)
     records = [record_of(draw) for _ in range(count)]
     data = write_avro(SCHEMA, [{**record, "pairs": as_dict(record["pairs"])} for record in records], {"of": "ours"})

@@ -1,4 +1,4 @@
-"""Bounds as bytes, beside pyiceberg's single values; truncated ones stay bounds."""
+"""Bounds are stored as bytes like pyiceberg's single values, and truncated bounds still enclose their values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from rowmerge.iceberg.manifests.content import Content, ContentFile
 
 UTC = datetime.timezone.utc
 SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
-BOTH_WAYS: list[tuple[IcebergType, list[Any], pa.DataType]] = [
+ROUND_TRIPS: list[tuple[IcebergType, list[Any], pa.DataType]] = [
     (BooleanType(), [True, None, False], pa.bool_()),
     (IntegerType(), [-(2**31), None, 2**31 - 1], pa.int32()),
     (LongType(), [-(2**63), None, 2**63 - 1], pa.int64()),
@@ -57,8 +57,8 @@ BOTH_WAYS: list[tuple[IcebergType, list[Any], pa.DataType]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "values", "arrow"), BOTH_WAYS, ids=[str(type_) for type_, *_ in BOTH_WAYS])
-def test_values_of_every_type_come_back_as_arrow(type_: IcebergType, values: list[Any], arrow: pa.DataType) -> None:
+@pytest.mark.parametrize(("type_", "values", "arrow"), ROUND_TRIPS, ids=[str(type_) for type_, *_ in ROUND_TRIPS])
+def test_bounds_of_every_type_round_trip_to_arrow(type_: IcebergType, values: list[Any], arrow: pa.DataType) -> None:
     stored = [to_bound(value, type_, upper=False) for value in values]
     column = bounds_column(stored, type_)
     assert column.type == arrow
@@ -66,7 +66,7 @@ def test_values_of_every_type_come_back_as_arrow(type_: IcebergType, values: lis
     column.validate(full=True)
 
 
-def test_bytes_are_those_of_the_specification() -> None:
+def test_bounds_match_the_examples_of_the_specification() -> None:
     assert to_bound(1, IntegerType(), upper=False) == b"\x01\0\0\0"
     assert to_bound(34, LongType(), upper=False) == b"\x22" + b"\0" * 7
     assert to_bound(Decimal("14.20"), DecimalType(9, 2), upper=False) == b"\x05\x8c"
@@ -78,7 +78,7 @@ def test_bytes_are_those_of_the_specification() -> None:
     )
 
 
-def test_bounds_from_before_a_promotion_are_read() -> None:
+def test_bounds_written_before_a_type_promotion_are_read() -> None:
     assert bounds_column([b"\xff\xff\xff\xff", struct.pack("<q", 2**40), None], LongType()).to_pylist() == [-1, 2**40, None]
     assert bounds_column([struct.pack("<f", 0.5), struct.pack("<d", 0.1)], DoubleType()).to_pylist() == [0.5, 0.1]
     assert bounds_column([b"\x80", b"\x00\x80", b"\xff" * 16], DecimalType(30, 2)).to_pylist() == [
@@ -90,11 +90,11 @@ def test_bounds_from_before_a_promotion_are_read() -> None:
     assert bounds_column([days], TimestampType()).to_pylist() == [datetime.datetime(1969, 12, 31)]
 
 
-def test_nanoseconds_are_cut_to_microseconds_downwards() -> None:
+def test_nanosecond_bounds_are_rounded_down_to_microseconds() -> None:
     assert bounds_column([struct.pack("<q", -1), struct.pack("<q", 1999)], TimestampNanoType()).cast(pa.int64()).to_pylist() == [-1, 1]
 
 
-def test_what_is_no_value_of_the_type_is_unknown() -> None:
+def test_invalid_bounds_are_read_as_null() -> None:
     assert bounds_column([b"", b"\x01\x02", None, b"\x01\0\0\0"], IntegerType()).to_pylist() == [None, None, None, 1]
     assert bounds_column([b"a\xff", b"b"], StringType()).to_pylist() == [None, "b"]
     assert bounds_column([b"", b"\x01" * 17], DecimalType(9, 2)).to_pylist() == [None, None]
@@ -103,12 +103,12 @@ def test_what_is_no_value_of_the_type_is_unknown() -> None:
     assert bounds_column([], LongType()).to_pylist() == []
 
 
-def test_a_nan_has_no_bound() -> None:
+def test_nan_and_null_have_no_bounds() -> None:
     assert to_bound(float("nan"), DoubleType(), upper=True) is None
     assert to_bound(None, LongType(), upper=True) is None
 
 
-def test_a_decimal_with_too_many_digits_after_the_point_is_refused() -> None:
+def test_a_decimal_beyond_the_scale_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 2 digits"):
         stored_value(Decimal("0.001"), DecimalType(9, 2))
 
@@ -124,7 +124,7 @@ def test_a_decimal_with_too_many_digits_after_the_point_is_refused() -> None:
         ("😀😀x", 2, "😀😀", "😀😁"),
     ],
 )
-def test_a_truncated_text_has_the_next_one_above_it(text: str, length: int, lower: str, upper: str | None) -> None:
+def test_truncated_strings_have_enclosing_bounds(text: str, length: int, lower: str, upper: str | None) -> None:
     assert to_bound(text, StringType(), upper=False, truncate=length) == lower.encode()
     assert to_bound(text, StringType(), upper=True, truncate=length) == (None if upper is None else upper.encode())
 
@@ -133,7 +133,7 @@ def test_a_truncated_text_has_the_next_one_above_it(text: str, length: int, lowe
     ("value", "lower", "upper"),
     [(b"ab", b"ab", b"ab"), (b"abc", b"ab", b"ac"), (b"a\xffc", b"a\xff", b"b"), (b"\xff\xffc", b"\xff\xff", None)],
 )
-def test_truncated_bytes_have_the_next_ones_above_them(value: bytes, lower: bytes, upper: bytes | None) -> None:
+def test_truncated_binaries_have_enclosing_bounds(value: bytes, lower: bytes, upper: bytes | None) -> None:
     for type_ in (BinaryType(), FixedType(len(value))):
         assert to_bound(value, type_, upper=False, truncate=2) == lower
         assert to_bound(value, type_, upper=True, truncate=2) == upper
@@ -141,7 +141,7 @@ def test_truncated_bytes_have_the_next_ones_above_them(value: bytes, lower: byte
 
 @settings(deadline=None)
 @given(st.text(max_size=6), st.integers(1, 4))
-def test_truncated_bounds_of_texts_are_bounds(text: str, length: int) -> None:
+def test_truncated_string_bounds_enclose_random_strings(text: str, length: int) -> None:
     lower, upper = (to_bound(text, StringType(), upper=above, truncate=length) for above in (False, True))
     assert lower is not None and lower.decode() <= text and len(lower.decode()) <= length
     assert upper is None or (upper.decode() >= text and len(upper.decode()) <= length)
@@ -149,13 +149,13 @@ def test_truncated_bounds_of_texts_are_bounds(text: str, length: int) -> None:
 
 @settings(deadline=None)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**20), max_value=10**20))
-def test_decimals_are_pyicebergs(value: Decimal) -> None:
+def test_decimal_bounds_match_pyiceberg(value: Decimal) -> None:
     type_ = DecimalType(38, 4)
     assert to_bound(value, type_, upper=False) == to_bytes(type_, value)
     assert bounds_column([to_bytes(type_, value)], type_).to_pylist() == [from_bytes(type_, to_bytes(type_, value))]
 
 
-def test_bounds_of_floats_count_only_where_there_is_certainly_no_nan() -> None:
+def test_float_bounds_require_a_nan_count_of_zero() -> None:
     bound = {1: struct.pack("<d", 1.0)}
     files = [ContentFile(Content.DATA, "/t/a", 1, 1, lower=bound, upper=bound, nan_counts=nan) for nan in ({1: 0}, {1: 2}, {})]
     lower, upper = file_bounds(files, 1, DoubleType())

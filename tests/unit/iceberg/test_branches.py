@@ -1,4 +1,4 @@
-"""Commits to a branch: judged against what the branch has, whatever became of the table meanwhile, and the other way round."""
+"""Commits to a branch conflict only with commits to that branch, and commits to the table only with commits to `main`."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from rowmerge.table.table import SnapshotReference
 from tests.support.delta_tables import live_rows
 from tests.support.iceberg_lake import Lake
 from tests.support.table_operations import written
-from tests.unit.iceberg.races import conflict, deleting, keeping_out
+from tests.unit.iceberg.races import conflict, deleting, insert_only_merge
 from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog
 
 
 @pytest.fixture(params=["directory", "sql"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    """The ids 0 to 9 in one file, and a branch `side` of them."""
-    made = Lake(tmp_path / "t") if request.param == "directory" else lake_in_catalog(tmp_path)
-    made.create()
-    made.append(range(10))
-    made.table.branches.set_reference(SnapshotReference("side", False, min_snapshots=3), create=True, replace=False, if_not_exists=False)
-    return made
+    """Create a table of one file with the ids 0 to 9, and a branch `side` of it."""
+    table_lake = Lake(tmp_path / "t") if request.param == "directory" else lake_in_catalog(tmp_path)
+    table_lake.create()
+    table_lake.append(range(10))
+    table_lake.table.branches.set_reference(
+        SnapshotReference("side", False, min_snapshots=3), create=True, replace=False, if_not_exists=False
+    )
+    return table_lake
 
 
 def ids(lake: Lake, branch: str = "side") -> list[int]:
     return sorted(live_rows(lake.table.branches.snapshot(branch))["id"].to_pylist())
 
 
-def test_commits_to_a_branch_and_to_the_table_do_not_meet(lake: Lake) -> None:
+def test_commits_to_a_branch_and_to_main_do_not_conflict(lake: Lake) -> None:
     side = lake.table.branches.table("side")
     base, main = side.snapshot(), lake.table.snapshot()
     assert isinstance(lake.table.commit(main, deleting(lake, main, 1)), Committed)
@@ -42,17 +44,17 @@ def test_commits_to_a_branch_and_to_the_table_do_not_meet(lake: Lake) -> None:
     assert lake.current.metadata.refs["side"].min_snapshots_to_keep == 3
 
 
-def test_commits_to_one_branch_are_judged_by_its_snapshots(lake: Lake) -> None:
+def test_commits_to_the_same_branch_are_checked_for_conflicts(lake: Lake) -> None:
     side = lake.table.branches.table("side")
     base = side.snapshot()
     assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [20])))), Committed)
     assert isinstance(side.commit(base, deleting(lake, base, 4)), Committed)
-    assert conflict(side.commit(base, keeping_out(lake, base, 7, every_file))) is ConcurrentAppend
+    assert conflict(side.commit(base, insert_only_merge(lake, base, 7, every_file))) is ConcurrentAppend
     assert conflict(side.commit(base, deleting(lake, base, 4))) is ConcurrentDeleteDelete
     assert (lake.ids(), ids(lake)) == (list(range(10)), [0, 1, 2, 3, 5, 6, 7, 8, 9, 20])
 
 
-def test_a_branch_that_was_dropped_or_made_anew_meanwhile_is_a_conflict(lake: Lake) -> None:
+def test_a_commit_to_a_dropped_branch_conflicts(lake: Lake) -> None:
     side = lake.table.branches.table("side")
     base = side.snapshot()
     lake.append([50])
@@ -65,7 +67,7 @@ def test_a_branch_that_was_dropped_or_made_anew_meanwhile_is_a_conflict(lake: La
         side.snapshot()
 
 
-def test_a_branch_is_forwarded_to_what_comes_from_it_alone(lake: Lake) -> None:
+def test_fast_forward_requires_a_descendant_snapshot(lake: Lake) -> None:
     branches = lake.table.branches
     side = branches.table("side")
     base = side.snapshot()

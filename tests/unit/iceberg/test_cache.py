@@ -1,11 +1,11 @@
-"""The cache of decoded metadata keeps the values used last, within its limit in bytes."""
+"""The cache of decoded metadata keeps recently used values within a limit in bytes."""
 
 from __future__ import annotations
 
 from rowmerge.storage.cache import Cache
 
 
-def test_the_values_used_last_stay_within_the_limit() -> None:
+def test_least_recently_used_values_are_evicted_at_the_limit() -> None:
     cache: Cache[str] = Cache(10)
     for key in "abc":
         cache.put(key, key.upper(), 4)
@@ -13,14 +13,14 @@ def test_the_values_used_last_stay_within_the_limit() -> None:
     assert [cache.get(key) for key in "abc"] == ["A", None, "C"]
 
 
-def test_a_value_above_the_limit_drives_nothing_out() -> None:
+def test_values_above_the_limit_are_not_cached() -> None:
     cache: Cache[str] = Cache(10)
     cache.put("a", "A", 10)
     cache.put("b", "B", 11)
     assert (cache.get("a"), cache.get("b")) == ("A", None)
 
 
-def test_a_value_that_is_there_stays_and_counts_once() -> None:
+def test_cached_values_count_once() -> None:
     cache: Cache[str] = Cache(10)
     for value in ("A", "B", "C"):
         cache.put("a", value, 6)

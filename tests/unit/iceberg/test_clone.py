@@ -1,4 +1,4 @@
-"""Shallow clones of Iceberg tables: what their metadata takes over, and whose files they leave alone."""
+"""Shallow clones of Iceberg tables: their metadata, and the source files that they leave unchanged."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.support.readers import read_with_pyiceberg
 
 
 def clone(source: Lake, target: Lake, *, version: int | None = None, or_replace: bool = False, **properties: str) -> int:
-    wanted = source.table.snapshot_at(version=version)
-    return Clone(target.table, "s.c", wanted, "s.t", properties, DEFAULT_COMMIT_OPTIONS).run(or_replace=or_replace).version
+    snapshot = source.table.snapshot_at(version=version)
+    return Clone(target.table, "s.c", snapshot, "s.t", properties, DEFAULT_COMMIT_OPTIONS).run(or_replace=or_replace).version
 
 
 def files_of(lake: Lake) -> dict[str, bytes]:
@@ -43,53 +43,60 @@ def target(tmp_path: Path) -> Lake:
     return Lake(tmp_path / "clone")
 
 
-def test_a_clone_has_the_snapshot_and_the_ids_of_its_source_in_a_table_of_its_own(source, target):
-    before = files_of(source)
+def test_a_clone_has_the_source_snapshot_and_its_own_table_uuid(source, target):
+    source_files = files_of(source)
     assert clone(source, target, more="y") == source.current.metadata.current_snapshot_id
-    theirs, ours = source.current.metadata, target.current.metadata
-    assert ours.table_uuid != theirs.table_uuid
-    assert ours.location == target.table.location
-    assert [snapshot.snapshot_id for snapshot in ours.snapshots] == [theirs.current_snapshot_id]
-    assert ours.schemas == theirs.schemas
-    assert (ours.last_column_id, ours.last_sequence_number) == (theirs.last_column_id, theirs.last_sequence_number)
-    assert {name: ours.properties.get(name) for name in ("team", "more", "gc.enabled")} == {"team": "x", "more": "y", "gc.enabled": "false"}
-    assert not [name for name in ours.properties if name.endswith(".path")]
-    assert not ours.metadata_log
+    source_metadata, clone_metadata = source.current.metadata, target.current.metadata
+    assert clone_metadata.table_uuid != source_metadata.table_uuid
+    assert clone_metadata.location == target.table.location
+    assert [snapshot.snapshot_id for snapshot in clone_metadata.snapshots] == [source_metadata.current_snapshot_id]
+    assert clone_metadata.schemas == source_metadata.schemas
+    assert (clone_metadata.last_column_id, clone_metadata.last_sequence_number) == (
+        source_metadata.last_column_id,
+        source_metadata.last_sequence_number,
+    )
+    assert {name: clone_metadata.properties.get(name) for name in ("team", "more", "gc.enabled")} == {
+        "team": "x",
+        "more": "y",
+        "gc.enabled": "false",
+    }
+    assert not [name for name in clone_metadata.properties if name.endswith(".path")]
+    assert not clone_metadata.metadata_log
     assert read_with_pyiceberg(str(target.folder))["id"].to_pylist() == [1, 3, 4]
-    assert files_of(source) == before
+    assert files_of(source) == source_files
 
 
-def test_what_is_done_to_a_clone_is_written_in_its_own_folder(source, target):
+def test_changes_of_a_clone_leave_source_files_unchanged(source, target):
     clone(source, target)
-    before = files_of(source)
+    source_files = files_of(source)
     target.delete(3)
     target.append([10])
     target.remove(4)
     assert read_with_pyiceberg(str(target.folder))["id"].to_pylist() == [1, 10]
-    assert files_of(source) == before
+    assert files_of(source) == source_files
     assert read_with_pyiceberg(str(source.folder))["id"].to_pylist() == [1, 3, 4]
     with pytest.raises(PlanError, match="gc.enabled is false"):
         target.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
 
 
-def test_a_version_is_cloned_with_the_columns_that_it_had(source, target, tmp_path):
-    old = source.current.metadata.current_snapshot_id
+def test_a_clone_of_an_older_snapshot_has_its_schema(source, target, tmp_path):
+    older_version = source.current.metadata.current_snapshot_id
     snapshot = source.table.snapshot()
     wider = Struct((*snapshot.schema, Field("day", Primitive("date"))))
     source.table.commit(snapshot, CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=wider)))
-    clone(source, target, version=old)
+    clone(source, target, version=older_version)
     assert target.table.snapshot().schema.names == ("id", "name")
-    now = Lake(tmp_path / "now")
-    clone(source, now)
-    assert now.table.snapshot().schema.names == ("id", "name", "day")
+    newest_clone = Lake(tmp_path / "now")
+    clone(source, newest_clone)
+    assert newest_clone.table.snapshot().schema.names == ("id", "name", "day")
 
     partitioned = TableDefinition(partitioning=(PartitionField(("day",)),))
     source.table.commit(source.table.snapshot(), CommitRequest("ADD PARTITION FIELD", definition=partitioned))
     with pytest.raises(PlanError, match="before a column that partitions or orders"):
-        clone(source, Lake(tmp_path / "late"), version=old)
+        clone(source, Lake(tmp_path / "late"), version=older_version)
 
 
-def test_what_cannot_be_a_clone_is_refused_before_anything_is_written(source, target, tmp_path):
+def test_invalid_clones_are_refused_before_files_are_written(source, target, tmp_path):
     for properties in ({"gc.enabled": "true"}, {"format-version": "1"}):
         with pytest.raises(ConfigurationError, match="of a clone|for a clone"):
             clone(source, target, **properties)
@@ -105,7 +112,7 @@ def test_what_cannot_be_a_clone_is_refused_before_anything_is_written(source, ta
         clone(source, target, or_replace=True)
 
 
-def test_a_table_without_rows_is_cloned(tmp_path, target):
+def test_an_empty_table_can_be_cloned(tmp_path, target):
     empty = Lake(tmp_path / "empty")
     empty.create()
     assert clone(empty, target) == 0

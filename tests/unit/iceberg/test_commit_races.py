@@ -1,4 +1,4 @@
-"""Commits that meet what two commands alone do not show: compactions and then deletes, foreign snapshots, histories cut or gone back."""
+"""Races beyond pairs of commands: compactions followed by deletes, foreign snapshots, and histories that expired or were rolled back."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ from rowmerge.table.snapshots.files import FileChanges
 from tests.support.iceberg_lake import Lake
 from tests.support.table_operations import written
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many, equality_deletes
-from tests.unit.iceberg.races import conflict, deleting, keeping_out, path_of
+from tests.unit.iceberg.races import conflict, deleting, insert_only_merge, path_of
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """Two files: the ids 0 to 9 and 10 to 19."""
-    made = Lake(tmp_path / "t")
-    made.create()
-    made.append(range(10))
-    made.append(range(10, 20))
-    return made
+    """Create a table of two files, with the ids 0 to 9 and 10 to 19."""
+    table_lake = Lake(tmp_path / "t")
+    table_lake.create()
+    table_lake.append(range(10))
+    table_lake.append(range(10, 20))
+    return table_lake
 
 
 def compact(lake: Lake, *ids: int) -> None:
-    """The files that hold these ids become one."""
+    """Rewrite the files with these ids as one file."""
     base = lake.table.snapshot()
     paths = sorted({path_of(lake, base, id_) for id_ in ids})
-    known = base.deleted_positions(paths)
-    rows = [id_ for path in paths for at, id_ in enumerate(lake.ids_in(path)) if at not in known.get(path, ())]
+    deleted = base.deleted_positions(paths)
+    rows = [id_ for path in paths for at, id_ in enumerate(lake.ids_in(path)) if at not in deleted.get(path, ())]
     files = FileChanges(written(base, rows), tuple(paths))
     outcome = lake.table.commit(base, CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset(paths)), data_change=False))
     assert isinstance(outcome, Committed)
 
 
-def back_to(lake: Lake, snapshot: int) -> None:
+def roll_back(lake: Lake, snapshot: int) -> None:
     lake.update(point_branch_at(lake.current.metadata, MAIN, snapshot))
 
 
@@ -62,29 +62,29 @@ def back_to(lake: Lake, snapshot: int) -> None:
 
 
 class Overtaken(Storage):
-    """Another writer's compressed metadata of the same version arrives right after ours."""
+    """Storage on which another writer's compressed metadata of the same version appears just after the own put."""
 
-    theirs = b""
+    foreign_metadata = b""
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
         put = super().put_if_absent(path, data)
-        if self.theirs and path.endswith(".metadata.json"):
-            super().put(path.replace(".metadata", ".gz.metadata"), self.theirs)
-            self.theirs = b""
+        if self.foreign_metadata and path.endswith(".metadata.json"):
+            super().put(path.replace(".metadata", ".gz.metadata"), self.foreign_metadata)
+            self.foreign_metadata = b""
         return put
 
 
 @pytest.mark.parametrize("arrives", ["before ours", "after ours"])
-def test_a_version_that_another_writer_compressed_is_a_commit_before_ours(lake: Lake, arrives: str) -> None:
+def test_compressed_metadata_of_another_writer_wins_the_race(lake: Lake, arrives: str) -> None:
     base = lake.table.snapshot()
     lake.append(range(20, 30))
-    theirs = lake.folder / "metadata" / "v4.metadata.json"
+    foreign_metadata = lake.folder / "metadata" / "v4.metadata.json"
     storage = Overtaken(str(lake.folder))
     if arrives == "before ours":
-        theirs.with_name("v4.gz.metadata.json").write_bytes(gzip.compress(theirs.read_bytes()))
+        foreign_metadata.with_name("v4.gz.metadata.json").write_bytes(gzip.compress(foreign_metadata.read_bytes()))
     else:
-        storage.theirs = gzip.compress(theirs.read_bytes())
-    theirs.unlink()
+        storage.foreign_metadata = gzip.compress(foreign_metadata.read_bytes())
+    foreign_metadata.unlink()
     table = IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
     outcome = table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, range(30, 40)))))
     assert isinstance(outcome, Committed)
@@ -95,18 +95,18 @@ def test_a_version_that_another_writer_compressed_is_a_commit_before_ours(lake: 
 # ------------------------------------------------------------------ compactions
 
 
-def test_a_compaction_alone_minds_nobody_who_read_its_rows(lake: Lake) -> None:
+def test_a_compaction_does_not_conflict_with_reads_of_its_rows(lake: Lake) -> None:
     base = lake.table.snapshot()
-    change = keeping_out(lake, base, 3)
+    change = insert_only_merge(lake, base, 3)
     compact(lake, 3, 13)
     assert isinstance(lake.table.commit(base, change), Committed)
     assert lake.ids() == [*range(20), 100]
 
 
 @pytest.mark.parametrize("with_its_file", [False, True])
-def test_a_row_that_mattered_is_followed_through_compactions(lake: Lake, with_its_file: bool) -> None:
+def test_deletes_of_read_rows_conflict_after_compactions(lake: Lake, with_its_file: bool) -> None:
     base = lake.table.snapshot()
-    change = keeping_out(lake, base, 3)
+    change = insert_only_merge(lake, base, 3)
     compact(lake, 3, 13)
     compact(lake, 3)
     if with_its_file:
@@ -116,7 +116,7 @@ def test_a_row_that_mattered_is_followed_through_compactions(lake: Lake, with_it
     assert conflict(lake.table.commit(base, change)) is ConcurrentDeleteRead
 
 
-def test_a_compaction_and_a_delete_of_its_rows_never_both_stand(lake: Lake) -> None:
+def test_a_compaction_conflicts_with_deletes_of_its_rows(lake: Lake) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
     compact(lake, 3, 13)
@@ -133,7 +133,7 @@ def test_a_compaction_and_a_delete_of_its_rows_never_both_stand(lake: Lake) -> N
 # ------------------------------------------------------------------ delete files
 
 
-def test_deletes_that_many_shared_and_were_rewritten_are_not_lost(lake: Lake) -> None:
+def test_rewritten_shared_delete_files_still_apply_after_a_delete(lake: Lake) -> None:
     base = lake.table.snapshot()
     first, second = path_of(lake, base, 3), path_of(lake, base, 13)
     shared = deletes_of_many(lake.storage, {first: [3], second: [3]})
@@ -149,7 +149,7 @@ def test_deletes_that_many_shared_and_were_rewritten_are_not_lost(lake: Lake) ->
     assert len(live.deletes) == 2 and apart[0].path not in {entry.file.path for entry in live.deletes}
 
 
-def test_two_that_supersede_one_delete_file_leave_one_with_the_rows_of_both(lake: Lake) -> None:
+def test_concurrent_deletes_merge_into_one_delete_file(lake: Lake) -> None:
     lake.delete(1)
     base = lake.table.snapshot()
     change = deleting(lake, base, 2)
@@ -162,7 +162,7 @@ def test_two_that_supersede_one_delete_file_leave_one_with_the_rows_of_both(lake
     assert delete.file.records == 4
 
 
-def test_the_last_rows_of_a_file_may_leave_by_two_commits(lake: Lake) -> None:
+def test_a_file_without_live_rows_after_a_rebase_is_removed(lake: Lake) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, *range(5))
     lake.delete(*range(5, 10))
@@ -171,12 +171,12 @@ def test_the_last_rows_of_a_file_may_leave_by_two_commits(lake: Lake) -> None:
     assert lake.table.snapshot().files().rows.num_rows == 1 and not lake.table.snapshot().live.deletes
 
 
-def test_equality_deletes_stop_whoever_read_rows_to_change_any(lake: Lake) -> None:
+def test_equality_deletes_conflict_with_commands_that_read_rows(lake: Lake) -> None:
     base = lake.table.snapshot()
     path = path_of(lake, base, 3)
     changes = [
         deleting(lake, base, 4),
-        keeping_out(lake, base, 3),
+        insert_only_merge(lake, base, 3),
         CommitRequest("MERGE", files=FileChanges(written(base, range(10)), (path,)), reads=Reads(frozenset({path}))),
     ]
     commit_files(lake.operations, Operation.DELETE, [equality_deletes(lake.storage, [3])])
@@ -187,7 +187,7 @@ def test_equality_deletes_stop_whoever_read_rows_to_change_any(lake: Lake) -> No
 
 
 @pytest.mark.parametrize("divided", [False, True])
-def test_equality_deletes_go_along_with_rows_that_move_unless_they_change_their_partition(lake: Lake, divided: bool) -> None:
+def test_equality_deletes_apply_to_compacted_rows_of_the_same_partition(lake: Lake, divided: bool) -> None:
     if divided:
         definition = TableDefinition(partitioning=identities(("name",)))
         assert isinstance(lake.table.commit(lake.table.snapshot(), CommitRequest("ADD PARTITION FIELD", definition=definition)), Committed)
@@ -206,7 +206,7 @@ def test_equality_deletes_go_along_with_rows_that_move_unless_they_change_their_
     assert len(deletes.applies_to) == 2
 
 
-def test_a_file_that_left_without_a_word_is_missed(lake: Lake) -> None:
+def test_a_file_missing_without_a_deleted_entry_conflicts(lake: Lake) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
     commit_files(lake.operations, Operation.OVERWRITE, removed=[path_of(lake, base, 3)], unsaid=True)
@@ -214,7 +214,7 @@ def test_a_file_that_left_without_a_word_is_missed(lake: Lake) -> None:
     assert lake.ids() == list(range(10, 20))
 
 
-def test_winners_that_merge_manifests_are_understood(tmp_path: Path) -> None:
+def test_conflicts_are_detected_in_merged_manifests(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t")
     lake.create({"commit.manifest.min-count-to-merge": "2"})
     for first in (0, 10, 20):
@@ -228,13 +228,13 @@ def test_winners_that_merge_manifests_are_understood(tmp_path: Path) -> None:
     assert conflict(lake.table.commit(base, same)) is ConcurrentDeleteDelete
 
 
-def test_an_application_writes_its_transaction_once(lake: Lake) -> None:
+def test_concurrent_transactions_of_one_application_conflict(lake: Lake) -> None:
     base = lake.table.snapshot()
-    mine, same, other = (
+    first, same, other = (
         CommitRequest("WRITE", files=FileChanges(written(base, [id_])), transaction=(application, 1))
         for id_, application in ((30, "load"), (31, "load"), (32, "other"))
     )
-    assert isinstance(lake.table.commit(base, mine), Committed)
+    assert isinstance(lake.table.commit(base, first), Committed)
     assert conflict(lake.table.commit(base, same)) is ConcurrentTransaction
     assert isinstance(lake.table.commit(base, other), Committed)
     assert lake.ids() == [*range(20), 30, 32]
@@ -243,28 +243,28 @@ def test_an_application_writes_its_transaction_once(lake: Lake) -> None:
 # ------------------------------------------------------------------ histories
 
 
-def test_a_table_that_went_back_and_forward_is_the_same_one(lake: Lake) -> None:
+def test_a_rollback_that_was_undone_does_not_conflict(lake: Lake) -> None:
     first, newest = lake.snapshots
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
-    back_to(lake, first)
-    back_to(lake, newest)
+    roll_back(lake, first)
+    roll_back(lake, newest)
     assert isinstance(lake.table.commit(base, change), Committed)
     assert lake.ids() == [0, 1, 2, *range(4, 20)]
 
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["and stays", "and goes on"])
-def test_a_table_that_went_back_has_another_history(lake: Lake, goes_on: bool) -> None:
+def test_a_rollback_conflicts_with_commits_on_later_snapshots(lake: Lake, goes_on: bool) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
-    back_to(lake, lake.snapshots[0])
+    roll_back(lake, lake.snapshots[0])
     if goes_on:
         lake.append([30])
     assert conflict(lake.table.commit(base, change)) is MetadataChanged
 
 
 @pytest.mark.parametrize("expired", ["the base", "one between"])
-def test_where_snapshots_expired_between_nobody_can_tell(lake: Lake, expired: str) -> None:
+def test_expired_snapshots_after_the_base_conflict(lake: Lake, expired: str) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
     between = lake.delete(4)
@@ -273,8 +273,8 @@ def test_where_snapshots_expired_between_nobody_can_tell(lake: Lake, expired: st
     assert conflict(lake.table.commit(base, change)) is MetadataChanged
 
 
-def test_the_first_snapshots_of_a_table_that_expired_are_missed(tmp_path: Path) -> None:
-    """pyiceberg takes away the name of a parent that it expires: the second snapshot then looks like the first."""
+def test_an_expired_first_snapshot_conflicts(tmp_path: Path) -> None:
+    """pyiceberg clears the parent id of an expired parent, so the second snapshot looks like the first."""
     lake = Lake(tmp_path / "t")
     lake.create()
     base = lake.table.snapshot()
@@ -290,14 +290,14 @@ def test_the_first_snapshots_of_a_table_that_expired_are_missed(tmp_path: Path) 
     assert isinstance(other.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [2])))), Committed)
 
 
-def test_a_snapshot_that_expired_meanwhile_is_not_restored(lake: Lake) -> None:
-    base, wanted = lake.table.snapshot(), lake.table.snapshot_at(version=lake.snapshots[0])
-    lake.update(RemoveSnapshotsUpdate(snapshot_ids=[wanted.version]))
+def test_restoring_a_concurrently_expired_snapshot_is_refused(lake: Lake) -> None:
+    base, expired = lake.table.snapshot(), lake.table.snapshot_at(version=lake.snapshots[0])
+    lake.update(RemoveSnapshotsUpdate(snapshot_ids=[expired.version]))
     with pytest.raises(VersionNotFound, match="has expired since"):
-        lake.table.commit(base, CommitRequest("RESTORE", restored=wanted))
+        lake.table.commit(base, CommitRequest("RESTORE", restored=expired))
 
 
-def test_a_table_of_the_same_name_and_as_many_commits_is_another_one(lake: Lake) -> None:
+def test_a_recreated_table_with_equal_commit_count_conflicts(lake: Lake) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
     shutil.rmtree(lake.folder)
@@ -310,7 +310,7 @@ def test_a_table_of_the_same_name_and_as_many_commits_is_another_one(lake: Lake)
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_a_table_that_was_dropped_stays_so(lake: Lake, made_anew: bool) -> None:
+def test_a_commit_on_a_dropped_table_conflicts(lake: Lake, made_anew: bool) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
     drop_table(lake.storage, "s.t")
@@ -322,11 +322,11 @@ def test_a_table_that_was_dropped_stays_so(lake: Lake, made_anew: bool) -> None:
     assert Lake(lake.folder).table.exists() is made_anew
 
 
-def test_no_commit_comes_into_a_table_that_is_being_dropped(lake: Lake) -> None:
+def test_a_commit_during_a_drop_raises_table_not_found(lake: Lake) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
     lake.storage.put("metadata/_dropped.json", b"{}")
-    before = lake.on_disk() - {"metadata/version-hint.text"}
+    original_files = lake.on_disk() - {"metadata/version-hint.text"}
     with pytest.raises(TableNotFound):
         lake.table.commit(base, change)
-    assert lake.on_disk() == before
+    assert lake.on_disk() == original_files

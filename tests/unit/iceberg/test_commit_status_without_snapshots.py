@@ -1,4 +1,4 @@
-"""After a refusal or a failure of a REST catalog, the metadata decides whether a commit that adds no snapshot is in."""
+"""After an error of a REST catalog, the metadata determines whether a commit without a new snapshot succeeded."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.table import SnapshotReference
 from tests.support.delta_tables import ID_NAME, live_rows
 from tests.support.iceberg_lake import Lake
-from tests.unit.iceberg.rest_faults import CUT, Server, append, expire, failing, serving_faults, set_property, theirs
+from tests.unit.iceberg.rest_faults import CUT, Server, append, expire, failing, load_pyiceberg_table, serving_faults, set_property
 
-OLD = list(range(20))
+INITIAL_IDS = list(range(20))
 FAULTS = pytest.mark.parametrize("status", [409, 500, CUT])
 
 
@@ -34,22 +34,22 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture
 def lake(server: Server) -> Lake:
-    """Two files: the ids 0 to 9 and 10 to 19."""
-    made = server.lake()
-    made.create()
-    made.append(range(10))
-    made.append(range(10, 20))
-    return made
+    """Create a table of two files, with the ids 0 to 9 and 10 to 19."""
+    table_lake = server.lake()
+    table_lake.create()
+    table_lake.append(range(10))
+    table_lake.append(range(10, 20))
+    return table_lake
 
 
 def restore_of(lake: Lake, snapshot_id: int) -> Callable[[], Outcome]:
-    base, wanted = lake.table.snapshot(), lake.table.snapshot_at(version=snapshot_id)
+    base, target = lake.table.snapshot(), lake.table.snapshot_at(version=snapshot_id)
     reads = Reads(frozenset(lake.paths), lambda listing: pa.array([True] * len(listing)))
-    return lambda: lake.table.commit(base, CommitRequest("RESTORE", reads=reads, restored=wanted))
+    return lambda: lake.table.commit(base, CommitRequest("RESTORE", reads=reads, restored=target))
 
 
 def set_main(server: Server, snapshot_id: int) -> None:
-    with theirs(server).transaction() as transaction:
+    with load_pyiceberg_table(server).transaction() as transaction:
         update = SetSnapshotRefUpdate(
             ref_name="main",
             type=SnapshotRefType.BRANCH,
@@ -62,7 +62,7 @@ def set_main(server: Server, snapshot_id: int) -> None:
 
 
 @FAULTS
-def test_a_restore_that_others_followed_is_committed(server: Server, lake: Lake, status: int | None) -> None:
+def test_a_restore_with_later_appends_is_committed(server: Server, lake: Lake, status: int | None) -> None:
     restore = restore_of(lake, lake.snapshots[0])
     server.acts = [failing(status, happened=True, meanwhile=lambda: append(server, 30, 31))]
     assert isinstance(restore(), Committed)
@@ -70,23 +70,23 @@ def test_a_restore_that_others_followed_is_committed(server: Server, lake: Lake,
 
 
 @FAULTS
-def test_a_restore_that_others_restored_back_is_committed(server: Server, lake: Lake, status: int | None) -> None:
+def test_a_restore_undone_by_another_client_is_committed(server: Server, lake: Lake, status: int | None) -> None:
     restore, newest = restore_of(lake, lake.snapshots[0]), lake.snapshots[-1]
     server.acts = [failing(status, happened=True, meanwhile=lambda: set_main(server, newest))]
     assert isinstance(restore(), Committed)
-    assert server.lake().ids() == OLD
+    assert server.lake().ids() == INITIAL_IDS
 
 
 @FAULTS
-def test_a_restore_that_lost_to_appends_is_a_conflict(server: Server, lake: Lake, status: int | None) -> None:
+def test_a_restore_that_lost_to_appends_conflicts(server: Server, lake: Lake, status: int | None) -> None:
     restore = restore_of(lake, lake.snapshots[0])
     server.acts = [failing(status, meanwhile=lambda: append(server, 30, 31))]
     assert isinstance(restore(), Conflicted)
-    assert server.lake().ids() == [*OLD, 30, 31]
+    assert server.lake().ids() == [*INITIAL_IDS, 30, 31]
 
 
 @FAULTS
-def test_a_restore_is_unknown_if_others_expired_the_log_of_its_base(server: Server, lake: Lake, status: int | None) -> None:
+def test_a_restore_with_an_expired_base_has_an_unknown_outcome(server: Server, lake: Lake, status: int | None) -> None:
     restored, replaced = lake.snapshots
     restore = restore_of(lake, restored)
     server.acts = [failing(status, happened=True, meanwhile=lambda: expire(append(server, 30), replaced))]
@@ -96,20 +96,20 @@ def test_a_restore_is_unknown_if_others_expired_the_log_of_its_base(server: Serv
 
 @FAULTS
 @pytest.mark.parametrize("base", ["older", "none"])
-def test_a_branch_that_others_wrote_to_after_it_was_set_is_set(server: Server, lake: Lake, status: int | None, base: str) -> None:
+def test_setting_a_branch_with_later_appends_succeeds(server: Server, lake: Lake, status: int | None, base: str) -> None:
     oldest = lake.snapshots[0]
     if base == "older":
         lake.table.branches.set_reference(SnapshotReference("side", False, oldest), create=True, replace=False, if_not_exists=False)
     server.acts = [failing(status, happened=True, meanwhile=lambda: append(server, 30, branch="side"))]
     lake.table.branches.set_reference(SnapshotReference("side", tag=False), create=True, replace=base == "older", if_not_exists=False)
-    assert sorted(live_rows(server.lake().table.branches.snapshot("side"))["id"].to_pylist()) == [*OLD, 30]
+    assert sorted(live_rows(server.lake().table.branches.snapshot("side"))["id"].to_pylist()) == [*INITIAL_IDS, 30]
 
 
 @FAULTS
-def test_a_branch_that_others_set_elsewhere_is_unknown(server: Server, lake: Lake, status: int | None) -> None:
+def test_setting_a_branch_with_an_expired_snapshot_has_an_unknown_outcome(server: Server, lake: Lake, status: int | None) -> None:
     def follow() -> None:
         append(server, 30, branch="side")
-        table = theirs(server)
+        table = load_pyiceberg_table(server)
         expire(append(server, 31, branch="side"), table.metadata.refs["side"].snapshot_id)
 
     server.acts = [failing(status, happened=True, meanwhile=follow)]
@@ -123,14 +123,14 @@ def replace_without_rows(lake: Lake) -> Outcome:
 
 
 @FAULTS
-def test_a_replacement_without_rows_is_unknown_if_others_followed_it(server: Server, lake: Lake, status: int | None) -> None:
+def test_an_empty_replacement_with_later_appends_has_an_unknown_outcome(server: Server, lake: Lake, status: int | None) -> None:
     server.acts = [failing(status, happened=True, meanwhile=lambda: append(server, 30))]
     assert isinstance(replace_without_rows(lake), Unknown)
     assert server.lake().ids() == [30]
 
 
 @FAULTS
-def test_a_replacement_without_rows_that_lost_to_appends_comes_after_them(server: Server, lake: Lake, status: int | None) -> None:
+def test_an_empty_replacement_that_lost_to_appends_is_retried(server: Server, lake: Lake, status: int | None) -> None:
     server.acts = [failing(status, meanwhile=lambda: append(server, 30, 31))]
     assert isinstance(replace_without_rows(lake), Committed)
     assert server.lake().ids() == []
@@ -139,30 +139,30 @@ def test_a_replacement_without_rows_that_lost_to_appends_comes_after_them(server
 # ------------------------------------------------------------ definitions
 
 
-def with_column(lake: Lake) -> Outcome:
+def add_column(lake: Lake) -> Outcome:
     base = lake.table.snapshot()
     columns = Struct((*base.schema.fields, Field("n", Primitive("long"))))
     return lake.table.commit(base, CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=columns)))
 
 
-def with_property(lake: Lake) -> Outcome:
+def set_own_property(lake: Lake) -> Outcome:
     return lake.table.commit(
         lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={"ours": "1"}))
     )
 
 
-def with_fewer_snapshots(lake: Lake) -> Outcome:
+def expire_first_snapshot(lake: Lake) -> Outcome:
     lake.table.maintenance.expire(ExpiryOptions(snapshot_ids=(lake.snapshots[0],)))
     return Committed(0, 0)
 
 
-def another_column(server: Server) -> None:
-    theirs(server).update_schema().rename_column("name", "title").commit()
+def rename_column(server: Server) -> None:
+    load_pyiceberg_table(server).update_schema().rename_column("name", "title").commit()
 
 
 @FAULTS
-@pytest.mark.parametrize("change", [with_column, with_property, with_fewer_snapshots])
-def test_a_definition_that_others_followed_is_committed(
+@pytest.mark.parametrize("change", [add_column, set_own_property, expire_first_snapshot])
+def test_a_metadata_change_with_later_commits_is_committed(
     server: Server, lake: Lake, status: int | None, change: Callable[[Lake], Outcome]
 ) -> None:
     def follow() -> None:
@@ -171,11 +171,11 @@ def test_a_definition_that_others_followed_is_committed(
 
     server.acts = [failing(status, happened=True, meanwhile=follow)]
     assert isinstance(change(lake), Committed)
-    assert server.lake().ids() == [*OLD, 30]
+    assert server.lake().ids() == [*INITIAL_IDS, 30]
 
 
 @FAULTS
-def test_a_definition_that_lost_to_another_is_a_conflict(server: Server, lake: Lake, status: int | None) -> None:
-    server.acts = [failing(status, meanwhile=lambda: another_column(server))]
-    assert isinstance(with_column(lake), Conflicted)
+def test_conflicting_metadata_changes_conflict(server: Server, lake: Lake, status: int | None) -> None:
+    server.acts = [failing(status, meanwhile=lambda: rename_column(server))]
+    assert isinstance(add_column(lake), Conflicted)
     assert server.lake().table.snapshot().schema.names == ("id", "title")

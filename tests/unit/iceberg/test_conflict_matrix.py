@@ -1,4 +1,4 @@
-"""Every pair of commands on Iceberg tables as winner and as loser of a race, under both isolation levels."""
+"""Every pair of commands on Iceberg tables as winner and loser of a race, under both isolation levels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from tests.unit.iceberg.conflict_matrix import RACES, endings, expected
 
 @pytest.mark.one_of("relation", "level")
 @pytest.mark.parametrize(("winner", "level", "format_version", "relation"), RACES)
-def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(
-    tmp_path: Path, winner: str, level: str, format_version: int, relation: str
-) -> None:
+def test_races_end_as_documented_and_serializable(tmp_path: Path, winner: str, level: str, format_version: int, relation: str) -> None:
     signs = {}
     for loser, ending in endings(tmp_path, winner, level, relation, format_version).items():
         signs[loser] = ending.sign
@@ -33,15 +31,15 @@ def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(
         ("double_removal_conflict", "delete", "delete", "same rows", "+"),
     ],
 )
-def test_no_rule_can_be_left_out(
+def test_each_conflict_rule_is_necessary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str, winner: str, loser: str, relation: str, without: str
 ) -> None:
-    monkeypatch.setattr(conflicts, "RULES", [known for known in conflicts.RULES if known.__name__ != rule])
+    monkeypatch.setattr(conflicts, "RULES", [other for other in conflicts.RULES if other.__name__ != rule])
     assert endings(tmp_path, winner, "serializable", relation)[loser].sign == without
 
 
-def test_every_other_rule_has_a_race_of_its_own() -> None:
-    """In tests/unit/iceberg/test_commit_races.py."""
+def test_other_conflict_rules_are_tested_separately() -> None:
+    """Tests of the other rules are in tests/unit/iceberg/test_commit_races.py."""
     others = {"transaction_conflict", "moved_rows_conflict", "equality_deletes_conflict"}
     own = {"added_rows_conflict", "removed_rows_conflict", "double_removal_conflict"}
     assert {rule.__name__ for rule in conflicts.RULES} == own | others

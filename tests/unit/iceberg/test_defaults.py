@@ -1,4 +1,4 @@
-"""Defaults between Iceberg's values and SQL text: what is written means the same when it is read."""
+"""Column defaults convert between Iceberg values and SQL text without a change of meaning."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALUES: list[tuple[t.IcebergType, Any]] = [
 
 
 @pytest.mark.parametrize(("type_", "value"), VALUES)
-def test_a_value_comes_back_from_its_text(type_: t.IcebergType, value: Any) -> None:
+def test_default_values_round_trip_through_sql_text(type_: t.IcebergType, value: Any) -> None:
     text = default_text(value, type_)
     assert text is not None
     assert default_value(text, type_) == value
@@ -51,7 +51,7 @@ def test_a_value_comes_back_from_its_text(type_: t.IcebergType, value: Any) -> N
         ("timestamp_ntz '2020-01-02 03:04:05'", t.TimestampType(), datetime(2020, 1, 2, 3, 4, 5)),
     ],
 )
-def test_literals_are_taken_for_what_they_mean(text: str, type_: t.IcebergType, value: Any) -> None:
+def test_sql_literals_give_default_values(text: str, type_: t.IcebergType, value: Any) -> None:
     assert default_value(text, type_) == value
 
 
@@ -76,10 +76,10 @@ def test_literals_are_taken_for_what_they_mean(text: str, type_: t.IcebergType, 
         ("X'00'", t.BinaryType()),
     ],
 )
-def test_what_is_no_literal_of_the_type_is_none(text: str, type_: t.IcebergType) -> None:
+def test_invalid_default_literals_are_refused(text: str, type_: t.IcebergType) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         default_value(text, type_)
 
 
-def test_types_without_texts_have_none() -> None:
+def test_binary_defaults_have_no_sql_text() -> None:
     assert default_text(b"\x00", t.BinaryType()) is None

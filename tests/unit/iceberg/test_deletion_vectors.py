@@ -1,4 +1,4 @@
-"""Deletion vectors in Puffin files, made by hand after the specification, and beside pyiceberg and DuckDB."""
+"""Deletion vectors in Puffin files follow the specification and agree with pyiceberg and DuckDB."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def blob(buckets: dict[int, list[int]]) -> bytes:
-    """A vector after the Puffin specification, number by number."""
+    """Return a vector blob built field by field from the Puffin specification."""
     vector = struct.pack("<q", len(buckets)) + b"".join(struct.pack("<i", key) + BitMap(low).serialize() for key, low in buckets.items())
     data = b"\xd1\xd3\x39\x64" + vector
     return struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
@@ -47,13 +47,13 @@ def vector_at(storage: Storage, content: bytes, offset: int, size: int, records:
     )
 
 
-def test_a_vector_made_after_the_specification_is_read(storage: Storage) -> None:
+def test_a_vector_built_from_the_specification_is_read(storage: Storage) -> None:
     stored = blob({0: [1, 5, 100_000], 3: [7]})
     vector = vector_at(storage, b"PFA1" + b"other blob" + stored + b"PFA1 footer", 14, len(stored), 4)
     assert read_deletion_vectors(storage, [vector]) == {"file:///t/a.parquet": Positions([1, 5, 100_000, (3 << 32) + 7])}
 
 
-def test_written_vectors_come_back_and_pyiceberg_reads_them(storage: Storage) -> None:
+def test_written_vectors_are_read_by_rowmerge_and_pyiceberg(storage: Storage) -> None:
     files = [ContentFile(Content.DATA, f"file:///t/{n}.parquet", 10, 1, spec_id=2, partition=(n,)) for n in range(3)]
     deleted = {file.path: Positions([n, 1000 * n + 7, 2**33]) for n, file in enumerate(files)}
     vectors = write_deletion_vectors(storage, f"{storage.location}/data/v.puffin", [(file, deleted[file.path]) for file in files])
@@ -65,8 +65,10 @@ def test_written_vectors_come_back_and_pyiceberg_reads_them(storage: Storage) ->
         (2,),
     ]
     puffin = PuffinFile(content)
-    theirs = {vector.referenced_data_file: vector.to_vector().to_pylist() for vector in deletion_vectors_from_puffin_file(puffin)}
-    assert theirs == {path: sorted(positions) for path, positions in deleted.items()}
+    pyiceberg_positions = {
+        vector.referenced_data_file: vector.to_vector().to_pylist() for vector in deletion_vectors_from_puffin_file(puffin)
+    }
+    assert pyiceberg_positions == {path: sorted(positions) for path, positions in deleted.items()}
     for vector, meta in zip(vectors, puffin.footer.blobs, strict=True):
         assert (vector.content_offset, vector.content_size, vector.referenced_data_file) == (
             meta.offset,
@@ -76,7 +78,7 @@ def test_written_vectors_come_back_and_pyiceberg_reads_them(storage: Storage) ->
         assert (meta.type, meta.snapshot_id, meta.sequence_number, meta.properties["cardinality"]) == ("deletion-vector-v1", -1, -1, "3")
 
 
-def test_other_readers_apply_vectors_of_a_table_of_version_3(storage: Storage) -> None:
+def test_other_readers_apply_vectors_of_a_version_3_table(storage: Storage) -> None:
     files = [data_file(storage, 0, 10), data_file(storage, 10, 10)]
     vectors = write_deletion_vectors(
         storage, f"{storage.location}/data/v.puffin", [(files[0], Positions([0, 9])), (files[1], Positions(range(5)))]
@@ -88,7 +90,7 @@ def test_other_readers_apply_vectors_of_a_table_of_version_3(storage: Storage) -
 
 
 @pytest.mark.parametrize(("position", "reason"), [(0, "no deletion vector of"), (4, "checksum"), (20, "checksum"), (-1, "checksum")])
-def test_a_damaged_vector_is_named(storage: Storage, position: int, reason: str) -> None:
+def test_a_damaged_vector_is_reported_by_path(storage: Storage, position: int, reason: str) -> None:
     stored = bytearray(blob({0: [1, 5]}))
     stored[position] ^= 0x10
     vector = vector_at(storage, bytes(stored), 0, len(stored), 2)
@@ -104,7 +106,7 @@ def test_a_vector_without_its_magic_number_is_refused(storage: Storage) -> None:
         read_deletion_vectors(storage, [vector_at(storage, stored, 0, len(stored), 1)])
 
 
-def test_a_vector_of_other_size_or_cardinality_than_the_manifest_says_is_refused(storage: Storage) -> None:
+def test_a_vector_with_wrong_size_or_cardinality_is_refused(storage: Storage) -> None:
     stored = blob({0: [1, 5]})
     vector = vector_at(storage, stored, 0, len(stored), 2)
     with pytest.raises(CorruptLog, match="2 rows, and the table's metadata says 3"):
@@ -114,7 +116,7 @@ def test_a_vector_of_other_size_or_cardinality_than_the_manifest_says_is_refused
             read_deletion_vectors(storage, [replace(vector, content_offset=offset, content_size=size)])
 
 
-def test_a_missing_file_or_reference_is_named(storage: Storage) -> None:
+def test_a_missing_vector_file_or_reference_is_a_corrupt_log(storage: Storage) -> None:
     vector = vector_at(storage, blob({0: [1]}), 0, 20, 1)
     with pytest.raises(CorruptLog, match="which data file"):
         read_deletion_vectors(storage, [replace(vector, referenced_data_file=None)])

@@ -1,4 +1,4 @@
-"""Files of a partition spec whose column was dropped since keep their partition values when their manifest is written again."""
+"""Rewritten manifests keep the partition values of a spec whose column was dropped."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.storage.store import Storage
 
 
-def partitioned(location: str) -> TableMetadata:
+def partitioned_metadata(location: str) -> TableMetadata:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
     return new_table_metadata(schema, PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city")), UNSORTED_SORT_ORDER, location)
 
 
-def without_its_column(metadata: TableMetadata) -> TableMetadata:
+def drop_partition_column(metadata: TableMetadata) -> TableMetadata:
     unpartitioned = PartitionSpec(spec_id=UNPARTITIONED_PARTITION_SPEC.spec_id + 1)
     bare = Schema(NestedField(1, "id", LongType()), schema_id=1)
     updates = (AddPartitionSpecUpdate(spec=unpartitioned), SetDefaultSpecUpdate(spec_id=1))
     return update_table_metadata(metadata, (*updates, AddSchemaUpdate(schema_=bare), SetCurrentSchemaUpdate(schema_id=1)))
 
 
-def test_partition_values_of_a_dropped_column_stay(tmp_path: Path) -> None:
+def test_rewritten_manifests_keep_partition_values_of_dropped_columns(tmp_path: Path) -> None:
     storage = Storage(str(tmp_path))
-    before = partitioned(storage.location)
+    original = partitioned_metadata(storage.location)
     files = [ContentFile(Content.DATA, f"{storage.location}/data/{city}.parquet", 5, 50, 0, (city,)) for city in ("Bonn", "Ulm")]
     manifest = write_manifest(
         storage,
         f"{storage.location}/metadata/m0.avro",
         [Entry.added(file, 77) for file in files],
-        ManifestHeader(ManifestContent.DATA, before.spec(), before.schema()),
+        ManifestHeader(ManifestContent.DATA, original.spec(), original.schema()),
         snapshot_id=77,
     )
     first = f"{storage.location}/metadata/snap-77.avro"
     write_manifest_list(storage, first, [manifest], snapshot_id=77, parent_id=None, sequence_number=1)
     manifests = read_manifest_list(storage, first)
     live = LiveFiles(storage, manifests, read_manifest(storage, manifests[0]))
-    head = without_its_column(before).model_copy(update={"last_sequence_number": 1})
+    head = drop_partition_column(original).model_copy(update={"last_sequence_number": 1})
     parent = Snapshot(snapshot_id=77, manifest_list=first)
-    made = SnapshotFiles(storage, head, 78, ()).write_snapshot(head, parent, live, [files[0].path], {})
-    (again,) = read_manifest_list(storage, made.manifest_list)
+    snapshot = SnapshotFiles(storage, head, 78, ()).write_snapshot(head, parent, live, [files[0].path], {})
+    (again,) = read_manifest_list(storage, snapshot.manifest_list)
     entries = [(entry.status, entry.file.partition) for entry in read_manifest(storage, again)]
     assert (again.spec_id, entries) == (0, [(Status.DELETED, ("Bonn",)), (Status.EXISTING, ("Ulm",))])

@@ -1,4 +1,4 @@
-"""Data files that are no Parquet files."""
+"""Data files in formats other than Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata that names files of others deletes none of them: neither through its log nor through its manifests."""
+"""Metadata with paths outside the table does not delete these files, through its log or its manifests."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rowmerge.table.snapshots.files import AddedFile
 from tests.support.iceberg_lake import Lake
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)
-CLEANED = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+CLEANUP_PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """A table that deletes old metadata, beside a folder of others, to which a link leads."""
+    """Create a table that deletes old metadata, with a symbolic link to a folder of other files."""
     lake = Lake(tmp_path / "t")
-    lake.create(CLEANED)
+    lake.create(CLEANUP_PROPERTIES)
     lake.append([1])
     (tmp_path / "others").mkdir()
     for folder in (tmp_path, tmp_path / "others"):
@@ -34,7 +34,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def add_to_log(lake: Lake, path: str) -> Lake:
-    """Add an entry to the metadata log of the newest version, and open the table again."""
+    """Add an entry to the metadata log of the newest version, and reopen the table."""
     file = max((lake.folder / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
     content = json.loads(file.read_text())
     entry = {"timestamp-ms": content["last-updated-ms"] - 1, "metadata-file": path.format(t=lake.folder, newest=file.name)}
@@ -55,7 +55,7 @@ def add_to_log(lake: Lake, path: str) -> Lake:
         "{t}/../victim.txt",
     ],
 )
-def test_a_metadata_log_deletes_nothing_of_others(lake: Lake, tmp_path: Path, path: str) -> None:
+def test_metadata_log_entries_outside_the_table_are_not_deleted(lake: Lake, tmp_path: Path, path: str) -> None:
     again = add_to_log(lake, path)
     again.append([2])
     again.append([3])
@@ -65,14 +65,14 @@ def test_a_metadata_log_deletes_nothing_of_others(lake: Lake, tmp_path: Path, pa
 
 
 @pytest.mark.parametrize("spelled", ["{t}/data/{name}", "{t}/metadata/../data/{name}", "{t}/metadata/%2e%2e/data/{name}"])
-def test_a_metadata_log_deletes_no_data_file(lake: Lake, spelled: str) -> None:
+def test_metadata_log_entries_of_data_files_are_not_deleted(lake: Lake, spelled: str) -> None:
     (path,) = lake.paths
     again = add_to_log(lake, "file://" + spelled.replace("{name}", path.rpartition("/")[2]))
     again.append([2])
     assert again.ids() == [1, 2]
 
 
-def test_a_metadata_log_does_not_delete_the_current_version(lake: Lake) -> None:
+def test_metadata_log_entries_of_the_current_version_are_not_deleted(lake: Lake) -> None:
     again = add_to_log(lake, "file://{t}/metadata/./v3.metadata.json")
     again.append([2])
     assert again.current.version == 3
@@ -82,8 +82,8 @@ def test_a_metadata_log_does_not_delete_the_current_version(lake: Lake) -> None:
 # ------------------------------------------------------------------ expiry and VACUUM
 
 
-def registered(lake: Lake, path: Path) -> None:
-    """Add a file of another table to the table, and remove it again."""
+def add_and_remove_foreign_file(lake: Lake, path: Path) -> None:
+    """Add a file of another table to the table, then remove it."""
     source = Lake(path)
     source.create()
     source.append([7, 8])
@@ -97,35 +97,35 @@ def expire(lake: Lake) -> tuple[str, ...]:
     return lake.table.vacuum(NOW).paths
 
 
-def test_expiry_deletes_named_files_in_the_locations_of_the_properties(lake: Lake, tmp_path: Path) -> None:
+def test_expiry_deletes_expired_files_in_configured_locations(lake: Lake, tmp_path: Path) -> None:
     for number, name in enumerate(("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")):
         source = tmp_path / f"source{number}"
         lake = Lake(tmp_path / f"t{number}")
         lake.create({name: f"{source}/data/"})
-        registered(lake, source)
+        add_and_remove_foreign_file(lake, source)
         unnamed = source / "data/unnamed.parquet"
         unnamed.touch()
-        told = expire(lake)
-        assert [path for path in told if "source" in path] and list((source / "data").iterdir()) == [unnamed], name
+        deleted_paths = expire(lake)
+        assert [path for path in deleted_paths if "source" in path] and list((source / "data").iterdir()) == [unnamed], name
 
 
 @pytest.mark.parametrize("location", [None, "{source}/metadata", "{source}/dat", "{source}/data/../metadata"])
-def test_expiry_deletes_nothing_outside_of_them(lake: Lake, tmp_path: Path, location: str | None) -> None:
+def test_expiry_keeps_files_outside_configured_locations(lake: Lake, tmp_path: Path, location: str | None) -> None:
     source = tmp_path / "source"
     table = Lake(tmp_path / "second")
     table.create({} if location is None else {"write.data.path": location.format(source=source)})
-    registered(table, source)
+    add_and_remove_foreign_file(table, source)
     assert not [path for path in expire(table) if "source" in path]
     assert Lake(source).ids() == [7, 8]
 
 
-def test_a_live_file_that_expiry_takes_for_an_expired_one_stops_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expiry_stops_before_it_deletes_a_live_file(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.append([2])
     live = lake.paths[0]
     monkeypatch.setattr(vacuum, "files_of_expired_snapshots", lambda *_: {live: FileKind.DATA})
     expiry = vacuum._Expiry(lake.current, files={live: FileKind.DATA})
     monkeypatch.setattr(vacuum.Vacuum, "_expire", lambda self, options: expiry)
-    before = lake.on_disk()
+    original_files = lake.on_disk()
     with pytest.raises(LiveFileProtected, match="is a live file of the table"):
         expire(lake)
-    assert lake.on_disk() == before
+    assert lake.on_disk() == original_files

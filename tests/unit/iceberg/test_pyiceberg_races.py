@@ -25,7 +25,7 @@ from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
 from tests.support.table_operations import NOW, written
-from tests.unit.iceberg.races import conflict, deleting, keeping_out
+from tests.unit.iceberg.races import conflict, deleting, insert_only_merge
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,7 +110,7 @@ def delete_13(lake: Lake, base: Snapshot) -> CommitRequest:
 
 
 def upsert(lake: Lake, base: Snapshot) -> CommitRequest:
-    return keeping_out(lake, base, 13, every_file)
+    return insert_only_merge(lake, base, 13, every_file)
 
 
 def append(lake: Lake, base: Snapshot) -> CommitRequest:

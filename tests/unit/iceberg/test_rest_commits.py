@@ -54,7 +54,7 @@ def test_a_commit_whose_answer_is_lost_happens_once(server: Server, lake: Lake, 
     assert isinstance(outcome, Committed) and not server.acts
     assert outcome.version == lake.table.snapshot().version
     assert lake.ids() == WITHOUT_3 and [entry.operation for entry in lake.table.history()].count("DELETE") == 1
-    assert sorted(server.theirs.load_table("s.t").scan().to_arrow()["id"].to_pylist()) == WITHOUT_3
+    assert sorted(server.pyiceberg_catalog.load_table("s.t").scan().to_arrow()["id"].to_pylist()) == WITHOUT_3
 
 
 def test_an_answer_that_is_none_is_no_refusal(server: Server, lake: Lake) -> None:
@@ -97,7 +97,7 @@ def test_a_definition_whose_answer_nobody_knows_is_said_to_be_unknown(server: Se
 def test_after_a_lost_answer_a_commit_of_others_is_a_conflict(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
     before = files_of(lake)
-    server.acts = [failing(504, meanwhile=lambda: server.theirs.load_table("s.t").delete("id = 4"))]
+    server.acts = [failing(504, meanwhile=lambda: server.pyiceberg_catalog.load_table("s.t").delete("id = 4"))]
     assert conflict(lake.table.commit(base, deleting(lake, base, 3))) is ConcurrentDeleteRead
     assert lake.ids() == [id_ for id_ in OLD if id_ != 4]
     assert not [path for path in files_of(lake) - before if "deletes" in path], "it cannot come in any more, and its files go"
@@ -105,11 +105,11 @@ def test_after_a_lost_answer_a_commit_of_others_is_a_conflict(server: Server, la
 
 def test_after_a_lost_answer_others_rows_may_stand_beside_it(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
-    server.acts = [failing(CUT, meanwhile=lambda: server.theirs.load_table("s.t").append(rows(30)))]
+    server.acts = [failing(CUT, meanwhile=lambda: server.pyiceberg_catalog.load_table("s.t").append(rows(30)))]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
     assert lake.ids() == [*WITHOUT_3, 30]
     base = lake.table.snapshot()
-    server.acts = [failing(CUT, happened=True, meanwhile=lambda: server.theirs.load_table("s.t").append(rows(31)))]
+    server.acts = [failing(CUT, happened=True, meanwhile=lambda: server.pyiceberg_catalog.load_table("s.t").append(rows(31)))]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 5)), Committed)
     assert lake.ids() == [id_ for id_ in [*WITHOUT_3, 30, 31] if id_ != 5]
 
@@ -159,7 +159,7 @@ def test_a_refusal_of_a_commit_that_is_in_deletes_nothing_while_the_catalog_is_a
     assert isinstance(outcome, Committed if failures < 3 else Unknown)
     server.loads = []
     assert lake.ids() == WITHOUT_3
-    assert sorted(server.theirs.load_table("s.t").scan().to_arrow()["id"].to_pylist()) == WITHOUT_3
+    assert sorted(server.pyiceberg_catalog.load_table("s.t").scan().to_arrow()["id"].to_pylist()) == WITHOUT_3
 
 
 @pytest.mark.parametrize("status", [409, 500, CUT])
@@ -170,7 +170,7 @@ def test_files_of_a_commit_stay_if_others_followed_it_and_expired_its_snapshot(
     """pyiceberg's expiry removes the parent from the next snapshot, so nothing tells what it followed."""
 
     def follow_and_expire() -> None:
-        theirs = server.theirs.load_table("s.t")
+        theirs = server.pyiceberg_catalog.load_table("s.t")
         for id_ in range(100, 100 + appends):
             theirs.append(pa.table({"id": pa.array([id_], pa.int64()), "name": ["theirs"]}))
         head = theirs.refresh().metadata.current_snapshot_id
@@ -190,7 +190,7 @@ def test_a_commit_that_is_not_in_is_a_conflict_although_others_expired_older_sna
     server: Server, lake: Lake, status: int | None
 ) -> None:
     def append_and_expire() -> None:
-        theirs = server.theirs.load_table("s.t")
+        theirs = server.pyiceberg_catalog.load_table("s.t")
         theirs.append(pa.table({"id": pa.array([100], pa.int64()), "name": ["theirs"]}))
         head = theirs.refresh().metadata.current_snapshot_id
         theirs.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in theirs.snapshots() if each.snapshot_id != head]).commit()
@@ -225,7 +225,7 @@ def test_properties_that_change_at_the_instant_of_the_commit_stand_with_it(serve
 @pytest.mark.parametrize("winner", ["schema", "partitioning", "order", "rows"])
 def test_what_changes_at_the_instant_of_the_commit_is_required_not_to(server: Server, lake: Lake, winner: str) -> None:
     def first_theirs(answer: Callable[[], Answer]) -> Answer:
-        table = server.theirs.load_table("s.t")
+        table = server.pyiceberg_catalog.load_table("s.t")
         if winner == "schema":
             table.update_schema().rename_column("name", "title").commit()
         elif winner == "partitioning":
@@ -250,7 +250,7 @@ def test_definitions_and_creations_whose_answer_is_lost_happen_once(server: Serv
     server.acts = [failing(status, happened=True)]
     outcome = lake.table.commit(base, CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=columns)))
     assert isinstance(outcome, Committed) and lake.table.snapshot().schema.names == ("id", "name", "n")
-    server.theirs.drop_table("s.t")
+    server.pyiceberg_catalog.drop_table("s.t")
     server.acts = [failing(status, happened=True)]
     other = lake_in_catalog(tmp_path / "other", {"type": "rest", "uri": server.uri})
     other.create()
