@@ -1,4 +1,4 @@
-"""docs/conformance.md: which of dbt's own adapter tests this adapter passes. Run as a program it prints the page."""
+"""docs/conformance.md: the tests of dbt's adapter suite that this adapter passes. As a program, it prints the page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ unit test until the class is run or listed below.
 
 @cache
 def suite_classes() -> dict[str, type]:
-    """The suite's classes with tests, by module and name without the package's; names that are only another class's are left out."""
+    """Return the suite's classes with tests by module and name, without the package's name and without aliases of classes."""
     root = Path(next(iter(dbt.tests.adapter.__path__)))
     names = sorted(".".join(path.relative_to(root).with_suffix("").parts) for path in root.rglob("*.py") if path.stem != "__init__")
     found = {f"{name}.{each}": class_ for name in names for each, class_ in _classes(importlib.import_module(SUITE + name)).items()}
@@ -43,7 +43,7 @@ def suite_classes() -> dict[str, type]:
 
 @cache
 def our_classes() -> list[type]:
-    """The test classes below tests/functional/adapter that are the suite's."""
+    """Return the classes of the suite's tests below tests/functional/adapter."""
     found = []
     for path in sorted(OURS.rglob("test_*.py")):
         name = ".".join(path.relative_to(OURS.parents[2]).with_suffix("").parts)
@@ -52,7 +52,7 @@ def our_classes() -> list[type]:
 
 
 def run_here() -> dict[str, set[str]]:
-    """The suite's classes that one of ours has as a base, with the tests of each that are run."""
+    """Return the suite's classes that are bases of ours, each with the tests that run."""
     run: dict[str, set[str]] = {}
     for class_ in our_classes():
         for base in _of_the_suite(class_):
@@ -97,7 +97,7 @@ def _row(area: str, counts: list[int]) -> str:
 
 
 def _left_out(name: str, classes: dict[str, type]) -> int:
-    """How many items an entry of the list is about: those of a class, of a test, or one (`test[values]`)."""
+    """Return the number of items of a list entry: those of a class or a test, or one for `test[values]`."""
     if name in classes:
         return sum(_tests(classes[name]).values())
     class_name, _, test = name.rsplit("[", 1)[0].rpartition(".")
@@ -113,7 +113,7 @@ def _name(class_: type) -> str:
 
 
 def _of_the_suite(class_: type) -> list[type]:
-    """The class's bases that are the suite's, the nearest first."""
+    """Return the suite's classes among the bases of a class, nearest first."""
     return [base for base in class_.__mro__ if base.__module__.startswith(SUITE)]
 
 
@@ -122,7 +122,7 @@ def _classes(module: ModuleType) -> dict[str, type]:
 
 
 def _tests(class_: type) -> dict[str, int]:
-    """The tests of a class, and how many items each makes; a fixture called `tests` is none."""
+    """Return the tests of a class with their numbers of items. A fixture called `tests` is not a test."""
     found = {name: getattr(class_, name) for name in dir(class_) if name.startswith("test_")}
     return {name: _items(test) for name, test in found.items() if inspect.isfunction(test)}
 
@@ -132,7 +132,7 @@ def _items(test: object) -> int:
 
 
 def _alias(class_: type) -> bool:
-    """Whether the class is another one under a name that pytest collects."""
+    """Return whether the class is an alias that pytest collects."""
     return not [name for name in vars(class_) if not name.startswith("__")]
 
 

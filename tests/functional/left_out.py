@@ -1,4 +1,4 @@
-"""What of dbt's own adapter tests is not run here, and why; tests/unit/test_conformance.py holds the list against the suite."""
+"""The tests of dbt's adapter suite that do not run, with reasons. tests/unit/test_conformance.py compares the list with the suite."""
 
 from __future__ import annotations
 

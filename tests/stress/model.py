@@ -1,4 +1,4 @@
-"""What the acknowledged commits of the stress test make of the table, and the comparison with what readers see."""
+"""The expected rows after the acknowledged commits of the stress test, and the comparison with what readers read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Process:
 
 @dataclass
 class Model:
-    """The table as it must be. `allowed`: the values that a row may have, None if it may be absent, for each row of each table."""
+    """The expected table. `allowed`: the values that a row may have, None if it may be absent, for each row of each table."""
 
     warehouse: str
     format: str
@@ -105,7 +105,7 @@ class Model:
         return _Process(worker, process, ours)
 
     def _receive(self, process: _Process) -> bool:
-        """Take one message. Returns False when the process has ended."""
+        """Receive one message, and return False if the process has ended."""
         try:
             message = process.connection.recv()
         except (EOFError, OSError):
@@ -147,7 +147,7 @@ class Model:
     def verify(self) -> None:
         """Compare the table with the acknowledged commits, while no process runs.
 
-        Raises AssertionError for a lost, a duplicated or a foreign row, for a table that vanished without a DROP, and if readers differ.
+        Raises AssertionError for a lost, a duplicate or an unknown row, for a table that disappeared without a DROP, and if readers differ.
         """
         storage = Storage(self.warehouse, self.options)
         catalog = DirectoryCatalog(storage)

@@ -50,9 +50,9 @@ _MOST_COLUMNS = 5
 
 @dataclass(frozen=True)
 class Task:
-    """What one process does. `rows`: the rows that this worker has in the table `table_id`. `next_id`: the first id that it may insert.
+    """The task of one process. `rows`: the rows that this worker has in the table `table_id`. `next_id`: the first id that it may insert.
 
-    `without` leaves out one check of the engine, which must make the test fail.
+    `without` disables one check of the engine, which must make the test fail.
     """
 
     warehouse: str
@@ -89,21 +89,21 @@ class Target:
 
 @dataclass(frozen=True)
 class End:
-    """A statement ends: `committed`, `unknown`, or `failed`, after which it has certainly done nothing."""
+    """A statement ends: `committed`, `unknown`, or `failed`, which is certain to have no effect."""
 
     outcome: str
 
 
 @dataclass(frozen=True)
 class Stop:
-    """The process stops itself. The parent lets it go on after some seconds, until it reports `Resumed`."""
+    """The process stops itself. The parent resumes it after some seconds, until it reports `Resumed`."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """The process goes on after a stop."""
+    """The process continues after a stop."""
 
 
 def id_of(snapshot: Snapshot) -> str:
@@ -295,7 +295,7 @@ class _Worker:
         return outcome
 
     def before_call(self, name: str, path: str) -> None:
-        """Stop or kill this process now and then. Puts of versions and deletions are the moments that matter most."""
+        """Stop or kill this process at random. Puts of versions and deletions matter most."""
         matters = name in ("put_if_absent", "delete") or (name == "put" and "rowmerge-probe" not in path)
         chance = self.random.random()
         if chance < (0.004 if matters else 0.0005):
@@ -360,7 +360,7 @@ def _report_target(drop: Any, worker: _Worker) -> None:
 
 
 def _leave_out(check: str | None) -> None:
-    """Leave out one check of the engine."""
+    """Disable one check of the engine."""
     if check == "identity of a drop":
         for drop, name in ((delta_drop.Drop, "dropped_id"), (iceberg_drop.Drop, "dropped_uuid")):
             rebase = drop.rebase

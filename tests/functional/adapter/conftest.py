@@ -1,4 +1,4 @@
-"""dbt's own test fixtures, over one Spark session for the whole run."""
+"""dbt's test fixtures with one Spark session for the whole run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ remember_java_classes()
 
 @pytest.fixture(scope="session", autouse=True)
 def parsed_once():
-    """Parse each text once a process, with dbt's own switch for tests: each project parses the 600 macros of its packages anew.
+    """Parse each text once per process, with dbt's own switch for tests, because each project parses the 600 macros of its packages.
 
-    Two more steps of dbt take a fifth of the time of a small project. It creates an environment of Jinja for each macro, and it searches
+    Two other steps of dbt take a fifth of the time of a small project. dbt creates a Jinja environment for each macro, and it searches
     pytest's deep stack for the module that defines a behavior flag.
     """
     enable_test_caching()
@@ -44,7 +44,7 @@ def artifacts(request):
 
 @pytest.fixture(scope="class", autouse=True)
 def no_adapter_of_others():
-    """dbt keeps the first adapter of a type that a process makes; tests of macros alone make one, too."""
+    """Reset dbt's registry of adapters, because dbt keeps the first adapter of each type, also one that a test of macros registered."""
     reset_adapters()
 
 
@@ -60,7 +60,7 @@ def dbt_profile_target(profile_target):
 
 @pytest.fixture(scope="class")
 def profile_target(warehouse):
-    """The profile, under a name of its own for tests of dbt that bring one of another warehouse."""
+    """Return the profile, under a name that tests of dbt with a profile of another warehouse do not use."""
     return {
         "type": "rowmerge",
         "warehouse": warehouse,
@@ -71,5 +71,5 @@ def profile_target(warehouse):
 
 @pytest.fixture(scope="class")
 def profile_user():
-    """Whom dbt's tests expect as the owner of every relation: nobody."""
+    """Return no owner, which dbt's tests then expect for every relation."""
     return

@@ -1,4 +1,4 @@
-"""dbt's own tests are written in Postgres's SQL: here it becomes Spark's."""
+"""Convert the SQL of dbt's tests, which is written for Postgres, to Spark's SQL."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NAME = re.compile(r'"(\w+)"')
 
 
 def spark_sql(sql):
-    """Types by Spark's names, names in backquotes, and moments as such."""
+    """Replace the names of types, the quotes of names, and timestamp literals."""
     sql = _TYPE.sub(lambda found: TYPES[found[1].lower()], sql)
     return _NAME.sub(r"`\1`", _MOMENT.sub(r"timestamp'\1'", sql))
 
 
 class InSparkSql:
-    """What a test sends as SQL itself goes through `spark_sql`. `beside`: the module beside which the suite has files of the test."""
+    """Converts the SQL that a test runs itself with `spark_sql`. `beside`: the module of the suite in whose folder its files are."""
 
     beside = None
 

@@ -1,4 +1,4 @@
-"""A run that is cancelled, or fails fast, stops its Spark jobs and leaves tables as they were."""
+"""A cancelled or fail-fast run stops its Spark jobs and leaves tables unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestCancel:
         return self.facts(project)
 
     def facts(self, project):
-        """The version of the table, and the data files in its folder."""
+        """Return the version of the table and the data files in its folder."""
         with get_connection(project.adapter):
             described = project.adapter.session.describe(project.test_schema, "endless")
         folder = Path(described.location.removeprefix("file://"))

@@ -1,4 +1,4 @@
-"""`dbt clone`: tables become shallow clones, on which incremental models go on without touching the tables that were cloned."""
+"""`dbt clone` creates shallow clones. Incremental models continue from them without changing the cloned tables."""
 
 from __future__ import annotations
 

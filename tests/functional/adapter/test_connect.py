@@ -1,7 +1,7 @@
-"""Spark Connect: the engine and the adapter on the sessions of a server, in processes of their own.
+"""Spark Connect: the engine and the adapter on the sessions of a server, in separate processes.
 
-A process that has a Spark inside takes no Connect session beside it, so each test starts one. All of the engine's tests run on a server
-with `ROWMERGE_REMOTE=sc://host:port pytest tests/engine`.
+A process with an embedded Spark cannot open a Connect session, so each test starts a process. With
+`ROWMERGE_REMOTE=sc://host:port pytest tests/engine`, all of the engine's tests run on a server.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def model(dbt, session):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """The address of a Spark Connect server that lives as long as the module's tests."""
+    """Yield the address of a Spark Connect server for the tests of the module."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -97,7 +97,7 @@ def server(tmp_path_factory):
 
 
 def python(*arguments: str, **environment: str) -> str:
-    """Run a Python of its own; what it prints."""
+    """Run a program in a new Python process, and return its output."""
     variables = os.environ | {"PYTHONPATH": str(ROOT), **environment}
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""dbt's commands on one small project: what each of them does with the tables, and what it says."""
+"""dbt's commands on one small project: their effects on tables, and their output."""
 
 from __future__ import annotations
 

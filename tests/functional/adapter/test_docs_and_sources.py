@@ -1,4 +1,4 @@
-"""The catalog for docs, and the age of sources."""
+"""The catalog of `dbt docs generate`, and source freshness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources that are files, or tables of another warehouse."""
+"""Sources that are files or tables of another warehouse."""
 
 from __future__ import annotations
 

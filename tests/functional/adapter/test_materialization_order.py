@@ -1,4 +1,4 @@
-"""What runs when: configs are judged first, then hooks, then the header, then the model; and what a full refresh leaves."""
+"""The order of config checks, hooks, header and model, and the effects of a full refresh."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TestOrder:
 
 
 class TestRefreshes:
-    """One table of each format: built, changed, built anew with other columns and partitions, and run empty."""
+    """One table of each format: built, changed, rebuilt with other columns and partitions, and run with `--empty`."""
 
     @pytest.fixture(scope="class")
     def models(self):

@@ -1,4 +1,4 @@
-"""Batches of one model that run at once."""
+"""Concurrent batches of one microbatch model."""
 
 from __future__ import annotations
 

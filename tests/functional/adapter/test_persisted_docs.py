@@ -1,4 +1,4 @@
-"""Descriptions of models as comments: of every kind of relation, whatever their text and the names of columns."""
+"""Descriptions as comments of every type of relation, for all descriptions and column names."""
 
 from __future__ import annotations
 

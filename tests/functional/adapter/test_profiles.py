@@ -1,4 +1,4 @@
-"""`dbt debug`: profiles that are right, and profiles that are not."""
+"""`dbt debug` with valid and invalid profiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dbt.tests.util import run_dbt_and_capture
 class TestDebug:
     @pytest.fixture
     def debug(self, project, profiles_root):
-        """Run dbt debug with changes to the good profile; success, and everything that was printed."""
+        """Run `dbt debug` with changes to the valid profile, and return its success and its output."""
         path = f"{profiles_root}/profiles.yml"
         with open(path) as file:
             good = file.read()

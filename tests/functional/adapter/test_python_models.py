@@ -1,4 +1,4 @@
-"""Python models, in this process and on the same session."""
+"""Python models in this process and on the same session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the strategies do to rows, and what run_results.json keeps of it."""
+"""The effects of the strategies on rows, and their counts in run_results.json."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class TestMerge(Orders):
 
 class TestDeleteInsert(Orders):
     def test_a_composite_key_replaces_exactly_its_rows(self, build, orders):
-        """(1, mon) and (2, tue) arrive: (1, tue) and (2, mon) have parts of both keys, and stay."""
+        """(1, mon) and (2, tue) arrive. (1, tue) and (2, mon) match only in one column, and stay."""
         build("(1, 'mon', 10), (1, 'tue', 11), (2, 'mon', 20), (2, 'tue', 21), (2, 'tue', 22)", full_refresh=True)
         result = build("(1, 'mon', 100), (2, 'tue', 210)", strategy="delete+insert", key=["id", "day"])
         assert orders() == [(1, "mon", 100), (1, "tue", 11), (2, "mon", 20), (2, "tue", 210)]
@@ -183,7 +183,7 @@ class TestThreads:
 
 
 class TestNames:
-    """Names that need quotes, and values that contain them."""
+    """Names that must be quoted, and values that contain quotes."""
 
     @pytest.fixture(scope="class")
     def models(self):

@@ -1,4 +1,4 @@
-"""Seeds: one commit, the types that were asked for, and values as they are in the file."""
+"""Seeds are written in one commit, with the configured types and the values of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots: history kept by one MERGE a run."""
+"""Snapshots record history with one MERGE per run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ KINDS = {
 
 @pytest.mark.full_suite("the classes of dbt's suite below simple_snapshot, and the class below, cover the kinds one by one")
 class TestEveryKind:
-    """Composite keys, both formats, headers: a row is changed, one deleted, one comes back, and a column is new in the source."""
+    """Composite keys, both formats and headers: a row changes, one is deleted, one returns, and the source has a new column."""
 
     @pytest.fixture(scope="class")
     def models(self):

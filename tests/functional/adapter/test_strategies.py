@@ -1,4 +1,4 @@
-"""What strategies and configs do to rows, on tables of both formats: one project, built once and changed once."""
+"""The effects of strategies and configs on rows, on tables of both formats: one project, built once and changed once."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ DOCUMENTED_MACROS = "\n".join(
 
 
 def one_commit_each(name):
-    """Columns are dropped and widened by commits before that of the rows; new ones come with them."""
+    """Verify one commit for the rows. Commits before it drop and widen columns; new columns are part of it."""
     return name != "synced"
 
 

@@ -1,4 +1,4 @@
-"""Models on Iceberg tables: by the profile and by their own configs, read back by others; and models whose format changes."""
+"""Models on Iceberg tables, by profile and by config, read by other readers, and models whose format changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ select * from values {{ var('rows') }} as orders(id, day, amount)
 
 
 class Iceberg:
-    """A project whose profile says file_format: iceberg. `rows`: those of a table, as pyiceberg and DuckDB find them in its folder."""
+    """A project whose profile has file_format: iceberg. `rows` returns the rows that pyiceberg and DuckDB read from its folder."""
 
     @pytest.fixture(scope="class")
     def dbt_profile_target(self, dbt_profile_target):
@@ -73,7 +73,7 @@ class TestStrategies(Iceberg):
 
 @pytest.mark.full_suite("TestColumnsChangeInPlace covers changed columns of Iceberg models, test_incremental.py dbt's own class")
 class TestOnSchemaChange(Iceberg, BaseIncrementalOnSchemaChange):
-    """In dbt's own words: columns of Iceberg tables may be dropped."""
+    """Tests of dbt's suite: columns of Iceberg tables can be dropped."""
 
 
 class TestColumnsChangeInPlace(Iceberg):
@@ -93,7 +93,7 @@ class TestColumnsChangeInPlace(Iceberg):
 
 
 class TestMaterializations(Iceberg):
-    """One project with all kinds of nodes, run twice; the second run changes rows and columns."""
+    """One project with all materializations, run twice. The second run changes rows and columns."""
 
     @pytest.fixture(scope="class")
     def project_config_update(self):
@@ -166,7 +166,7 @@ models:
 
 
 class TestCatalog:
-    """A profile with a catalog of pyiceberg and no warehouse of its own."""
+    """A profile with a catalog of pyiceberg and without a warehouse."""
 
     @pytest.fixture(scope="class")
     def catalog(self, tmp_path_factory):
@@ -235,7 +235,7 @@ select 1 as id
 
     @pytest.fixture
     def found(self, project, warehouse):
-        """The format that a table has, and its ids as another reader finds them."""
+        """Return the format of a table, and its ids as another reader reads them."""
 
         def found(table):
             with project.adapter.connection_named("test"):

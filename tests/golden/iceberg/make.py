@@ -1,8 +1,8 @@
-"""Makes the golden Iceberg tables with Iceberg on Spark, as tables.sql and the functions here say, with the rows that it reads in them.
+"""Write the golden Iceberg tables with Iceberg on Spark from tables.sql and the functions of this module, with the rows that it reads.
 
 Run as `ROWMERGE_ICEBERG_JAR=…/iceberg-spark-runtime-4.1_2.13-1.12.0.jar python -m tests.golden.iceberg.make [table …]`, from the root of
-the repository, where the development dependencies and the PySpark that the jar is for (4.1) are installed.
-Without names, every table is made anew.
+the repository, in an environment with the development dependencies and the PySpark that the jar requires (4.1).
+Without names, every table is written again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def start_spark(jar: str) -> SparkSession:
 
 
 def sections(text: str) -> dict[str, list[str]]:
-    """The steps of each table: statements, and `java: …` for a function of this module."""
+    """Return the steps of each table: statements, and `java: …` for a function of this module."""
     found: dict[str, list[str]] = {}
     for part in re.split(r"^-- table: ", text, flags=re.MULTILINE)[1:]:
         name, _, body = part.partition("\n")
@@ -88,7 +88,7 @@ def make(spark: SparkSession, name: str, steps: list[str]) -> None:
 
 
 def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Without what Hadoop leaves beside files, and without the times and the user of the machine."""
+    """Return the archive without Hadoop's checksum files, and without times and user names."""
     if entry.name.endswith((".crc", "_SUCCESS")):
         return None
     entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, 0, "", ""
@@ -96,7 +96,7 @@ def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def iceberg(spark: SparkSession, name: str) -> tuple[Any, Any]:
-    """The package org.apache.iceberg in the JVM, and the table in it."""
+    """Return the package org.apache.iceberg in the JVM, and the table in it."""
     package = spark.sparkContext._jvm.org.apache.iceberg
     return package, package.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"w.db.{name}")
 
@@ -109,7 +109,7 @@ def uuid_and_fixed(spark: SparkSession, name: str) -> None:
 
 
 def defaults(spark: SparkSession, name: str) -> None:
-    """Columns with initial defaults, of which one is written with another default from then on."""
+    """Add columns with initial defaults, and change the write default of one of them."""
     package, table = iceberg(spark, name)
     types, literal = package.types.Types, package.expressions.Expressions.lit
     day = literal("2019-05-06").to(types.DateType.get())
@@ -134,7 +134,7 @@ def plain_files(spark: SparkSession, name: str) -> None:
 
 
 def plain_partitioned_files(spark: SparkSession, name: str) -> None:
-    """Files that do not hold the columns they are partitioned by."""
+    """Write data files without the partition columns."""
     folder = f"{WAREHOUSE}/db/{name}/data/plain"
     query = (
         "select id, concat('v', id) v, if(id = 4, null, if(id % 2 = 0, 'a', 'b c')) p, "
@@ -145,7 +145,7 @@ def plain_partitioned_files(spark: SparkSession, name: str) -> None:
 
 
 def equality_global(spark: SparkSession, name: str) -> None:
-    """As Flink writes: an upsert that deletes by key and adds rows in one commit, then deletes by other columns, NULL among the keys."""
+    """Write as Flink does: an upsert deletes by key and adds rows in one commit, then deletes by other columns with NULL keys."""
     commit(spark, name, adds=[(1, "a", "upserted"), (5, None, "new")], deletes={("id",): [(1,), (5,)]})
     commit(spark, name, deletes={("k",): [(None,)], ("k", "v"): [("b", "old"), ("c", "other")]})
     commit(spark, name, adds=[(3, None, "after"), (2, "b", "old")])
@@ -161,7 +161,7 @@ def equality_partitioned(spark: SparkSession, name: str) -> None:
 
 
 def equality_evolved(spark: SparkSession, name: str) -> None:
-    """Deletes of an unpartitioned spec hold for the whole table; their columns are renamed, widened and dropped afterwards."""
+    """Write global deletes of an unpartitioned spec; their columns are renamed, widened and dropped afterwards."""
     table = f"w.db.{name}"
     commit(spark, name, deletes={("id",): [(1,), (3,)]}, partition=("a",))
     spark.sql(f"refresh table {table}")
@@ -184,7 +184,7 @@ def commit(
     deletes: dict[tuple[str, ...], list[tuple[Any, ...]]] | None = None,
     partition: tuple[Any, ...] | None = None,
 ) -> None:
-    """One snapshot that adds rows, and a file of equality deletes for each set of columns, in a partition of the table's newest spec."""
+    """Commit a snapshot that adds rows, and one file of equality deletes per set of columns, in a partition of the newest spec."""
     package, table = iceberg(spark, name)
     table.refresh()
     delta = table.newRowDelta()
@@ -221,7 +221,7 @@ def commit(
 
 
 def record(package: Any, struct: Any, values: tuple[Any, ...]) -> Any:
-    """Values as Iceberg's JSON form of a struct makes them: py4j alone would take a small long for an integer."""
+    """Return a record with values from Iceberg's JSON form of a struct, because py4j converts a small long to an integer."""
     by_id = {str(field.fieldId()): value for field, value in zip(struct.fields(), values, strict=True)}
     return package.SingleValueParser.fromJson(struct, json.dumps(by_id))
 

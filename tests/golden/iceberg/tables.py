@@ -1,7 +1,7 @@
-"""The golden Iceberg tables: which there are, the rows they must have, and a copy of one in another place.
+"""The golden Iceberg tables: their names, their expected rows, and a copy of each in another folder.
 
-Metadata of Iceberg holds absolute paths: in the metadata files, in manifest lists and manifests, in position-delete files and in the
-footers of puffin files. A copy has them all rewritten; data files stay as they are, byte for byte.
+Iceberg's metadata contain absolute paths: in metadata files, manifest lists and manifests, in position-delete files and in the footers of
+Puffin files. A copy has new paths in all of them. Its data files are byte-identical.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ MAGIC = b"PFA1"
 
 
 def expected(name: str) -> dict[str, Any]:
-    """What Iceberg on Spark read: `columns`, `rows` as `comparable` makes them, and `snapshots`, the rows of each by its id."""
+    """Return what Iceberg on Spark read: `columns`, `rows` as `comparable` returns them, and `snapshots`, the rows of each by its id."""
     content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return content
 
 
 def comparable(rows: pa.Table) -> list[str]:
-    """Rows as JSON, columns by name, sorted: equal whatever types a reader takes for instants, uuids and maps."""
+    """Return the rows as sorted JSON with columns by name, independent of a reader's types for timestamps, UUIDs and maps."""
     return sorted(json.dumps({name: _plain(row[name]) for name in sorted(row)}, ensure_ascii=False) for row in rows.to_pylist())
 
 
@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
 
 
 def copied(name: str, folder: Path) -> str:
-    """Unpack a golden table into a folder, with paths that say that it is there; its newest metadata file."""
+    """Unpack a golden table into a folder, rewrite its paths, and return its newest metadata file."""
     with tarfile.open(FOLDER / f"{name}.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     newest = newest_metadata(str(folder))
@@ -76,7 +76,7 @@ def copied(name: str, folder: Path) -> str:
 
 
 def relocate(folder: Path, old: str, new: str) -> None:
-    """Rewrite every path of a table's metadata that begins with `old`; the table's files lie in `folder`."""
+    """Replace the prefix `old` of every path in a table's metadata. The table's files are in `folder`."""
 
     def moved(value: str) -> str:
         for prefix in (old, f"file:{old}", f"file://{old}"):
@@ -127,7 +127,7 @@ def _rewrite_avro(file: Path, moved: Callable[[str], str]) -> None:
 
 
 def _relocated(record: Any, moved: Callable[[str], str]) -> Any:
-    """A manifest list's entry, or a manifest's: partition values and bounds are no paths, except for the bounds of position deletes."""
+    """Return an entry of a manifest list or manifest with new paths. Of partition values and bounds, only position deletes have paths."""
     if "manifest_path" in record:
         path = moved(record["manifest_path"])
         return {**record, "manifest_path": path, "manifest_length": Path(path.removeprefix("file://")).stat().st_size}
@@ -158,7 +158,7 @@ def _rewrite_parquet(file: Path, moved: Callable[[str], str]) -> None:
 
 
 def _rewrite_puffin(file: Path, moved: Callable[[str], str]) -> None:
-    """The blobs stay where they are; the footer is written anew (Iceberg spec, Puffin: Magic Payload PayloadSize Flags Magic)."""
+    """Rewrite the footer of a Puffin file; blobs keep their offsets (Iceberg spec, Puffin: Magic Payload PayloadSize Flags Magic)."""
     data = file.read_bytes()
     (size,) = struct.unpack("<i", data[-12:-8])
     start = len(data) - 12 - size

@@ -5,7 +5,7 @@ The commit of 0.1.0 must be the `rowmerge` of the program. Run from the root of 
     git worktree add --detach ../release-0.1.0 7d3484c
     PYTHONPATH=../release-0.1.0 python tests/golden/release_0_1_0/make.py
 
-Processes of their own are killed in the middle of a DROP or of a commit, and leave what a kill of 0.1.0 leaves.
+Child processes are killed during a DROP or a commit, and leave the same files as a kill of 0.1.0.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ QUERIES = [
 
 
 class DyingStorage(Storage):
-    """Storage of a process that is killed before the n-th deletion, or in the middle of the put, of a path that contains a text."""
+    """Storage of a process that is killed before the n-th deletion, or during the put, of a path that contains a string."""
 
     text, deletions, put_text = "", 0, ""
 
@@ -221,13 +221,13 @@ def _rows(session: Session, table: str) -> list[str]:
 
 
 def _killed(what: str, name: str) -> None:
-    """Do one thing in a process that is killed in the middle of it."""
+    """Run one operation in a process that is killed during it."""
     done = subprocess.run([sys.executable, __file__, what, name])
     assert done.returncode == -signal.SIGKILL, f"{what} {name} was not killed"
 
 
 def _die(what: str, name: str) -> None:
-    """Do one thing until this process is killed."""
+    """Run one operation until this process is killed."""
     if what == "drop":
         catalog = DirectoryCatalog(DyingStorage(WAREHOUSE))
         DyingStorage.text, DyingStorage.deletions = DROPS[name]

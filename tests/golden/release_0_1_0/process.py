@@ -1,4 +1,4 @@
-"""A process of release 0.1.0 beside the tests: it runs commands on a warehouse, and stops at storage calls to let others act.
+"""A process of release 0.1.0 for the tests: it runs commands on a warehouse, and stops at storage calls until other processes have run.
 
 This file is the program of both sides. `OldProcess` starts it with the code of the commit of 0.1.0, which it takes from the history.
 """
@@ -42,7 +42,7 @@ SPARK = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1", "spark
 
 
 class Commands:
-    """What a process does to tables with columns `id` and `name` in a schema `s`. Only `sql` needs Spark."""
+    """The commands of a process on tables with columns `id` and `name` in a schema `s`. Only `sql` needs Spark."""
 
     def __init__(self, storage: Storage) -> None:
         self.catalog = DirectoryCatalog(storage)
@@ -59,14 +59,14 @@ class Commands:
         return self._attempt(name, lambda base: Change("WRITE", files=FileChanges(written(base, ids)), reads=Reads()))
 
     def append_each(self, name: str, ids: Sequence[int]) -> str:
-        """Append a file for each id, planned again after a conflict, as a statement is."""
+        """Append a file for each id, and plan again after a conflict, as a statement does."""
         table = self.catalog.open("s", name)
         for id_ in ids:
             commit_with_retry(table, lambda id_=id_: _attempt(table, id_), Timings())  # type: ignore[misc]
         return "done"
 
     def remove(self, name: str) -> str:
-        """Delete all rows that the table has now, with their files."""
+        """Delete all current rows of the table with their files."""
 
         def change(base: Snapshot) -> Change:
             files: Any = base.files()
@@ -117,7 +117,7 @@ def _text(outcome: Outcome) -> str:
 
 
 class PausingStorage(Storage):
-    """Storage that stops once, before the next call of a name on a path that contains a text, until a line names the next stop."""
+    """Storage that stops once, before the next call of a method on a path that contains a string, until a line sets the next stop."""
 
     pause: ClassVar[Sequence[str] | None] = None
 
@@ -195,12 +195,12 @@ class OldProcess:
             self._await_pause()
 
     def resume(self) -> Any:
-        """Let a command that has stopped go on. Return its result."""
+        """Resume a stopped command, and return its result."""
         self._write(None)
         return self.result()
 
     def kill_at(self, call: str, text: str) -> None:
-        """Let a command that has stopped go on, up to another storage call, and kill the process there."""
+        """Resume a stopped command up to another storage call, and kill the process there."""
         self._write((call, text))
         self._await_pause()
         self.kill()

@@ -1,4 +1,4 @@
-"""The warehouse that release 0.1.0 wrote: a copy of it in another place, and the rows that 0.1.0 read in it."""
+"""A copy of the warehouse that release 0.1.0 wrote, and the rows that 0.1.0 read in it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.functional.adapter.spark_sql import spark_sql
 class SparkStrings:
     @pytest.fixture(scope="class")
     def macros(self):
-        """The suite casts to `text`."""
+        """Return the suite's macros with casts to `string` instead of `text`."""
         return {"cast.sql": spark_sql(fixtures.MACROS__CAST_SQL), "expect_value.sql": fixtures.MACROS__EXPECT_VALUE_SQL}
 
 

@@ -1,4 +1,4 @@
-"""The basics: models, seeds, tests, snapshots, incremental models."""
+"""Models, seeds, tests, snapshots and incremental models, as dbt's suite requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `dbt docs generate` says of tables and views."""
+"""The catalog that `dbt docs generate` writes for tables and views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPES = {"id_type": "bigint", "text_type": "string", "time_type": "timestamp", "
 
 
 class AnyStats(dict):
-    """Equal to whatever facts a relation has: the files' sizes and times are those of the run."""
+    """Equal to any statistics of a relation, because sizes and times of files differ between runs."""
 
     def __eq__(self, other):
         return isinstance(other, dict)
@@ -48,10 +48,10 @@ def expected(project, kind, name):
 class TestGetCatalogForSingleRelation(BaseGetCatalogForSingleRelation):
     @pytest.fixture(scope="class")
     def expected_catalog_my_seed(self, project):
-        """The suite leaves this to the adapter."""
+        """Return the entry, which the suite leaves to the adapter."""
         return expected(project, "table", "my_seed")
 
     @pytest.fixture(scope="class")
     def expected_catalog_my_view_model(self, project):
-        """The suite leaves this to the adapter."""
+        """Return the entry, which the suite leaves to the adapter."""
         return expected(project, "view", "my_view_model")

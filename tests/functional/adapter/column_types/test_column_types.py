@@ -1,4 +1,4 @@
-"""Questions about types of columns."""
+"""Types of columns."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from tests.functional.adapter.spark_sql import spark_sql
 class TestColumnTypes(BasePostgresColumnTypes):
     @pytest.fixture(scope="class")
     def models(self):
-        """The suite casts to Postgres's types."""
+        """Return the suite's models with Spark's types instead of those of Postgres."""
         return {"model.sql": spark_sql(fixtures.model_sql), "schema.yml": fixtures.schema_yml}

@@ -1,4 +1,4 @@
-"""Models that are built at once."""
+"""Models that dbt builds concurrently."""
 
 from __future__ import annotations
 

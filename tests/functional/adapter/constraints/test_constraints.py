@@ -1,4 +1,4 @@
-"""Contracts, and constraints that the engine holds rows against."""
+"""Contracts, and the constraints that the engine enforces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dbt.tests.adapter.constraints import fixtures, test_constraints as suite
 
 
 class Types:
-    """Types as Spark writes them, and values of them; what it has no type for (JSON) is left out."""
+    """Types as Spark writes them with example values, without JSON, for which Spark has no type."""
 
     @pytest.fixture
     def string_type(self):
@@ -44,7 +44,7 @@ class TestIncrementalConstraintsColumnsEqual(Types, suite.BaseIncrementalConstra
 
 
 class ExpectedSql:
-    """The statement of this adapter: checks and NOT NULL with the rows, keys as properties."""
+    """The expected statement of this adapter: checks and NOT NULL in the column list, keys as properties."""
 
     @pytest.fixture(scope="class")
     def expected_sql(self):
@@ -85,7 +85,7 @@ class TestIncrementalConstraintsRuntimeDdlEnforcement(ExpectedSql, suite.BaseInc
 class TestModelConstraintsRuntimeEnforcement(suite.BaseModelConstraintsRuntimeEnforcement):
     @pytest.fixture(scope="class")
     def expected_sql(self):
-        """As above; a constraint with a name keeps it."""
+        """Return the expected statement. A constraint with a name keeps its name."""
         return """
 create or replace table <model_identifier> (
     `id` integer not null,
@@ -115,7 +115,7 @@ from (
 class TestConstraintQuotedColumn(suite.BaseConstraintQuotedColumn):
     @pytest.fixture(scope="class")
     def models(self):
-        """Spark quotes names with backquotes."""
+        """Return the suite's models with names in backquotes."""
         return {
             "my_model.sql": fixtures.my_model_with_quoted_column_name_sql,
             "constraints_schema.yml": fixtures.model_quoted_column_schema_yml.replace('"from"', "`from`"),
@@ -145,7 +145,7 @@ from (
 class BrokenRows:
     @pytest.fixture(scope="class")
     def expected_error_messages(self):
-        """The engine's own words."""
+        """Return the error messages of the engine."""
         return ["NOT NULL of column `id`", "Nothing was written"]
 
 

@@ -1,4 +1,4 @@
-"""Contracts of models, from the first run to the full refresh, on both formats."""
+"""Contracts of models in both formats, from the first run to the full refresh."""
 
 from __future__ import annotations
 

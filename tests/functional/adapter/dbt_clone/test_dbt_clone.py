@@ -1,4 +1,4 @@
-"""`dbt clone` makes shallow clones, and views where a catalog has no clones, as dbt's suite requires."""
+"""`dbt clone` creates shallow clones, and views in catalogs without clones, as dbt's suite requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dbt debug`; nothing in these is Postgres's but the name."""
+"""`dbt debug`. Only the names of the suite's tests mention Postgres."""
 
 from __future__ import annotations
 

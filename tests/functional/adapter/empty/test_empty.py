@@ -1,4 +1,4 @@
-"""`--empty`: everything is built, and nothing is in it."""
+"""`--empty` builds everything without rows."""
 
 from __future__ import annotations
 

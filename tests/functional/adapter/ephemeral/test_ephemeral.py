@@ -16,7 +16,7 @@ def statement_of(model):
 
 class TestEphemeralMulti(suite.BaseEphemeralMulti):
     def test_ephemeral_multi(self, project):
-        """As the suite's, which compares with Postgres's CREATE VIEW."""
+        """As in the suite, which compares with the CREATE VIEW of Postgres."""
         run_dbt(["seed"])
         assert len(run_dbt(["run"])) == 3
         for model in ("dependent", "double_dependent", "super_dependent"):
@@ -32,7 +32,7 @@ class TestEphemeralMulti(suite.BaseEphemeralMulti):
 
 class TestEphemeralNested(suite.BaseEphemeralNested):
     def test_ephemeral_nested(self, project):
-        """As the suite's, which compares with Postgres's CREATE VIEW."""
+        """As in the suite, which compares with the CREATE VIEW of Postgres."""
         assert len(run_dbt(["run"])) == 2
         assert statement_of("root_view") == (
             "createorreplaceview`test_test_ephemeral`.`root_view`as"

@@ -1,4 +1,4 @@
-"""With dbt-core 1.10 no test of functions is collected: dbt's own tests of functions import names that dbt-core 1.11 added."""
+"""Collect no tests of functions with dbt-core 1.10: they import names that dbt-core 1.11 added."""
 
 from dbt.version import __version__
 

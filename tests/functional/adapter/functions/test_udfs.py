@@ -1,4 +1,4 @@
-"""Functions in SQL and in Python."""
+"""SQL and Python functions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Peak:
 class TestUDAFBase(aggregates.UDAFBase):
     @pytest.fixture(scope="class")
     def functions(self):
-        """An aggregate without what Snowflake needs to make one of parts; the suite's base has none, and asks for 36."""
+        """Return the suite's aggregate without the methods that Snowflake needs; the suite's base class has none of them."""
         return {"sum_squared.py": MAXIMUM, "sum_squared.yml": files.SUM_SQUARED_UDAF_PYTHON_YML.replace("SumSquared", "Peak")}
 
 

@@ -1,4 +1,4 @@
-"""Incremental models: strategies, predicates, keys and changes of the schema."""
+"""Incremental models: strategies, predicates, keys and schema changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dbt.tests.adapter.incremental.test_incremental_on_schema_change import Base
 class UniqueKey(unique_id.BaseIncrementalUniqueKey):
     @pytest.fixture(scope="class")
     def seeds(self):
-        """The suite inserts text into a column of dates, which ANSI SQL and Spark do not allow: here they are dates."""
+        """Return the suite's seed with dates: the suite inserts strings into a date column, which ANSI SQL and Spark reject."""
         statements = {"duplicate_insert.sql": unique_id.seeds__duplicate_insert_sql, "add_new_rows.sql": unique_id.seeds__add_new_rows_sql}
         dated = {name: re.sub(r"'(\d{4}-\d\d-\d\d)'", r"date '\1'", text) for name, text in statements.items()}
         return {"seed.csv": unique_id.seeds__seed_csv, **dated}
@@ -27,7 +27,7 @@ class TestUniqueKeyMerge(UniqueKey):
 class TestUniqueKeyDeleteInsert(UniqueKey):
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        """The suite's tests are those of any strategy."""
+        """Set the strategy, because the suite's tests do not depend on one."""
         return {"models": {"+incremental_strategy": "delete+insert"}}
 
 
@@ -42,7 +42,7 @@ class TestPredicatesDeleteInsert(predicates.TestPredicatesDeleteInsert):
 class TestPredicatesMerge(predicates.BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        """The suite's tests are those of any strategy."""
+        """Set the strategy, because the suite's tests do not depend on one."""
         return {"models": {"+incremental_predicates": ["dbt_internal_dest.id != 2"], "+incremental_strategy": "merge"}}
 
 

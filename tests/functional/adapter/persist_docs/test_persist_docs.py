@@ -1,4 +1,4 @@
-"""Descriptions as comments."""
+"""Descriptions as comments of tables and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python models."""
+"""Python models, as dbt's suite requires."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestPythonSample(suite.BasePythonSampleTests):
 class TestDataFrames(spark.BasePySparkTests):
     @pytest.fixture(scope="class")
     def models(self):
-        """Koalas became pandas on Spark, and is no more: an Arrow table comes in its place."""
+        """Return the suite's models with an Arrow table instead of Koalas, which pandas on Spark replaced."""
         return {
             "pandas_df.py": spark.PANDAS_MODEL,
             "pyspark_df.py": spark.PYSPARK_MODEL,

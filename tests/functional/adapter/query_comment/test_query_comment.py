@@ -7,7 +7,7 @@ from dbt.tests.adapter.query_comment import test_query_comment as suite
 
 
 class Above:
-    """The suite expects comments above statements; here they stand below, unless the config says otherwise."""
+    """Configures comments above statements, as the suite expects. Their default position in this adapter is below."""
 
     @pytest.fixture(scope="class")
     def project_config_update(self):

@@ -1,4 +1,4 @@
-"""Relations that become others, and schemas that go."""
+"""Changes of the relation type, and deleted schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds that are copied by models of every kind."""
+"""Seeds that models of every materialization copy."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class TestEmptyModelsArentRun(suite.EmptyModelsArentRunBase):
 class TestSimpleCopyUppercase(uppercase.BaseSimpleCopyUppercase):
     @pytest.fixture(scope="class")
     def dbt_profile_target(self, profile_target):
-        """The suite names a database of Postgres."""
+        """Return the profile without the Postgres database that the suite names."""
         return profile_target

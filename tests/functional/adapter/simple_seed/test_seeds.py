@@ -12,7 +12,7 @@ from tests.functional.adapter.spark_sql import InSparkSql
 
 class StaysInPlace(InSparkSql):
     def _check_relation_end_state(self, run_result, project, exists):
-        """The suite expects a full refresh to drop the views of a seed with it: here the seed is replaced in place."""
+        """Verify that the views of a seed still exist: a full refresh replaces the seed in place, while the suite expects a drop."""
         super()._check_relation_end_state(run_result, project, exists=True)
 
 
@@ -38,7 +38,7 @@ class TestSeedWithUniqueDelimiter(InSparkSql, suite.BaseSeedWithUniqueDelimiter)
 
 class TestSeedWithWrongDelimiter(InSparkSql, suite.BaseSeedWithWrongDelimiter):
     def test_seed_with_wrong_delimiter(self, project):
-        """The suite expects that no column is called `seed_id|first_name|…`; here one may be."""
+        """The suite expects that the column name `seed_id|first_name|…` is invalid; here it is valid."""
         run_dbt(["seed"])
         with project.adapter.connection_named("_test"):
             relation = project.adapter.get_relation(None, project.test_schema, "seed_pipe_separated")
@@ -66,7 +66,7 @@ class TestSimpleSeedWithBOM(InSparkSql, suite.BaseSimpleSeedWithBOM):
 class TestSeedSpecificFormats(suite.BaseSeedSpecificFormats):
     @pytest.fixture(scope="class")
     def test_data_dir(self, tmp_path_factory):
-        """The suite writes its big seed beside the test."""
+        """The suite writes its large seed to the folder of the test."""
         return tmp_path_factory.mktemp("seeds") / "data"
 
 
@@ -77,7 +77,7 @@ class TestEmptySeed(suite.BaseTestEmptySeed):
 class TestSimpleSeedColumnOverride(BaseSimpleSeedColumnOverride):
     @pytest.fixture(scope="class")
     def models(self):
-        """Types as Spark calls them."""
+        """Return the suite's models with Spark's names of types."""
         text = fixtures.properties__schema_yml
         for other, ours in {"text": "string", "integer": "bigint", "timestamp without time zone": "timestamp"}.items():
             text = text.replace(f"type: {other}", f"type: {ours}")

@@ -1,4 +1,4 @@
-"""Snapshots, in dbt's own words."""
+"""Snapshots, as dbt's suite requires."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TestSnapshotInvalidColumnNames(InSparkSql, configs.BaseSnapshotInvalidColu
 
 class TestSnapshotDbtValidToCurrent(InSparkSql, configs.BaseSnapshotDbtValidToCurrent):
     def test_valid_to_current(self, project):
-        """As the suite's, which relies on the order in which Postgres returns rows, and on moments without a zone."""
+        """As in the suite, which depends on the row order of Postgres and on timestamps without a zone."""
 
         def ends():
             rows = project.run_sql("select id, string(test_valid_to) from {schema}.snapshot_actual where id in (1, 10)", fetch="all")
@@ -75,7 +75,7 @@ class TestSnapshotNewRecordDbtValidToCurrent(InSparkSql, new_record_dbt_valid_to
 class Customers(InSparkSql):
     @pytest.fixture(scope="class")
     def source_alter_sql(self):
-        """Delta adds no column with a default to a table that has rows."""
+        """Add the column without a default: Delta adds no column with a default to a table that has rows."""
         return ephemeral._source_alter_sql.replace("default 'dummy_value'", "")
 
 

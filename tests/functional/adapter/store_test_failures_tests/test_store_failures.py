@@ -1,4 +1,4 @@
-"""Rows that fail a test, stored."""
+"""Tables of rows that fail a data test."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class TestVarcharFixtureNoTruncation(BaseUnitTestingVarcharFixtureNoTruncation):
 class TestQuotedReservedWordColumnNames(reserved.BaseUnitTestQuotedReservedWordColumnNames):
     @pytest.fixture(scope="class")
     def models(self):
-        """Spark quotes names with backquotes."""
+        """Return the suite's models with names in backquotes."""
         return {
             "my_model.sql": reserved.my_model_sql,
             "my_upstream_model.sql": spark_sql(reserved.my_upstream_model_with_reserved_word_column_name_sql),
@@ -37,7 +37,7 @@ class TestQuotedReservedWordColumnNames(reserved.BaseUnitTestQuotedReservedWordC
 class TestTypes(BaseUnitTestingTypes):
     @pytest.fixture
     def data_types(self):
-        """Values as Spark writes them; it has no JSON."""
+        """Return values as Spark writes them, without JSON."""
         return [
             ["1", "1"],
             ["'1'", "1"],

@@ -1,4 +1,4 @@
-"""The macros that dbt gives to projects on every warehouse."""
+"""The cross-database macros of dbt."""
 
 from __future__ import annotations
 
@@ -211,21 +211,21 @@ class TestValidateSqlMethod(BaseValidateSqlMethod):
 class TestTypeFloat(BaseTypeFloat):
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        """A number of a CSV file is a double, and the type is float."""
+        """Set the seed's type to float, because a number in a CSV file is a double."""
         return {"seeds": {"+column_types": {"float_col": "float"}}}
 
 
 class TestTypeInt(BaseTypeInt):
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        """An integer of a CSV file is a bigint, and the type is int."""
+        """Set the seed's type to int, because an integer in a CSV file is a bigint."""
         return {"seeds": {"+column_types": {"int_col": "int"}}}
 
 
 class TestGetIntervalsBetween(BaseGetIntervalsBetween):
     @pytest.fixture(scope="class")
     def models(self):
-        """Dates as Spark writes them."""
+        """Return the suite's models with dates as Spark writes them."""
         text = fixture_get_intervals_between.models__test_get_intervals_between_sql
         for month, day in (("09", "01"), ("09", "12")):
             text = text.replace(f"\"'{month}/{day}/2023'\"", f"\"'2023-{month}-{day}'\"")
@@ -238,13 +238,13 @@ class TestGetIntervalsBetween(BaseGetIntervalsBetween):
 class TestCurrentTimestamps(BaseCurrentTimestamps):
     @pytest.fixture(scope="class")
     def expected_schema(self):
-        """Spark's type; a moment is one whatever the zone."""
+        """Return Spark's type of a timestamp."""
         names = ("current_timestamp", "current_timestamp_in_utc_backcompat", "current_timestamp_backcompat")
         return dict.fromkeys(names, "timestamp")
 
     @pytest.fixture(scope="class")
     def expected_sql(self):
-        """Spark's functions."""
+        """Return the SQL with Spark's functions."""
         return """
             select current_timestamp() as current_timestamp,
                 current_timestamp::timestamp as current_timestamp_in_utc_backcompat,
