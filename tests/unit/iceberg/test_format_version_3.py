@@ -1,4 +1,4 @@
-"""Tables of format version 3 without Spark: deletion vectors, the ids of rows in metadata, and what is refused by name."""
+"""Tables of format version 3 without Spark: deletion vectors, row ids in metadata, and features refused by name."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tests.support.table_operations import written
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """Two files of three rows."""
-    made = Lake(tmp_path / "t")
-    made.create({"format-version": "3"})
-    made.append([0, 1, 2])
-    made.append([10, 11, 12])
-    return made
+    """Create a table of two files of three rows each."""
+    table_lake = Lake(tmp_path / "t")
+    table_lake.create({"format-version": "3"})
+    table_lake.append([0, 1, 2])
+    table_lake.append([10, 11, 12])
+    return table_lake
 
 
 def deletes(lake: Lake) -> list[tuple[str, int]]:
-    """Format and deleted rows of each delete file or vector."""
+    """Return format and number of deleted rows of each delete file or vector."""
     return sorted((entry.file.format, entry.file.records) for entry in lake.table.snapshot().live.deletes)
 
 
@@ -40,12 +40,12 @@ def row_ids(lake: Lake) -> dict[int, int]:
     return {row["id"]: row["_row_id"] for row in read_lineage_with_duckdb(str(lake.folder)).to_pylist()}
 
 
-def given(lake: Lake) -> list[tuple[int | None, int | None]]:
-    """The first id that each snapshot gives, and how many."""
+def id_ranges(lake: Lake) -> list[tuple[int | None, int | None]]:
+    """Return the first row id and the number of added rows of each snapshot."""
     return [(snapshot.first_row_id, snapshot.added_rows) for snapshot in lake.table.snapshot().metadata.snapshots]
 
 
-def test_a_data_file_has_one_vector_which_is_replaced_in_the_commit_that_brings_another(lake: Lake) -> None:
+def test_a_new_deletion_vector_replaces_the_old_one_in_the_same_commit(lake: Lake) -> None:
     lake.delete(0, 10)
     vectors = {entry.file.path for entry in lake.table.snapshot().live.deletes}
     assert deletes(lake) == [("PUFFIN", 1), ("PUFFIN", 1)] and len(vectors) == 1
@@ -58,7 +58,7 @@ def test_a_data_file_has_one_vector_which_is_replaced_in_the_commit_that_brings_
     assert lake.ids() == read_with_pyiceberg(str(lake.folder), "id")["id"].to_pylist() == [2]
 
 
-def test_commits_that_delete_rows_of_one_file_at_a_time_leave_one_vector_of_both(lake: Lake) -> None:
+def test_concurrent_deletes_in_a_file_merge_into_one_deletion_vector(lake: Lake) -> None:
     base = lake.table.snapshot()
     path = lake.paths[0]
     for position in (0, 2):
@@ -69,7 +69,7 @@ def test_commits_that_delete_rows_of_one_file_at_a_time_leave_one_vector_of_both
     assert lake.ids() == read_with_pyiceberg(str(lake.folder), "id")["id"].to_pylist()
 
 
-def test_a_vector_stands_for_the_delete_files_of_before_shared_ones_too(tmp_path: Path) -> None:
+def test_a_deletion_vector_includes_rows_of_older_delete_files(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t")
     lake.create()
     for first in (0, 10):
@@ -85,8 +85,8 @@ def test_a_vector_stands_for_the_delete_files_of_before_shared_ones_too(tmp_path
     assert lake.ids() == [3, 10, 12, 13]
 
 
-def test_rows_get_ids_behind_those_that_were_given(lake: Lake) -> None:
-    assert given(lake) == [(0, 3), (3, 3)] and lake.table.snapshot().metadata.next_row_id == 6  # type: ignore[union-attr]
+def test_new_rows_get_ids_above_all_assigned_ids(lake: Lake) -> None:
+    assert id_ranges(lake) == [(0, 3), (3, 3)] and lake.table.snapshot().metadata.next_row_id == 6  # type: ignore[union-attr]
     first = row_ids(lake)
     lake.delete(0)
     lake.append([20])
@@ -94,8 +94,8 @@ def test_rows_get_ids_behind_those_that_were_given(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("merge", [True, False])
-def test_ids_stay_where_manifests_are_written_anew(lake: Lake, merge: bool) -> None:
-    before = row_ids(lake)
+def test_rewritten_manifests_keep_row_ids(lake: Lake, merge: bool) -> None:
+    original_ids = row_ids(lake)
     if merge:
         lake.table.commit(
             lake.table.snapshot(), CommitRequest("SET", definition=TableDefinition(properties={"commit.manifest.min-count-to-merge": "2"}))
@@ -106,14 +106,14 @@ def test_ids_stay_where_manifests_are_written_anew(lake: Lake, merge: bool) -> N
         lake.append([20])
         lake.remove(10)
         assert lake.table.maintenance.rewrite_manifests().added == 1
-    found = row_ids(lake)
-    assert {id_: row for id_, row in found.items() if id_ < 10} == {id_: row for id_, row in before.items() if id_ < 10}
-    assert found[20] not in before.values() and len(found) == 4
+    current_ids = row_ids(lake)
+    assert {id_: row for id_, row in current_ids.items() if id_ < 10} == {id_: row for id_, row in original_ids.items() if id_ < 10}
+    assert current_ids[20] not in original_ids.values() and len(current_ids) == 4
     data = [m for m in read_manifest_list(lake.storage, lake.table.snapshot().iceberg_version.manifest_list) if m.content == Content.DATA]  # type: ignore[union-attr]
     assert len(data) == 1 and data[0].first_row_id is not None
 
 
-def test_two_appends_at_a_time_give_no_id_twice(lake: Lake) -> None:
+def test_concurrent_appends_assign_unique_row_ids(lake: Lake) -> None:
     base = lake.table.snapshot()
     for ids in ([20, 21], [30, 31]):
         assert isinstance(lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, ids)), reads=Reads())), Committed)
@@ -163,7 +163,7 @@ def schema_of(type_: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(changed: dict[str, Any], told: str) -> None:
+def test_unsupported_metadata_is_refused_by_name(changed: dict[str, Any], told: str) -> None:
     assert parse_metadata(json.dumps(CONTENT).encode(), "m", "t").format_version == 3
     with pytest.raises(UnsupportedTableFeature, match=told):
         parse_metadata(json.dumps(CONTENT | changed).encode(), "m", "t")

@@ -1,4 +1,4 @@
-"""A metadata version whose name cleanup has freed is never current, never acknowledged, and never leads to the deletion of files."""
+"""Ghosts: metadata put under a version name that cleanup freed is never current or acknowledged, and deletes no files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.support.table_operations import written
 
-CLEANED = "write.metadata.delete-after-commit.enabled"
-PREVIOUS = "write.metadata.previous-versions-max"
+DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 Act = Callable[[], object]
 
 
 class Paused(Storage):
-    """Storage that lets others act right before the first put or other call on a path that contains a text."""
+    """Storage that lets others act just before the first call of a kind on a path that contains a text."""
 
     def __init__(self, location: str, **acts: tuple[str, Act]) -> None:
         super().__init__(location)
@@ -46,31 +46,31 @@ class Paused(Storage):
         return Storage.list(self, prefix, after=after)
 
 
-def made(folder: Path, previous: int = 1) -> Lake:
-    """A table of the id 1 at version 2, which keeps so many old metadata files."""
+def new_lake(folder: Path, previous: int = 1) -> Lake:
+    """Create a table of the id 1 at version 2, which retains `previous` old metadata files."""
     lake = Lake(folder / "t")
-    lake.create({CLEANED: "true", PREVIOUS: str(previous)})
+    lake.create({DELETE_AFTER_COMMIT: "true", PREVIOUS_VERSIONS_MAX: str(previous)})
     lake.append([1])
     return lake
 
 
-def appending(base: Snapshot, id_: int) -> CommitRequest:
+def append_request(base: Snapshot, id_: int) -> CommitRequest:
     return CommitRequest("WRITE", files=FileChanges(written(base, [id_])), reads=Reads())
 
 
 def paused_append(lake: Lake, id_: int, **acts: tuple[str, Act]) -> Outcome:
-    """The outcome of an append that is planned now, while others act at its storage calls."""
+    """Return the outcome of an append planned now, while others act at its storage calls."""
     table = IcebergTable(DirectoryOperations(Paused(str(lake.folder), **acts), "s.t"), "s.t")
     base = table.snapshot()
-    return table.commit(base, appending(base, id_))
+    return table.commit(base, append_request(base, id_))
 
 
-def appending_others(lake: Lake, *ids: int) -> Act:
+def append_as_others(lake: Lake, *ids: int) -> Act:
     return lambda: [Lake(lake.folder).append([id_]) for id_ in ids]
 
 
 def assert_rows(lake: Lake, ids: list[int]) -> None:
-    """A new process, and other readers, read these rows."""
+    """Assert that a new process and other readers read these rows."""
     fresh = Lake(lake.folder)
     assert fresh.ids() == sorted(ids)
     newest = fresh.current.path
@@ -79,20 +79,20 @@ def assert_rows(lake: Lake, ids: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("previous", "commits"), [(1, 6), (3, 8)])
-def test_a_statement_that_was_planned_before_the_cleanup_comes_after_the_others(tmp_path: Path, previous: int, commits: int) -> None:
-    lake, others = made(tmp_path, previous), list(range(100, 100 + commits))
-    outcome = paused_append(lake, 999, put=("v3.metadata", appending_others(lake, *others)))
+def test_a_commit_planned_before_a_cleanup_is_rebased(tmp_path: Path, previous: int, commits: int) -> None:
+    lake, others = new_lake(tmp_path, previous), list(range(100, 100 + commits))
+    outcome = paused_append(lake, 999, put=("v3.metadata", append_as_others(lake, *others)))
     assert isinstance(outcome, Committed)
     assert_rows(lake, [1, *others, 999])
     assert not (lake.folder / "metadata/v3.metadata.json").exists()
 
 
 @pytest.mark.parametrize("hint", ["current", "of the ghost", "of its base", "gone"])
-def test_a_ghost_whose_writer_was_killed_is_never_current(tmp_path: Path, hint: str) -> None:
-    lake = made(tmp_path)
+def test_a_ghost_of_a_killed_writer_is_never_current(tmp_path: Path, hint: str) -> None:
+    lake = new_lake(tmp_path)
     base, first = lake.table.snapshot(), lake.current
     ghost = _metadata_of_an_append(lake, 999)
-    appending_others(lake, *range(100, 106))()
+    append_as_others(lake, *range(100, 106))()
     (lake.folder / "metadata/v3.metadata.json").write_bytes(ghost)
     place = lake.folder / "metadata/version-hint.text"
     texts = {"current": place.read_text(), "of the ghost": "3", "of its base": "2"}
@@ -105,12 +105,12 @@ def test_a_ghost_whose_writer_was_killed_is_never_current(tmp_path: Path, hint: 
     assert_rows(lake, [1, *range(100, 106), 5000])
 
 
-def test_ghosts_one_after_another_are_not_current(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_consecutive_ghosts_are_not_current(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
     first = _metadata_of_an_append(lake, 901)
     lake.append([2])
     second = _metadata_of_an_append(lake, 902)
-    appending_others(lake, *range(100, 106))()
+    append_as_others(lake, *range(100, 106))()
     (lake.folder / "metadata/v3.metadata.json").write_bytes(first)
     (lake.folder / "metadata/v4.metadata.json").write_bytes(second)
     (lake.folder / "metadata/version-hint.text").write_text("3")
@@ -118,79 +118,77 @@ def test_ghosts_one_after_another_are_not_current(tmp_path: Path) -> None:
 
 
 def _metadata_of_an_append(lake: Lake, id_: int) -> bytes:
-    """The metadata file that an append to the table would put now; a ghost, if it is put later."""
+    """Return the metadata file of an append planned now; it becomes a ghost if it is put later."""
 
     class Stopped(BaseException):
         pass
 
     class Stopping(Storage):
         def put_if_absent(self, path: str, data: bytes) -> Put:
-            kept.append(data)
+            metadata_files.append(data)
             raise Stopped
 
-    kept: list[bytes] = []
+    metadata_files: list[bytes] = []
     table = IcebergTable(DirectoryOperations(Stopping(str(lake.folder)), "s.t"), "s.t")
     base = table.snapshot()
     with pytest.raises(Stopped):
-        table.commit(base, appending(base, id_))
-    return kept[0]
+        table.commit(base, append_request(base, id_))
+    return metadata_files[0]
 
 
-def test_a_statement_that_meets_a_ghost_in_the_place_of_its_base_is_not_acknowledged_on_it(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_a_commit_does_not_follow_a_ghost_of_its_base_version(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
     ghost = _metadata_of_an_append(lake, 901)
     lake.append([2])
 
     def overtake() -> None:
-        appending_others(lake, *range(100, 106))()
+        append_as_others(lake, *range(100, 106))()
         (lake.folder / "metadata/v3.metadata.json").write_bytes(ghost)
 
     assert isinstance(paused_append(lake, 902, put=("v4.metadata", overtake)), Committed)
     assert_rows(lake, [1, 2, *range(100, 106), 902])
 
 
-def test_a_statement_that_was_overtaken_before_it_commits_puts_no_ghost(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_a_commit_on_an_outdated_version_puts_no_ghost(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
     table = IcebergTable(DirectoryOperations(Paused(str(lake.folder), put=("v3.metadata", lambda: pytest.fail("a ghost"))), "s.t"), "s.t")
     base = table.snapshot()
-    change = appending(base, 999)
-    appending_others(lake, *range(100, 106))()
+    change = append_request(base, 999)
+    append_as_others(lake, *range(100, 106))()
     assert isinstance(table.commit(base, change), Committed)
     assert_rows(lake, [1, *range(100, 106), 999])
 
 
-def test_a_ghost_is_not_acknowledged_where_java_left_its_base_behind(tmp_path: Path) -> None:
-    """Java deletes old metadata in any order, so the base can be there although the version after it is deleted."""
-    lake = made(tmp_path)
+def test_a_ghost_is_not_acknowledged_if_java_retained_its_base(tmp_path: Path) -> None:
+    """Java deletes old metadata in any order, so the base can exist although the next version is deleted."""
+    lake = new_lake(tmp_path)
     base = lake.folder / "metadata/v2.metadata.json"
     data = base.read_bytes()
 
     def overtake() -> None:
-        appending_others(lake, *range(100, 106))()
+        append_as_others(lake, *range(100, 106))()
         base.write_bytes(data)
 
     assert isinstance(paused_append(lake, 999, put=("v3.metadata", overtake)), Committed)
     assert_rows(lake, [1, *range(100, 106), 999])
 
 
-def test_a_ghost_is_not_current_where_java_left_the_first_version_behind(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_a_ghost_is_not_current_if_java_retained_the_first_version(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
     ghost = _metadata_of_an_append(lake, 999)
-    left = {path: path.read_bytes() for path in (lake.folder / "metadata").glob("v[12].metadata.json")}
-    assert left
-    appending_others(lake, *range(100, 106))()
-    for path in (lake.folder / "metadata/v1.metadata.json", *left):
-        path.write_bytes(left.get(path, next(iter(left.values()))))
+    retained = {path: path.read_bytes() for path in (lake.folder / "metadata").glob("v[12].metadata.json")}
+    assert retained
+    append_as_others(lake, *range(100, 106))()
+    for path in (lake.folder / "metadata/v1.metadata.json", *retained):
+        path.write_bytes(retained.get(path, next(iter(retained.values()))))
     (lake.folder / "metadata/v3.metadata.json").write_bytes(ghost)
     (lake.folder / "metadata/version-hint.text").write_text("3")
     assert Lake(lake.folder).ids() == [1, *range(100, 106)]
 
 
-@pytest.mark.parametrize("properties", [{}, {CLEANED: "true", PREVIOUS: "1"}])
-def test_a_table_that_another_engine_created_in_the_folder_takes_no_commit_of_the_old_one(
-    tmp_path: Path, properties: Mapping[str, str]
-) -> None:
-    """The new table is at the version of the base, so the put follows it by number."""
+@pytest.mark.parametrize("properties", [{}, {DELETE_AFTER_COMMIT: "true", PREVIOUS_VERSIONS_MAX: "1"}])
+def test_a_recreated_table_rejects_commits_on_the_old_table(tmp_path: Path, properties: Mapping[str, str]) -> None:
+    """The new table is at the version of the base, so the put would follow it by number."""
     lake = Lake(tmp_path / "t")
     lake.create(properties)
     lake.append([1])
@@ -207,12 +205,12 @@ def test_a_table_that_another_engine_created_in_the_folder_takes_no_commit_of_th
     assert_rows(lake, [7, 8])
 
 
-def test_a_version_that_others_have_followed_and_cleaned_before_it_was_verified_keeps_its_files(tmp_path: Path) -> None:
-    lake = made(tmp_path)
+def test_a_version_cleaned_before_its_verification_keeps_its_files(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
     lake.append([2])
 
     def follow() -> None:
-        appending_others(lake, 10, 11)()
+        append_as_others(lake, 10, 11)()
 
     outcome = paused_append(lake, 99, get=("v3.metadata", lambda: None), list=("metadata", follow))
     assert isinstance(outcome, Committed | Unknown)
@@ -220,35 +218,35 @@ def test_a_version_that_others_have_followed_and_cleaned_before_it_was_verified_
 
 
 @pytest.mark.parametrize("at", range(1, 40))
-def test_a_writer_that_dies_at_any_call_after_the_cleanup_rolls_nothing_back(tmp_path: Path, at: int) -> None:
-    lake, others = made(tmp_path), list(range(100, 106))
-    before = [1]
+def test_a_writer_killed_after_a_cleanup_does_not_roll_back_commits(tmp_path: Path, at: int) -> None:
+    lake, others = new_lake(tmp_path), list(range(100, 106))
+    committed_ids = [1]
 
     def overtake() -> None:
-        appending_others(lake, *others)()
-        before.extend(others)
+        append_as_others(lake, *others)()
+        committed_ids.extend(others)
 
     storage = Dying(str(lake.folder), at, overtake)
     table = IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
     try:
         base = table.snapshot()
-        outcome = table.commit(base, appending(base, 999))
+        outcome = table.commit(base, append_request(base, 999))
         assert isinstance(outcome, Committed)
         acknowledged = True
     except Died:
         acknowledged = False
     fresh = Lake(lake.folder).ids()
-    assert fresh == sorted([*before, 999]) if acknowledged else fresh in (before, sorted([*before, 999]))
+    assert fresh == sorted([*committed_ids, 999]) if acknowledged else fresh in (committed_ids, sorted([*committed_ids, 999]))
     Lake(lake.folder).append([5000])
     assert_rows(lake, [*fresh, 5000])
 
 
 class Died(BaseException):
-    """The process is dead: nothing of it runs any more."""
+    """The end of the process."""
 
 
 class Dying(Storage):
-    """Storage of a process that is overtaken by others at its first conditional put, and that dies at a call, counted from 1."""
+    """Storage of a process that others overtake at its first conditional put and that dies at a call, counted from 1."""
 
     def __init__(self, location: str, at: int, overtake: Act) -> None:
         super().__init__(location)

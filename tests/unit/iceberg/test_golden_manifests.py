@@ -1,4 +1,4 @@
-"""Manifests that Iceberg on Spark wrote: read as pyiceberg reads them, and written again so that lists say the same of them."""
+"""Manifests of Iceberg on Spark are read as pyiceberg reads them and are unchanged after a rewrite."""
 
 from __future__ import annotations
 
@@ -35,29 +35,35 @@ def manifests_of(storage: Storage, metadata: TableMetadata) -> list[Manifest]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_entries_are_those_that_pyiceberg_reads(name: str, tmp_path: Path) -> None:
+def test_manifest_entries_match_pyiceberg(name: str, tmp_path: Path) -> None:
     storage, metadata = opened(name, tmp_path)
     io = PyArrowFileIO()
     for snapshot in metadata.snapshots:
-        theirs = list(pyiceberg_list(io.new_input(snapshot.manifest_list)))
-        ours = read_manifest_list(storage, snapshot.manifest_list)
-        for mine, other in zip(ours, theirs, strict=True):
-            assert (mine.path, mine.length, mine.spec_id) == (other.manifest_path, other.manifest_length, other.partition_spec_id)
-            assert (mine.content, mine.sequence_number, mine.min_sequence_number) == (
+        pyiceberg_manifests = list(pyiceberg_list(io.new_input(snapshot.manifest_list)))
+        manifests = read_manifest_list(storage, snapshot.manifest_list)
+        for manifest, other in zip(manifests, pyiceberg_manifests, strict=True):
+            assert (manifest.path, manifest.length, manifest.spec_id) == (
+                other.manifest_path,
+                other.manifest_length,
+                other.partition_spec_id,
+            )
+            assert (manifest.content, manifest.sequence_number, manifest.min_sequence_number) == (
                 other.content,
                 other.sequence_number,
                 other.min_sequence_number,
             )
-            assert (mine.added_files, mine.existing_files, mine.deleted_files) == (
+            assert (manifest.added_files, manifest.existing_files, manifest.deleted_files) == (
                 other.added_files_count,
                 other.existing_files_count,
                 other.deleted_files_count,
             )
             entries = other.fetch_manifest_entry(io, discard_deleted=False)
-            assert [shown(entry) for entry in read_manifest(storage, mine)] == [shown_of_pyiceberg(entry) for entry in entries]
+            assert [entry_values(entry) for entry in read_manifest(storage, manifest)] == [
+                pyiceberg_entry_values(entry) for entry in entries
+            ]
 
 
-def shown(entry: Entry) -> tuple[Any, ...]:
+def entry_values(entry: Entry) -> tuple[Any, ...]:
     file = entry.file
     return (
         (int(entry.status), entry.snapshot_id, entry.sequence_number, entry.file_sequence_number),
@@ -68,7 +74,7 @@ def shown(entry: Entry) -> tuple[Any, ...]:
     )
 
 
-def shown_of_pyiceberg(entry: Any) -> tuple[Any, ...]:
+def pyiceberg_entry_values(entry: Any) -> tuple[Any, ...]:
     file = entry.data_file
     return (
         (int(entry.status), entry.snapshot_id, entry.sequence_number, entry.file_sequence_number),
@@ -94,7 +100,7 @@ def plain_value(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_manifest_written_again_is_the_same(name: str, tmp_path: Path) -> None:
+def test_a_rewritten_manifest_equals_the_original(name: str, tmp_path: Path) -> None:
     storage, metadata = opened(name, tmp_path)
     version = max(metadata.format_version, 2)
     for manifest in manifests_of(storage, metadata):
@@ -103,11 +109,11 @@ def test_a_manifest_written_again_is_the_same(name: str, tmp_path: Path) -> None
         path = f"{storage.location}/metadata/{uuid.uuid4()}.avro"
         header = ManifestHeader(manifest.content, spec, schema_of_spec(metadata, spec.spec_id), version)
         again = write_manifest(storage, path, entries, header, manifest.added_snapshot_id)
-        kept = {"path": path, "length": again.length, "sequence_number": 9, "min_sequence_number": again.min_sequence_number}
+        new_fields = {"path": path, "length": again.length, "sequence_number": 9, "min_sequence_number": again.min_sequence_number}
         again = replace(again, sequence_number=9)
-        assert again == replace(manifest, **kept, first_row_id=None)
+        assert again == replace(manifest, **new_fields, first_row_id=None)
         assert again.min_sequence_number == min((entry.sequence_number for entry in entries if entry.live), default=UNASSIGNED)
-        assert [shown(entry) for entry in read_manifest(storage, again)] == [shown(entry) for entry in entries]
+        assert [entry_values(entry) for entry in read_manifest(storage, again)] == [entry_values(entry) for entry in entries]
         listed = f"{storage.location}/metadata/snap-{uuid.uuid4()}.avro"
         write_manifest_list(storage, listed, [again], snapshot_id=1, parent_id=None, sequence_number=9, format_version=version)
         (read,) = read_manifest_list(storage, listed)
@@ -115,7 +121,7 @@ def test_a_manifest_written_again_is_the_same(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_deleted_rows_are_as_many_as_manifests_say_and_lie_in_the_data_files(name: str, tmp_path: Path) -> None:
+def test_deleted_positions_match_manifest_counts_and_data_files(name: str, tmp_path: Path) -> None:
     storage, metadata = opened(name, tmp_path)
     current = metadata.current_snapshot()
     manifests = read_manifest_list(storage, current.manifest_list) if current else ()
@@ -124,8 +130,8 @@ def test_deleted_rows_are_as_many_as_manifests_say_and_lie_in_the_data_files(nam
     deletes = [file for file in files if file.content is Content.POSITION_DELETES]
     for file in deletes:
         read = read_deletion_vectors if file.format == "PUFFIN" else read_position_deletes
-        found = read(storage, [file])
-        assert sum(len(positions) for positions in found.values()) == file.records
-        assert all(positions.max() < rows.get(path, 2**62) for path, positions in found.items())
+        deleted = read(storage, [file])
+        assert sum(len(positions) for positions in deleted.values()) == file.records
+        assert all(positions.max() < rows.get(path, 2**62) for path, positions in deleted.items())
     expected = json.loads(json.dumps(current.summary.additional_properties)) if current and current.summary else {}
     assert sum(file.records for file in deletes) == int(expected.get("total-position-deletes", 0))

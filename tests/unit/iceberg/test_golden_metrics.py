@@ -1,4 +1,4 @@
-"""The metrics that Iceberg on Spark wrote of its data files, beside those that the same rows have here."""
+"""File metrics match those that Iceberg on Spark wrote for the same rows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TABLES = ["all_types", "bucket_types", "identity_types", "sorted", "transforms",
 
 
 def columns_of(file: ContentFile, schema: Schema) -> dict[str, pa.ChunkedArray]:
-    """The primitive columns at the top of a data file, by the table's names; uuids as text."""
+    """Return the top-level primitive columns of a data file by the table's names; UUIDs are strings."""
     names = {field.field_id: field for field in schema.fields if field.field_type.is_primitive}
     rows = pq.read_table(plain_path(file.path)[len("file://") :], partitioning=None)
-    found = {}
+    columns = {}
     for column in rows.schema:
         field = names.get(int((column.metadata or {}).get(b"PARQUET:field_id", -1)))
         if field is not None:
@@ -37,8 +37,8 @@ def columns_of(file: ContentFile, schema: Schema) -> dict[str, pa.ChunkedArray]:
                 values = pa.chunked_array(
                     [pa.array([str(UUID(bytes=v)) if v else None for v in values.cast(pa.binary(16)).to_pylist()], pa.string())]
                 )
-            found[field.name] = values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
-    return found
+            columns[field.name] = values.cast(pa.binary()) if pa.types.is_fixed_size_binary(values.type) else values
+    return columns
 
 
 def added_of(file: ContentFile, columns: dict[str, pa.ChunkedArray]) -> AddedFile:
@@ -46,16 +46,16 @@ def added_of(file: ContentFile, columns: dict[str, pa.ChunkedArray]) -> AddedFil
     upper: dict[str, Any] = {}
     for name, values in columns.items():
         if not (pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()):
-            known = sorted(value for value in values.to_pylist() if value is not None)
-            lower |= {name: known[0]} if known else {}
-            upper |= {name: known[-1]} if known else {}
+            non_null = sorted(value for value in values.to_pylist() if value is not None)
+            lower |= {name: non_null[0]} if non_null else {}
+            upper |= {name: non_null[-1]} if non_null else {}
     return AddedFile(
         file.path, file.size, file.records, lower=lower, upper=upper, nulls={name: v.null_count for name, v in columns.items()}
     )
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_metrics_are_those_of_java(name: str, tmp_path: Path) -> None:
+def test_file_metrics_match_java(name: str, tmp_path: Path) -> None:
     storage, metadata = opened(name, tmp_path)
     schema = metadata.schema()
     modes = metrics_modes(schema, metadata.properties)
@@ -64,20 +64,20 @@ def test_metrics_are_those_of_java(name: str, tmp_path: Path) -> None:
     compared = 0
     for file in (file for file in files if file.content is Content.DATA):
         columns = columns_of(file, schema)
-        ours = file_metrics(added_of(file, columns), schema, modes)
+        metrics = file_metrics(added_of(file, columns), schema, modes)
         ids = {schema.find_field(column).field_id for column in columns}
-        for mine, theirs in ((ours["value_counts"], file.value_counts), (ours["null_counts"], file.null_counts)):
-            assert {id_: mine.get(id_) for id_ in ids} == {id_: theirs.get(id_) for id_ in ids}
+        for own_values, java_values in ((metrics["value_counts"], file.value_counts), (metrics["null_counts"], file.null_counts)):
+            assert {id_: own_values.get(id_) for id_ in ids} == {id_: java_values.get(id_) for id_ in ids}
         certain = ids - {id_ for id_, count in file.nan_counts.items() if count}
-        for mine, theirs in ((ours["lower"], file.lower), (ours["upper"], file.upper)):
-            assert {id_: mine.get(id_) for id_ in certain} == {id_: theirs.get(id_) for id_ in certain}
-            compared += sum(id_ in mine for id_ in certain)
-        assert all(count == 0 for id_, count in ours["nan_counts"].items() if file.nan_counts.get(id_) == 0)
+        for own_values, java_values in ((metrics["lower"], file.lower), (metrics["upper"], file.upper)):
+            assert {id_: own_values.get(id_) for id_ in certain} == {id_: java_values.get(id_) for id_ in certain}
+            compared += sum(id_ in own_values for id_ in certain)
+        assert all(count == 0 for id_, count in metrics["nan_counts"].items() if file.nan_counts.get(id_) == 0)
     assert compared > 0
 
 
 @pytest.mark.parametrize("name", [*TABLES, "schema_evolution", "partition_evolution"])
-def test_rows_lie_within_the_bounds_that_java_wrote(name: str, tmp_path: Path) -> None:
+def test_java_bounds_enclose_the_rows(name: str, tmp_path: Path) -> None:
     storage, metadata = opened(name, tmp_path)
     schema = metadata.schema()
     manifests = read_manifest_list(storage, metadata.current_snapshot().manifest_list)
@@ -87,5 +87,5 @@ def test_rows_lie_within_the_bounds_that_java_wrote(name: str, tmp_path: Path) -
             field = schema.find_field(column)
             (lower,) = bounds_column([file.lower.get(field.field_id)], field.field_type).to_pylist()
             (upper,) = bounds_column([file.upper.get(field.field_id)], field.field_type).to_pylist()
-            known = [value for value in values.to_pylist() if value is not None and value == value]
-            assert all((lower is None or lower <= value) and (upper is None or value <= upper) for value in known), column
+            non_null = [value for value in values.to_pylist() if value is not None and value == value]
+            assert all((lower is None or lower <= value) and (upper is None or value <= upper) for value in non_null), column

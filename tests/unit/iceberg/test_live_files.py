@@ -1,4 +1,4 @@
-"""What snapshots of a table have in common is read once, and what was made of it is the next snapshot's too."""
+"""Snapshots of a table share manifests that are read once."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def test_a_snapshot_has_the_manifests_of_the_one_before(lake: Lake) -> None:
-    before = lake.table.snapshot()
-    files = before.files(("id",))
+def test_a_snapshot_shares_manifests_with_its_parent(lake: Lake) -> None:
+    parent = lake.table.snapshot()
+    files = parent.files(("id",))
     lake.append([30])
-    after = lake.table.snapshot()
-    assert after.files(("id",)).rows.num_rows == len(files) + 1
-    shared = before.live.files_by_state.keys() & after.live.files_by_state.keys()
+    child = lake.table.snapshot()
+    assert child.files(("id",)).rows.num_rows == len(files) + 1
+    shared = parent.live.files_by_state.keys() & child.live.files_by_state.keys()
     assert len(shared) == 3
-    assert all(after.live.files_by_state[key] is before.live.files_by_state[key] for key in shared)
+    assert all(child.live.files_by_state[key] is parent.live.files_by_state[key] for key in shared)
 
 
-def test_snapshots_that_share_manifests_list_what_a_new_process_lists(lake: Lake) -> None:
+def test_shared_manifests_give_the_same_listing_as_a_new_process(lake: Lake) -> None:
     lake.table.snapshot().files(("id",))
     lake.delete(3, 14)
     lake.table.snapshot().files(("id",))
@@ -42,12 +42,12 @@ def test_snapshots_that_share_manifests_list_what_a_new_process_lists(lake: Lake
     assert sorted(fresh.files().deleted.to_pylist()) == [0, 1, 1]
 
 
-def test_a_snapshot_that_was_not_looked_into_passes_on_what_is_known(lake: Lake) -> None:
-    known = lake.table.snapshot().live
+def test_unread_snapshots_pass_on_the_last_read_files(lake: Lake) -> None:
+    read_files = lake.table.snapshot().live
     other = Lake(lake.folder)
     for id_ in (50, 51):
         other.append([id_])
         between = lake.table.snapshot()
-        assert between.files_read is known
-    assert set(known.files_by_state) < set(between.live.files_by_state)
+        assert between.files_read is read_files
+    assert set(read_files.files_by_state) < set(between.live.files_by_state)
     assert between.files_read is between.live

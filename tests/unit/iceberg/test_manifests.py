@@ -1,4 +1,4 @@
-"""Manifests and manifest lists, beside pyiceberg: what one writes the other reads, and partition values of every type come back."""
+"""Manifests and manifest lists are exchanged with pyiceberg, and partition values of every type round trip."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ def pyiceberg_manifests(path: str) -> list[ManifestFile]:
     return list(pyiceberg_list(PyArrowFileIO().new_input(path)))
 
 
-def test_a_manifest_comes_back_with_every_field(storage: Storage) -> None:
+def test_all_manifest_fields_round_trip(storage: Storage) -> None:
     older = ContentFile(Content.DATA, "/t/b.parquet", 5, 50, spec_id=1, partition=(None,))
     entries = [Entry.added(FULL, 77), Entry(Status.EXISTING, 70, 2, 3, older), Entry(Status.ADDED, 77, 4, 4, older).deleted(77)]
     _, (manifest,) = listed(storage, [written(storage, entries)])
     assert read_manifest(storage, manifest) == (Entry(Status.ADDED, 77, 5, 5, FULL), entries[1], entries[2])
 
 
-def test_a_manifest_list_says_what_its_manifests_hold(storage: Storage) -> None:
+def test_a_manifest_list_summarizes_its_manifests(storage: Storage) -> None:
     entries = [
         Entry.added(FULL, 77),
         Entry(Status.EXISTING, 70, 2, 3, ContentFile(Content.DATA, "/t/b.parquet", 5, 50, 1, ("Aachen",))),
@@ -150,20 +150,20 @@ def test_a_manifest_list_says_what_its_manifests_hold(storage: Storage) -> None:
     )
 
 
-def test_a_manifest_kept_by_a_later_snapshot_keeps_its_sequence_number(storage: Storage) -> None:
+def test_a_reused_manifest_keeps_its_sequence_number(storage: Storage) -> None:
     _, (first,) = listed(storage, [written(storage, [Entry.added(FULL, 77)])], 5)
     _, later = listed(storage, [first, written(storage, [Entry.added(FULL, 78)], snapshot_id=78)], 6, snapshot_id=78)
     assert [(manifest.sequence_number, manifest.min_sequence_number) for manifest in later] == [(5, 5), (6, 6)]
     assert [entry.sequence_number for entries in read_manifests(storage, later) for entry in entries] == [5, 6]
 
 
-def test_a_file_of_older_content_keeps_its_age(storage: Storage) -> None:
+def test_an_added_file_keeps_an_explicit_sequence_number(storage: Storage) -> None:
     _, (manifest,) = listed(storage, [written(storage, [Entry.added(FULL, 77, sequence_number=2)])], 5)
     (entry,) = read_manifest(storage, manifest)
     assert (manifest.min_sequence_number, entry.sequence_number, entry.file_sequence_number) == (2, 2, 5)
 
 
-def test_pyiceberg_reads_what_is_written(storage: Storage) -> None:
+def test_pyiceberg_reads_written_manifests(storage: Storage) -> None:
     deletes = ContentFile(Content.POSITION_DELETES, "/t/d.parquet", 2, 20, 1, ("Köln",), referenced_data_file="file:///t/data/a.parquet")
     equality = ContentFile(Content.EQUALITY_DELETES, "/t/e.parquet", 2, 20, 1, ("Köln",), equality_ids=(1, 2))
     path, _ = listed(
@@ -193,7 +193,7 @@ def test_pyiceberg_reads_what_is_written(storage: Storage) -> None:
     assert by_value.data_file.equality_ids == [1, 2] and by_value.data_file.lower_bounds is None
 
 
-def test_what_pyiceberg_appends_is_read(tmp_path: Path) -> None:
+def test_pyiceberg_manifests_are_read(tmp_path: Path) -> None:
     catalog = InMemoryCatalog("c", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("s")
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()), NestedField(3, "at", TimestampType()))
@@ -206,25 +206,25 @@ def test_what_pyiceberg_appends_is_read(tmp_path: Path) -> None:
     snapshot = table.current_snapshot()
     assert snapshot is not None
     manifests = read_manifest_list(Storage(str(tmp_path)), snapshot.manifest_list)
-    entries = [entry for held in read_manifests(Storage(str(tmp_path)), manifests) for entry in held]
-    known = {task.file.file_path: task.file for task in table.scan().plan_files()}
-    assert len(entries) == 3 and {entry.file.path for entry in entries} == set(known)
+    entries = [entry for manifest_entries in read_manifests(Storage(str(tmp_path)), manifests) for entry in manifest_entries]
+    planned_files = {task.file.file_path: task.file for task in table.scan().plan_files()}
+    assert len(entries) == 3 and {entry.file.path for entry in entries} == set(planned_files)
     assert sorted(entry.sequence_number for entry in entries) == [1, 1, 2]
     for entry in entries:
-        theirs = known[entry.file.path]
-        assert entry.file.partition == tuple(theirs.partition[at] for at in range(2))
+        planned_file = planned_files[entry.file.path]
+        assert entry.file.partition == tuple(planned_file.partition[at] for at in range(2))
         assert (entry.file.records, entry.file.size, entry.file.lower) == (
-            theirs.record_count,
-            theirs.file_size_in_bytes,
-            theirs.lower_bounds,
+            planned_file.record_count,
+            planned_file.file_size_in_bytes,
+            planned_file.lower_bounds,
         )
-        assert (entry.file.null_counts, entry.file.upper) == (theirs.null_value_counts, theirs.upper_bounds)
-        assert entry.file.split_offsets == tuple(theirs.split_offsets or ())
+        assert (entry.file.null_counts, entry.file.upper) == (planned_file.null_value_counts, planned_file.upper_bounds)
+        assert entry.file.split_offsets == tuple(planned_file.split_offsets or ())
     assert {entry.file.partition for entry in entries} == {(None, -43200000000), ("Bonn", 1709164800000000)}
     assert manifests[-1].partitions[1].lower == (-43200000000).to_bytes(8, "little", signed=True)
 
 
-def test_format_version_1_of_pyiceberg_is_read(tmp_path: Path) -> None:
+def test_pyiceberg_manifests_of_format_version_1_are_read(tmp_path: Path) -> None:
     catalog = InMemoryCatalog("c", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("s")
     table = catalog.create_table("s.t", Schema(NestedField(1, "id", LongType())), properties={"format-version": "1"})
@@ -251,7 +251,7 @@ VALUES: list[tuple[IcebergType, list[Any]]] = [
     (FixedType(3), [b"abc", b"\x00\x00\xff"]),
     (DecimalType(9, 2), [Decimal("-0.01"), Decimal("9999999.99"), Decimal("0.00"), None]),
     (DecimalType(38, 10), [Decimal("-9999999999999999999999999999.9999999999"), Decimal("1.0000000000")]),
-    (DateType(), [-719162, 2932897, 3652060, None]),  # the last two are beyond the year 9999
+    (DateType(), [-719162, 2932897, 3652060, None]),  # dates 2 and 3: in and after the year 9999
     (TimeType(), [0, 86399999999]),
     (TimestampType(), [MICROS, -1, 253402300800000000]),
     (TimestamptzType(), [-1, 0, 1]),
@@ -260,26 +260,26 @@ VALUES: list[tuple[IcebergType, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("type_", "values"), VALUES, ids=[str(type_) for type_, _ in VALUES])
-def test_partition_values_of_every_type_come_back(storage: Storage, type_: IcebergType, values: list[Any]) -> None:
+def test_partition_values_of_every_type_round_trip(storage: Storage, type_: IcebergType, values: list[Any]) -> None:
     schema = Schema(NestedField(1, "p", type_, required=False))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"), spec_id=4)
     entries = [Entry.added(ContentFile(Content.DATA, f"/t/{n}", 1, 1, 4, (value,)), 77) for n, value in enumerate(values)]
     path, (manifest,) = listed(storage, [written(storage, entries, spec=spec, schema=schema)])
     assert [entry.file.partition[0] for entry in read_manifest(storage, manifest)] == values
-    known = [value for value in values if value is not None]
+    non_null = [value for value in values if value is not None]
     (summary,) = manifest.partitions
     assert summary.contains_null == (None in values)
-    assert summary.lower is not None and from_bytes(type_, summary.lower) == min(known)
-    assert summary.upper is not None and from_bytes(type_, summary.upper) == max(known)
-    (theirs,) = pyiceberg_manifests(path)
-    assert [_stored(entry.data_file.partition[0]) for entry in theirs.fetch_manifest_entry(PyArrowFileIO())] == values
+    assert summary.lower is not None and from_bytes(type_, summary.lower) == min(non_null)
+    assert summary.upper is not None and from_bytes(type_, summary.upper) == max(non_null)
+    (pyiceberg_manifest,) = pyiceberg_manifests(path)
+    assert [_stored(entry.data_file.partition[0]) for entry in pyiceberg_manifest.fetch_manifest_entry(PyArrowFileIO())] == values
 
 
 def _stored(value: Any) -> Any:
     return value.bytes if isinstance(value, uuid.UUID) else value
 
 
-def test_two_partition_fields_of_one_fixed_type_are_told_apart(storage: Storage) -> None:
+def test_partition_fields_with_equal_types_get_different_ids(storage: Storage) -> None:
     types: list[IcebergType] = [DecimalType(9, 2), DecimalType(9, 2), UUIDType(), UUIDType(), FixedType(2), FixedType(2), DecimalType(9, 3)]
     schema = Schema(*[NestedField(n, f"c{n}", type_, required=False) for n, type_ in enumerate(types, 1)])
     spec = PartitionSpec(*[PartitionField(n, 999 + n, IdentityTransform(), f"c{n}") for n in range(1, 8)], spec_id=4)
@@ -289,11 +289,11 @@ def test_two_partition_fields_of_one_fixed_type_are_told_apart(storage: Storage)
     )
     (entry,) = read_manifest(storage, manifest)
     assert entry.file.partition == values
-    (theirs,) = pyiceberg_manifests(path)[0].fetch_manifest_entry(PyArrowFileIO())
-    assert tuple(_stored(theirs.data_file.partition[at]) for at in range(7)) == values
+    (pyiceberg_entry,) = pyiceberg_manifests(path)[0].fetch_manifest_entry(PyArrowFileIO())
+    assert tuple(_stored(pyiceberg_entry.data_file.partition[at]) for at in range(7)) == values
 
 
-def test_values_of_transforms_and_names_that_avro_does_not_know_come_back(storage: Storage) -> None:
+def test_transform_values_and_non_avro_names_round_trip(storage: Storage) -> None:
     schema = Schema(NestedField(1, "at", TimestamptzType(), required=True))
     transforms = [DayTransform(), HourTransform(), MonthTransform(), VoidTransform()]
     names = ["at day", "1st", "größe", "void"]
@@ -303,11 +303,11 @@ def test_values_of_transforms_and_names_that_avro_does_not_know_come_back(storag
     (entry,) = read_manifest(storage, manifest)
     assert entry.file == file
     assert manifest.partitions[3] == PartitionSummary(True, False)
-    (theirs,) = pyiceberg_manifests(path)[0].fetch_manifest_entry(PyArrowFileIO())
-    assert [theirs.data_file.partition[at] for at in range(4)] == [-1, -5, 3, None]
+    (pyiceberg_entry,) = pyiceberg_manifests(path)[0].fetch_manifest_entry(PyArrowFileIO())
+    assert [pyiceberg_entry.data_file.partition[at] for at in range(4)] == [-1, -5, 3, None]
 
 
-def test_summaries_leave_nan_out_and_keep_minus_zero(storage: Storage) -> None:
+def test_partition_summaries_omit_nan_and_preserve_negative_zero(storage: Storage) -> None:
     schema = Schema(NestedField(1, "p", DoubleType(), required=False))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"), spec_id=4)
     for values, lower, upper in [((0.0, -0.0, float("nan")), -0.0, 0.0), ((-0.0, 0.0), -0.0, 0.0), ((float("nan"),), None, None)]:
@@ -318,7 +318,7 @@ def test_summaries_leave_nan_out_and_keep_minus_zero(storage: Storage) -> None:
         assert (summary.contains_null, summary.contains_nan) == (False, len(values) != 2)
 
 
-def test_row_ids_of_version_3_are_inherited(storage: Storage) -> None:
+def test_version_3_row_ids_are_inherited(storage: Storage) -> None:
     files = [ContentFile(Content.DATA, f"/t/{n}", 10, 1) for n in range(3)]
     files.append(ContentFile(Content.DATA, "/t/3", 10, 1, first_row_id=500))
     entries = [Entry.added(files[0], 77), Entry(Status.DELETED, 77, 1, 1, files[1]), Entry(Status.EXISTING, 70, 1, 1, files[3])]
@@ -336,25 +336,25 @@ def test_row_ids_of_version_3_are_inherited(storage: Storage) -> None:
     assert deleting[0].file == deletes
 
 
-def test_counts_that_version_1_left_out_are_counted_when_the_list_is_written(storage: Storage) -> None:
+def test_missing_version_1_counts_are_computed_for_the_manifest_list(storage: Storage) -> None:
     fresh = written(storage, [Entry.added(FULL, 77)])
     bare = Manifest(fresh.path, fresh.length, 1, ManifestContent.DATA, 0, 0, 77)
     _, (manifest,) = listed(storage, [bare])
     assert (manifest.added_files, manifest.added_rows, manifest.existing_files, manifest.deleted_rows) == (1, 10, 0, 0)
 
 
-def test_manifests_outside_the_table_are_read_however_they_are_spelled(tmp_path: Path) -> None:
+def test_manifests_outside_the_table_are_read_with_all_path_formats(tmp_path: Path) -> None:
     table, elsewhere = Storage(str(tmp_path / "table")), Storage(str(tmp_path / "else where"))
     fresh = written(elsewhere, [Entry.added(FULL, 77)])
-    plain = fresh.path[len("file://") :]
-    for path in (plain, f"file:{plain}", f"file://{plain}"):
+    local_path = fresh.path[len("file://") :]
+    for path in (local_path, f"file:{local_path}", f"file://{local_path}"):
         assert plain_path(path) == fresh.path
         moved = Manifest(path, fresh.length, 1, ManifestContent.DATA, 7, 7, 77)
         assert read_manifest(table, moved)[0].file == FULL
-    assert located(elsewhere, plain) == (elsewhere, fresh.path[len(elsewhere.location) + 1 :])
+    assert located(elsewhere, local_path) == (elsewhere, fresh.path[len(elsewhere.location) + 1 :])
 
 
-def test_the_newest_schema_with_the_source_columns_of_a_spec_is_found() -> None:
+def test_the_schema_of_a_spec_is_the_newest_with_its_source_columns() -> None:
     metadata = new_table_metadata(SCHEMA, BY_CITY, UNSORTED_SORT_ORDER, "/t")
     changed = Schema(NestedField(1, "id", LongType(), required=True), schema_id=1)
     fields = PartitionSpec(PartitionField(1, 1001, IdentityTransform(), "id"), PartitionField(2, 1002, VoidTransform(), "gone"), spec_id=1)
@@ -373,7 +373,7 @@ def test_the_newest_schema_with_the_source_columns_of_a_spec_is_found() -> None:
         schema_of_spec(expired, 0)
 
 
-def test_a_missing_or_damaged_manifest_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_damaged_manifest_is_reported_by_path(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
     with pytest.raises(CorruptLog, match="missing") as missing:
         read_manifest_list(storage, f"{storage.location}/metadata/snap.avro")
@@ -388,12 +388,12 @@ def test_a_missing_or_damaged_manifest_is_named(storage: Storage, monkeypatch: p
         assert corrupt.value.path == fresh.path
 
 
-def test_any_damaged_byte_is_an_error_of_ours_or_none(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_byte_gives_corrupt_log_or_no_error(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
     fresh = written(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     data = storage.get(name)
-    named = 0
+    error_count = 0
     for position in range(0, len(data), 7):
         damaged = bytearray(data)
         damaged[position] ^= 0x55
@@ -401,11 +401,11 @@ def test_any_damaged_byte_is_an_error_of_ours_or_none(storage: Storage, monkeypa
         try:
             read_manifest(storage, Manifest(fresh.path, -position, 1, ManifestContent.DATA, 7, 7, 77))
         except CorruptLog as error:
-            named += error.path == fresh.path
-    assert named > 100
+            error_count += error.path == fresh.path
+    assert error_count > 100
 
 
-def test_a_manifest_is_no_manifest_list(storage: Storage) -> None:
+def test_reading_a_manifest_as_manifest_list_is_refused(storage: Storage) -> None:
     fresh = written(storage, [Entry.added(FULL, 77)])
     with pytest.raises(CorruptLog, match="no manifest list"):
         read_manifest_list(storage, fresh.path)
@@ -427,14 +427,14 @@ def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage,
         read_manifest(storage, Manifest(fresh.path, 0, 1, ManifestContent.DATA, 7, 7, 77))
 
 
-def test_a_manifest_that_was_read_is_not_read_again(storage: Storage) -> None:
+def test_manifests_are_cached_after_the_first_read(storage: Storage) -> None:
     _, (manifest,) = listed(storage, [written(storage, [Entry.added(FULL, 77)])])
     entries = read_manifest(storage, manifest)
     storage.delete([manifest.path[len(storage.location) + 1 :]])
     assert read_manifest(storage, manifest) is entries
 
 
-def test_partitions_are_told_apart_by_spec_and_by_the_bits_of_floats() -> None:
+def test_partition_keys_differ_by_spec_and_by_sign_of_zero() -> None:
     def key(*values: Any, spec_id: int = 1) -> Any:
         return ContentFile(Content.DATA, "/t/a", 1, 1, spec_id, values).partition_key
 

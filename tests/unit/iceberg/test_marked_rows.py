@@ -1,4 +1,4 @@
-"""Deleted rows become delete files: one for each data file, in place of the one before, and none where no row is left."""
+"""Deleted rows are stored as one delete file per data file, which replaces older ones; data files without live rows are removed."""
 
 from __future__ import annotations
 
@@ -55,33 +55,35 @@ def live_of(storage: Storage, files: list[ContentFile], deletes: list[ContentFil
     path = f"{storage.location}/metadata/snap-77.avro"
     write_manifest_list(storage, path, manifests, snapshot_id=77, parent_id=None, sequence_number=1)
     listed = read_manifest_list(storage, path)
-    entries = [entry for found in read_manifests(storage, listed) for entry in found]
+    entries = [entry for manifest_entries in read_manifests(storage, listed) for entry in manifest_entries]
     data, positions = ([entry for entry in entries if (entry.file.content == 0) is is_data] for is_data in (True, False))
     return LiveFiles(storage, listed, tuple(data), tuple(positions))
 
 
-def test_each_data_file_has_one_delete_file_and_an_emptied_one_leaves(storage: Storage, tmp_path: Path) -> None:
+def test_each_data_file_gets_one_delete_file_or_is_removed(storage: Storage, tmp_path: Path) -> None:
     outside = Storage(str(tmp_path / "outside"))
     files = [data_file(storage, 0, 10), data_file(storage, 10, 10), data_file(outside, 20, 10), data_file(storage, 30, 10)]
     paths = [plain_path(file.path) for file in files]
-    known = write_position_deletes(storage, f"{storage.location}/data/known-deletes.parquet", files[1], Positions([1]))
-    live = live_of(storage, files, [known])
+    older_deletes = write_position_deletes(storage, f"{storage.location}/data/known-deletes.parquet", files[1], Positions([1]))
+    live = live_of(storage, files, [older_deletes])
     snapshot = SnapshotFiles(storage, METADATA, 78, ())
     deleted = {paths[0]: Positions([3]), paths[1]: Positions([1, 2]), paths[2]: Positions([4]), paths[3]: Positions(range(10))}
-    made = snapshot.write_snapshot(head_after(1), PARENT, live, [], deleted)
-    entries = [entry for manifest in read_manifest_list(storage, made.manifest_list) for entry in read_manifest(storage, manifest)]
-    there = LiveFiles(
+    written_snapshot = snapshot.write_snapshot(head_after(1), PARENT, live, [], deleted)
+    entries = [
+        entry for manifest in read_manifest_list(storage, written_snapshot.manifest_list) for entry in read_manifest(storage, manifest)
+    ]
+    live_files = LiveFiles(
         storage,
         data=tuple(entry for entry in entries if entry.live and entry.file.content == 0),
         deletes=tuple(entry for entry in entries if entry.live and entry.file.content == 1),
     )
-    assert there.paths == paths[:3]
-    assert there.deleted_positions(there.data) == {path: deleted[path] for path in paths[:3]}
-    assert len(there.deletes) == 3 and all(entry.file.path.startswith(f"{storage.location}/data/") for entry in there.deletes)
-    assert [entry.file.path for entry in entries if entry.status is Status.DELETED and entry.file.content == 1] == [known.path]
+    assert live_files.paths == paths[:3]
+    assert live_files.deleted_positions(live_files.data) == {path: deleted[path] for path in paths[:3]}
+    assert len(live_files.deletes) == 3 and all(entry.file.path.startswith(f"{storage.location}/data/") for entry in live_files.deletes)
+    assert [entry.file.path for entry in entries if entry.status is Status.DELETED and entry.file.content == 1] == [older_deletes.path]
 
 
-def test_an_attempt_after_another_uses_the_delete_files_that_are_there(storage: Storage) -> None:
+def test_a_retried_commit_reuses_its_delete_files(storage: Storage) -> None:
     files = [data_file(storage, 0, 10), data_file(storage, 10, 10)]
     live = live_of(storage, files, [])
     snapshot = SnapshotFiles(storage, METADATA, 78, ())

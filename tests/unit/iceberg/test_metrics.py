@@ -1,4 +1,4 @@
-"""Metrics modes, as Java's MetricsConfig gives them, and the metrics of a written file."""
+"""Metrics modes follow Java's MetricsConfig and determine the metrics of a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NONE, COUNTS, CUT, FULL = MetricsMode(False, False), MetricsMode(True, False), M
 
 
 @pytest.mark.parametrize(("text", "mode"), [("none", NONE), ("COUNTS", COUNTS), ("Truncate(16)", CUT), ("full", FULL)])
-def test_modes_are_read_in_any_case(text: str, mode: MetricsMode) -> None:
+def test_metrics_modes_are_case_insensitive(text: str, mode: MetricsMode) -> None:
     assert MetricsMode.parse(text) == mode
 
 
@@ -32,13 +32,13 @@ def test_every_column_of_a_narrow_table_has_truncated_bounds() -> None:
     assert metrics_modes(SCHEMA, {}) == dict.fromkeys([1, 11, 12, 31, 41, 42, 5, 6], CUT)
 
 
-def test_in_a_wide_table_the_first_columns_have_metrics_those_at_the_top_before_nested_ones() -> None:
+def test_in_a_wide_table_top_level_columns_get_metrics_before_nested_columns() -> None:
     modes = metrics_modes(SCHEMA, {"write.metadata.metrics.max-inferred-column-defaults": "4"})
     assert {id_ for id_, mode in modes.items() if mode == CUT} == {1, 5, 6, 11}
     assert modes[12] == NONE
 
 
-def test_a_default_goes_for_all_columns_and_a_columns_own_mode_before_it() -> None:
+def test_a_column_mode_overrides_the_default_mode() -> None:
     properties = {
         "write.metadata.metrics.default": "counts",
         "write.metadata.metrics.max-inferred-column-defaults": "1",
@@ -58,12 +58,12 @@ def test_a_default_goes_for_all_columns_and_a_columns_own_mode_before_it() -> No
         ("write.metadata.metrics.max-inferred-column-defaults", "-1"),
     ],
 )
-def test_a_value_that_is_no_mode_is_refused_by_its_property(key: str, value: str) -> None:
+def test_an_invalid_metrics_mode_is_refused_with_its_property(key: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=key):
         metrics_modes(SCHEMA, {key: value})
 
 
-def test_the_metrics_of_a_file_are_by_field_id() -> None:
+def test_file_metrics_are_keyed_by_field_id() -> None:
     file = AddedFile(
         "file:///t/a.parquet",
         100,
@@ -80,22 +80,22 @@ def test_the_metrics_of_a_file_are_by_field_id() -> None:
     assert set(metrics["lower"]) == set(metrics["upper"]) == {1, 11, 12, 5}
 
 
-def test_a_mode_leaves_out_what_it_does_not_keep() -> None:
+def test_counts_and_none_modes_omit_bounds() -> None:
     file = AddedFile("file:///t/a.parquet", 100, 7, lower={"id": 1, "name": "x"}, upper={"id": 9, "name": "y"}, nulls={"id": 0, "name": 1})
     assert file_metrics(file, SCHEMA, {1: COUNTS, 6: NONE}) == {**EMPTY, "value_counts": {1: 7}, "null_counts": {1: 0}}
 
 
-def test_a_float_column_that_may_hold_nan_has_neither_bounds_nor_a_nan_count() -> None:
+def test_a_float_column_without_bounds_has_no_nan_count() -> None:
     metrics = file_metrics(AddedFile("file:///t/a.parquet", 100, 7, nulls={"price": 0}), SCHEMA, {5: FULL})
     assert metrics == {**EMPTY, "value_counts": {5: 7}, "null_counts": {5: 0}}
 
 
-def test_a_struct_that_is_null_in_the_bounds_has_none() -> None:
+def test_a_struct_with_null_bounds_has_no_bounds() -> None:
     metrics = file_metrics(AddedFile("file:///t/a.parquet", 100, 7, lower={"point": None}), SCHEMA, {11: FULL})
     assert metrics == {**EMPTY, "value_counts": {11: 7}}
 
 
-def test_sizes_are_kept_of_every_leaf_whatever_the_mode() -> None:
+def test_column_sizes_are_written_in_every_mode() -> None:
     sizes = {"id": 1, "point": {"x": 2, "label": 3}, "tags": {"element": 4}, "by_name": {"key": 5, "value": 6}}
     metrics = file_metrics(AddedFile("file:///t/a.parquet", 100, 7, sizes=sizes), SCHEMA, {31: FULL, 41: FULL})
     assert metrics == {**EMPTY, "column_sizes": {1: 1, 11: 2, 12: 3, 31: 4, 41: 5, 42: 6}}

@@ -1,4 +1,4 @@
-"""Odd and damaged metadata of Iceberg ends in a result, or in an error that names the file."""
+"""Odd and damaged Iceberg metadata gives a result, or an error with the path of the file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ODD_VALUES: tuple[Any, ...] = (None, "odd", 7, -1, HUGE, 1.5, True, [], {}, [Non
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of three snapshots with a deleted row."""
+    """Create a table of three snapshots with a deleted row."""
     lake = Lake(tmp_path_factory.mktemp("template") / "t")
     lake.create()
     lake.append([1, 2, 3])
@@ -47,7 +47,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of it in its place, whose manifests nobody has read."""
+    """Replace the template by a copy whose manifests are not cached, and restore it afterwards."""
     moved = template.with_name("moved")
     template.rename(moved)
     shutil.copytree(moved, template)
@@ -68,7 +68,7 @@ def manifest_list(folder: Path) -> Path:
 
 
 def manifest(folder: Path) -> Path:
-    """A manifest of data files of the newest snapshot."""
+    """Return the path of a data manifest of the newest snapshot."""
     with manifest_list(folder).open("rb") as file:
         entries = [entry for entry in fastavro.reader(file) if entry["content"] == 0]
     return Path(entries[0]["manifest_path"].removeprefix("file://"))
@@ -80,15 +80,15 @@ def delete_manifest(folder: Path) -> Path:
     return Path(entries[0]["manifest_path"].removeprefix("file://"))
 
 
-def read_everything(folder: Path) -> list[int]:
-    """The ids of the newest version, after everything that reads metadata was called."""
+def read_ids_and_metadata(folder: Path) -> list[int]:
+    """Return the ids of the newest version after all operations that read metadata."""
     lake = Lake(folder)
     snapshot = read_metadata(lake.table)
     return sorted(live_rows(snapshot)["id"].to_pylist(), key=str) if "id" in snapshot.schema.names else []
 
 
 def read_metadata(table: IcebergTable) -> IcebergSnapshot:
-    """The newest version, after everything that reads metadata was called."""
+    """Return the newest version after all operations that read metadata."""
     snapshot = table.snapshot()
     assert snapshot.shape.stored_schema is not None and snapshot.shape.rules is not None
     assert snapshot.shape.partitioning is not None and snapshot.shape.ordering is not None and snapshot.partition_columns is not None
@@ -101,7 +101,7 @@ def read_metadata(table: IcebergTable) -> IcebergSnapshot:
 def problem_of(read: Callable[[], object]) -> Exception | None:
     try:
         read()
-    except Exception as error:  # noqa: BLE001 - an error of another kind is what the tests look for
+    except Exception as error:  # noqa: BLE001 - the tests check the type of the error
         return error
     return None
 
@@ -127,16 +127,16 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("file", [metadata_file, manifest_list, manifest, delete_manifest])
-def test_a_damaged_file_is_named(folder: Path, file: Callable[[Path], Path], damage: str) -> None:
+def test_a_damaged_metadata_file_is_reported_by_path(folder: Path, file: Callable[[Path], Path], damage: str) -> None:
     path = file(folder)
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     with pytest.raises(CorruptLog) as raised:
-        read_everything(folder)
+        read_ids_and_metadata(folder)
     assert raised.value.path == f"file://{path}"
 
 
 @pytest.mark.parametrize("file", [manifest_list, manifest])
-def test_any_bytes_changed_are_a_result_or_an_error_that_names_the_file(folder: Path, file: Callable[[Path], Path]) -> None:
+def test_random_byte_changes_give_a_result_or_an_engine_error(folder: Path, file: Callable[[Path], Path]) -> None:
     path, random_ = file(folder), random.Random(11)
     content = path.read_bytes()
     for _ in range(examples(gate=60, full=1000)):
@@ -145,8 +145,8 @@ def test_any_bytes_changed_are_a_result_or_an_error_that_names_the_file(folder: 
             damaged[random_.randrange(len(damaged))] = random_.randrange(256)
         path.write_bytes(damaged)
         manifests._cache = Cache(1_000_000)
-        problem = problem_of(lambda: read_everything(folder))
-        # The test's own reader does not find a data file whose name was changed.
+        problem = problem_of(lambda: read_ids_and_metadata(folder))
+        # The test's own reader raises FileNotFoundError for a data file whose name was changed.
         is_missing_data = isinstance(problem, FileNotFoundError) and "/data/" in str(problem)
         assert problem is None or is_missing_data or isinstance(problem, RowmergeError), repr(problem)
 
@@ -155,15 +155,15 @@ def test_any_bytes_changed_are_a_result_or_an_error_that_names_the_file(folder: 
 
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all fields and items."""
+    """Yield the paths of all fields and items."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (*above, key)
         yield from places(inner, (*above, key))
 
 
-def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
-    """A copy with another value in a place; `...` takes the field out."""
+def with_value(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    """Return a copy with another value at a path; `...` removes the field."""
     copied = copy.deepcopy(value)
     holder = copied
     for key in place[:-1]:
@@ -175,18 +175,18 @@ def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     return copied
 
 
-def test_odd_fields_of_metadata_are_a_result_or_an_error_that_names_the_file(folder: Path) -> None:
+def test_odd_metadata_fields_give_a_result_or_an_engine_error(folder: Path) -> None:
     path = metadata_file(folder)
     content = json.loads(path.read_text())
     cases = [(place, new) for place in places(content) for new in (..., *ODD_VALUES)]
     random.Random(5).shuffle(cases)
     for place, new in cases[: examples(gate=400, full=len(cases))]:
-        path.write_text(json.dumps(changed(content, place, new)))
-        check(problem_of(lambda: read_everything(folder)), folder, f"{place} = {new!r}")
+        path.write_text(json.dumps(with_value(content, place, new)))
+        assert_engine_error(problem_of(lambda: read_ids_and_metadata(folder)), folder, f"{place} = {new!r}")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_odd_fields_of_other_writers_metadata_are_a_result_or_an_error_that_names_the_file(name: str, tmp_path: Path) -> None:
+def test_odd_fields_of_golden_metadata_give_a_result_or_an_engine_error(name: str, tmp_path: Path) -> None:
     path = Path(copied(name, tmp_path))
     is_compressed = ".gz." in path.name
     content = json.loads(gzip.decompress(path.read_bytes()) if is_compressed else path.read_bytes())
@@ -195,26 +195,35 @@ def test_odd_fields_of_other_writers_metadata_are_a_result_or_an_error_that_name
     table = IcebergTable(DirectoryOperations(Storage(str(tmp_path)), "s.t"), "s.t")
     assert read_metadata(table) is not None
     for place, new in cases[: examples(gate=8, full=200)]:
-        text = json.dumps(changed(content, place, new)).encode()
+        text = json.dumps(with_value(content, place, new)).encode()
         path.write_bytes(gzip.compress(text) if is_compressed else text)
-        check(problem_of(lambda: read_metadata(table)), tmp_path, f"{place} = {new!r}")
+        assert_engine_error(problem_of(lambda: read_metadata(table)), tmp_path, f"{place} = {new!r}")
 
 
-def check(problem: Exception | None, folder: Path, case: str) -> None:
+def assert_engine_error(problem: Exception | None, folder: Path, case: str) -> None:
     assert problem is None or isinstance(problem, RowmergeError), f"{case}: {problem!r}"
     if isinstance(problem, CorruptLog):
         assert problem.path.startswith(f"file://{folder}"), f"{case}: {problem!r}"
 
 
-NEEDED = ["format-version", "table-uuid", "location", "last-column-id", "schemas", "current-schema-id", "partition-specs", "sort-orders"]
+REQUIRED_FIELDS = [
+    "format-version",
+    "table-uuid",
+    "location",
+    "last-column-id",
+    "schemas",
+    "current-schema-id",
+    "partition-specs",
+    "sort-orders",
+]
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_field_that_is_missing_is_an_error_that_names_the_file(folder: Path, name: str) -> None:
+@pytest.mark.parametrize("name", REQUIRED_FIELDS)
+def test_a_missing_required_field_is_reported_by_path(folder: Path, name: str) -> None:
     path = metadata_file(folder)
-    path.write_text(json.dumps(changed(json.loads(path.read_text()), (name,), ...)))
+    path.write_text(json.dumps(with_value(json.loads(path.read_text()), (name,), ...)))
     with pytest.raises(CorruptLog) as raised:
-        read_everything(folder)
+        read_ids_and_metadata(folder)
     assert raised.value.path == f"file://{path}"
 
 
@@ -235,27 +244,27 @@ def test_a_field_that_is_missing_is_an_error_that_names_the_file(folder: Path, n
         (("schemas",), json.loads("[" * 100 + "]" * 100)),
     ],
 )
-def test_values_that_make_no_sense_are_an_error_that_names_the_file(folder: Path, place: tuple[Any, ...], value: Any) -> None:
+def test_invalid_metadata_values_are_reported_by_path(folder: Path, place: tuple[Any, ...], value: Any) -> None:
     path = metadata_file(folder)
-    path.write_text(json.dumps(changed(json.loads(path.read_text()), place, value)))
+    path.write_text(json.dumps(with_value(json.loads(path.read_text()), place, value)))
     with pytest.raises(CorruptLog) as raised:
-        read_everything(folder)
+        read_ids_and_metadata(folder)
     assert raised.value.path == f"file://{path}"
 
 
-def test_fields_that_nobody_knows_and_keys_that_occur_twice_are_read(folder: Path) -> None:
+def test_unknown_fields_and_duplicate_keys_are_accepted(folder: Path) -> None:
     path = metadata_file(folder)
     content = json.loads(path.read_text())
     text = json.dumps({**content, "later": {"a": [1]}})
     path.write_text('{"table-uuid":"x",' + text[1:])
-    assert read_everything(folder) == IDS
+    assert read_ids_and_metadata(folder) == IDS
 
 
 # ------------------------------------------------------------------ records of manifests and manifest lists
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any], list[dict[str, Any]]], None]) -> None:
-    """Write an Avro file again, after a change of its schema and its records."""
+    """Rewrite an Avro file after a change of its schema and its records."""
     with path.open("rb") as file:
         reader = fastavro.reader(file)
         schema, records, metadata = copy.deepcopy(reader.writer_schema), list(reader), reader.metadata
@@ -266,7 +275,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any], list[dict[str, Any]]],
 
 
 def field(schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """A field of the schema, or of its data file."""
+    """Return a field of the schema or of its data file."""
     inner = [part for part in schema["fields"] if part["name"] == "data_file"]
     (chosen,) = (part for part in [*schema["fields"], *(inner[0]["type"]["fields"] if inner else [])] if part["name"] == name)
     return chosen
@@ -276,7 +285,7 @@ def record_of(record: dict[str, Any], name: str) -> dict[str, Any]:
     return record if name in record else record["data_file"]
 
 
-def dropped(name: str) -> Callable[[dict[str, Any], list[dict[str, Any]]], None]:
+def without_field(name: str) -> Callable[[dict[str, Any], list[dict[str, Any]]], None]:
     def change(schema: dict[str, Any], records: list[dict[str, Any]]) -> None:
         chosen = field(schema, name)
         for fields in (schema["fields"], *(part["type"]["fields"] for part in schema["fields"] if part["name"] == "data_file")):
@@ -285,7 +294,7 @@ def dropped(name: str) -> Callable[[dict[str, Any], list[dict[str, Any]]], None]
     return change
 
 
-def retyped(name: str, type_: Any, value: Any) -> Callable[[dict[str, Any], list[dict[str, Any]]], None]:
+def with_type(name: str, type_: Any, value: Any) -> Callable[[dict[str, Any], list[dict[str, Any]]], None]:
     def change(schema: dict[str, Any], records: list[dict[str, Any]]) -> None:
         field(schema, name)["type"] = type_
         field(schema, name).pop("default", None)
@@ -301,18 +310,16 @@ ENTRY_FIELDS = ["status", "file_path", "file_format", "record_count", "file_size
 
 @pytest.mark.parametrize(("file", "name"), [*((manifest_list, n) for n in LIST_FIELDS), *((manifest, n) for n in ENTRY_FIELDS)])
 @pytest.mark.parametrize("change", ["missing", "null", "another type"])
-def test_a_field_of_avro_that_cannot_be_read_is_an_error_that_names_the_file(
-    folder: Path, file: Callable[[Path], Path], name: str, change: str
-) -> None:
+def test_an_unreadable_avro_field_is_reported_by_path(folder: Path, file: Callable[[Path], Path], name: str, change: str) -> None:
     path = file(folder)
     changes = {
-        "missing": dropped(name),
-        "null": retyped(name, ["null", "string"], None),
-        "another type": retyped(name, "double", 1.5),
+        "missing": without_field(name),
+        "null": with_type(name, ["null", "string"], None),
+        "another type": with_type(name, "double", 1.5),
     }
     rewrite(path, changes[change])
     with pytest.raises(CorruptLog) as raised:
-        read_everything(folder)
+        read_ids_and_metadata(folder)
     assert raised.value.path == f"file://{path}"
 
 
@@ -334,17 +341,15 @@ def test_a_field_of_avro_that_cannot_be_read_is_an_error_that_names_the_file(
         (manifest, "partition", {"type": "record", "name": "r102", "fields": [{"name": "p", "type": "int"}]}, {"p": 1}),
     ],
 )
-def test_odd_values_of_avro_are_an_error_that_names_the_file(
-    folder: Path, file: Callable[[Path], Path], name: str, type_: Any, value: Any
-) -> None:
+def test_invalid_avro_values_are_reported_by_path(folder: Path, file: Callable[[Path], Path], name: str, type_: Any, value: Any) -> None:
     path = file(folder)
-    rewrite(path, retyped(name, type_, value))
+    rewrite(path, with_type(name, type_, value))
     with pytest.raises(CorruptLog) as raised:
-        read_everything(folder)
+        read_ids_and_metadata(folder)
     assert raised.value.path == f"file://{path}"
 
 
-def test_an_avro_schema_that_is_nested_deeply_is_an_error_that_names_the_file(folder: Path) -> None:
+def test_a_deeply_nested_avro_schema_is_reported_by_path(folder: Path) -> None:
     path = manifest(folder)
     content = path.read_bytes()
     deep = b'{"type":"array","items":' * 5000 + b'"int"' + b"}" * 5000
@@ -353,7 +358,7 @@ def test_an_avro_schema_that_is_nested_deeply_is_an_error_that_names_the_file(fo
     fastavro.schemaless_writer(stream, fastavro.schema.parse_schema(_HEADER), header)
     path.write_bytes(stream.getvalue() + content[-50:])
     with pytest.raises(CorruptLog) as raised:
-        read_everything(folder)
+        read_ids_and_metadata(folder)
     assert raised.value.path == f"file://{path}"
 
 
@@ -368,7 +373,7 @@ _HEADER = {
 }
 
 
-def test_a_summary_that_others_filled_with_anything_is_read_and_followed(folder: Path) -> None:
+def test_invalid_summary_values_are_ignored_in_later_commits(folder: Path) -> None:
     path = metadata_file(folder)
     content = json.loads(path.read_text())
     odd = {"total-records": "many", "total-data-files": 2, "rowmerge.parameters": "{", "rowmerge.metrics": "[1]"}
@@ -382,7 +387,7 @@ def test_a_summary_that_others_filled_with_anything_is_read_and_followed(folder:
     assert "total-records" not in json.loads((folder / "metadata" / "v5.metadata.json").read_text())["snapshots"][-1]["summary"]
 
 
-def test_a_length_of_the_log_that_is_no_number_is_an_error_that_names_the_property_and_can_be_corrected(folder: Path) -> None:
+def test_an_invalid_previous_versions_max_is_refused_until_corrected(folder: Path) -> None:
     name, path = "write.metadata.previous-versions-max", metadata_file(folder)
     content = json.loads(path.read_text())
     content["properties"][name] = "ten"

@@ -1,4 +1,4 @@
-"""What becomes of the fields of a partition spec when others come and go."""
+"""Partition fields in later specs after fields are dropped and added."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SHARD = IcebergPartitionField(1, 1000, BucketTransform(4), "shard")
 REGION = IcebergPartitionField(2, 1001, IdentityTransform(), "region")
 
 
-def made(version: int) -> TableMetadata:
+def new_metadata(version: int) -> TableMetadata:
     spec = PartitionSpec(SHARD, REGION)
     return new_table_metadata(SCHEMA, spec, UNSORTED_SORT_ORDER, "file:///t", {"format-version": str(version)})
 
 
-def divided(metadata: TableMetadata, *fields: PartitionField) -> TableMetadata:
+def with_partitioning(metadata: TableMetadata, *fields: PartitionField) -> TableMetadata:
     return update_table_metadata(metadata, alteration_updates("t", metadata, TableDefinition(partitioning=fields)))
 
 
-def told(metadata: TableMetadata) -> list[str]:
+def describe_spec(metadata: TableMetadata) -> list[str]:
     return [f"{part.field_id} {part.transform} {part.source_id} {part.name}" for part in metadata.spec().fields]
 
 
@@ -45,21 +45,21 @@ def told(metadata: TableMetadata) -> list[str]:
         (2, ["1001 identity 2 region"], ["1001 identity 2 region", "1002 bucket[8] 1 shard"]),
     ],
 )
-def test_a_field_that_goes_keeps_its_place_in_version_1_alone(version: int, without: list[str], renewed: list[str]) -> None:
-    table = made(version)
+def test_dropped_partition_fields_become_void_only_in_version_1(version: int, without: list[str], renewed: list[str]) -> None:
+    table = new_metadata(version)
     _, region = partitioning_of(table.spec(), SCHEMA, "t")
     assert (region.name, region.own_name) == ("p", "region")
-    dropped = divided(table, region)
-    assert told(dropped) == without
-    left = partitioning_of(dropped.spec(), SCHEMA, "t")
-    again = divided(dropped, *left, PartitionField(("id",), Transform("bucket", 8), "shard"))
-    assert told(again) == renewed
-    last = told(divided(again, *partitioning_of(again.spec(), SCHEMA, "t")[:-1]))
+    dropped = with_partitioning(table, region)
+    assert describe_spec(dropped) == without
+    remaining = partitioning_of(dropped.spec(), SCHEMA, "t")
+    again = with_partitioning(dropped, *remaining, PartitionField(("id",), Transform("bucket", 8), "shard"))
+    assert describe_spec(again) == renewed
+    last = describe_spec(with_partitioning(again, *partitioning_of(again.spec(), SCHEMA, "t")[:-1]))
     assert last == ([*renewed[:2], "1002 void 1 shard"] if version == 1 else without)
 
 
-def test_a_spec_of_fields_that_are_gone_divides_nothing() -> None:
-    table = divided(made(1))
-    assert told(table) == ["1000 void 1 shard", "1001 void 2 region"]
+def test_a_spec_of_only_void_fields_is_unpartitioned() -> None:
+    table = with_partitioning(new_metadata(1))
+    assert describe_spec(table) == ["1000 void 1 shard", "1001 void 2 region"]
     assert unpartitioned_spec_ids(table) == {table.default_spec_id}
-    assert unpartitioned_spec_ids(made(2)) == frozenset()
+    assert unpartitioned_spec_ids(new_metadata(2)) == frozenset()

@@ -1,4 +1,4 @@
-"""Position-delete files: what is written is applied by pyiceberg and DuckDB, what others write is read."""
+"""Position-delete files are exchanged with pyiceberg and DuckDB."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stored(storage: Storage, data: bytes, name: str, records: int, format: str) 
     return ContentFile(Content.POSITION_DELETES, f"{storage.location}/{name}", records, len(data), format=format)
 
 
-def test_other_readers_apply_what_is_written(storage: Storage) -> None:
+def test_other_readers_apply_written_position_deletes(storage: Storage) -> None:
     files = [data_file(storage, 0, 10), data_file(storage, 10, 10), data_file(storage, 20, 10)]
     deletes = [
         write_position_deletes(storage, f"{storage.location}/data/0-deletes.parquet", files[0], Positions([0, 9])),
@@ -57,7 +57,7 @@ def test_other_readers_apply_what_is_written(storage: Storage) -> None:
     assert read_with_duckdb_iceberg(table, "id")["id"].to_pylist() == expected
 
 
-def test_a_written_file_says_what_it_holds(storage: Storage) -> None:
+def test_a_written_delete_file_has_complete_metadata(storage: Storage) -> None:
     rows = ContentFile(Content.DATA, "file:/t/ä b.parquet", 10, 1, spec_id=3, partition=("x", None))
     file = write_position_deletes(storage, f"{storage.location}/deep/er/d.parquet", rows, Positions([3, 2**40]))
     data = storage.get("deep/er/d.parquet")
@@ -84,7 +84,7 @@ def test_a_written_file_says_what_it_holds(storage: Storage) -> None:
     assert parquet.metadata.row_group(0).column(0).statistics.max == "file:/t/ä b.parquet"
 
 
-def test_what_is_written_comes_back(storage: Storage) -> None:
+def test_position_deletes_round_trip(storage: Storage) -> None:
     rows = ContentFile(Content.DATA, "/t/a.parquet", 10, 1)
     positions = Positions([*range(0, 3_000_000, 3), 2**33])
     file = write_position_deletes(storage, f"{storage.location}/d.parquet", rows, positions)
@@ -96,18 +96,18 @@ def test_what_is_written_comes_back(storage: Storage) -> None:
     )
 
 
-def test_the_paths_of_many_deleted_rows_may_exceed_two_gibibytes(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_of_deleted_rows_may_exceed_two_gibibytes(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(position_deletes, "_BATCH_ROWS", 10_000)
     rows = ContentFile(Content.DATA, f"file:///t/{'x' * 4_400}", 500_000, 1)
     file = write_position_deletes(storage, f"{storage.location}/d.parquet", rows, Positions(range(500_000)))
     assert read_position_deletes(storage, [file]) == {rows.path: Positions(range(500_000))}
 
 
-def test_deletes_of_several_files_are_united_by_normalised_path(storage: Storage) -> None:
+def test_deletes_are_combined_by_normalized_path(storage: Storage) -> None:
     first = put(storage, pa.table({"file_path": ["/t/a", "/t/a", "file:/t/b", "s3://b/c"], "pos": [1, 5, 0, 7]}), "1.parquet")
     second = put(storage, pa.table({"file_path": ["file:///t/a", "file:///t/c"], "pos": [2, 9]}), "2.parquet")
-    found = read_position_deletes(storage, [first, second])
-    assert found == {
+    positions_by_path = read_position_deletes(storage, [first, second])
+    assert positions_by_path == {
         "file:///t/a": Positions([1, 2, 5]),
         "file:///t/b": Positions([0]),
         "file:///t/c": Positions([9]),
@@ -116,20 +116,20 @@ def test_deletes_of_several_files_are_united_by_normalised_path(storage: Storage
     assert read_position_deletes(storage, []) == {}
 
 
-def test_what_was_given_once_can_be_changed_without_harm(storage: Storage) -> None:
+def test_changing_returned_positions_does_not_change_the_cache(storage: Storage) -> None:
     file = put(storage, pa.table({"file_path": ["/t/a"], "pos": [1]}))
     read_position_deletes(storage, [file])["file:///t/a"].add(100)
     assert read_position_deletes(storage, [file]) == {"file:///t/a": Positions([1])}
 
 
-def test_unsorted_files_in_small_row_groups_with_rows_of_the_table_are_read(storage: Storage) -> None:
+def test_unsorted_delete_files_with_row_columns_are_read(storage: Storage) -> None:
     paths = [f"/t/{n % 7}" for n in range(1000)]
     rows = pa.table({"row": pa.array([{"id": n} for n in range(1000)]), "pos": list(range(1000)), "file_path": paths})
-    found = read_position_deletes(storage, [put(storage, rows, row_group_size=64)])
-    assert found == {f"file:///t/{n}": Positions(range(n, 1000, 7)) for n in range(7)}
+    positions_by_path = read_position_deletes(storage, [put(storage, rows, row_group_size=64)])
+    assert positions_by_path == {f"file:///t/{n}": Positions(range(n, 1000, 7)) for n in range(7)}
 
 
-def test_orc_and_avro_are_read_too(storage: Storage) -> None:
+def test_orc_and_avro_delete_files_are_read(storage: Storage) -> None:
     rows = pa.table({"file_path": ["/t/a", "/t/b", "/t/b"], "pos": [4, 0, 2**40]})
     stream = io.BytesIO()
     orc.write_table(rows, stream)
@@ -140,20 +140,20 @@ def test_orc_and_avro_are_read_too(storage: Storage) -> None:
     records = [{"file_path": row["file_path"], "position": row["pos"]} for row in rows.to_pylist()]
     avro = write_avro({"type": "record", "name": "r", "fields": fields}, records, {})
     for format, data in (("ORC", stream.getvalue()), ("AVRO", avro)):
-        found = read_position_deletes(storage, [stored(storage, data, f"d.{format}", 3, format)])
-        assert found == {"file:///t/a": Positions([4]), "file:///t/b": Positions([0, 2**40])}
+        positions_by_path = read_position_deletes(storage, [stored(storage, data, f"d.{format}", 3, format)])
+        assert positions_by_path == {"file:///t/a": Positions([4]), "file:///t/b": Positions([0, 2**40])}
 
 
-def test_a_format_that_is_not_known_is_refused_by_name(storage: Storage) -> None:
+def test_unknown_delete_file_formats_are_refused_by_name(storage: Storage) -> None:
     with pytest.raises(UnsupportedTableFeature, match="lance delete files"):
         read_position_deletes(storage, [stored(storage, b"x", "d.lance", 1, "LANCE")])
 
 
-def test_a_missing_or_damaged_file_is_named(storage: Storage) -> None:
+def test_a_missing_or_damaged_delete_file_is_reported_by_path(storage: Storage) -> None:
     missing = ContentFile(Content.POSITION_DELETES, f"{storage.location}/nowhere/gone.parquet", 1, 1)
-    with pytest.raises(CorruptLog, match="missing") as gone:
+    with pytest.raises(CorruptLog, match="missing") as missing_error:
         read_position_deletes(storage, [missing])
-    assert gone.value.path == missing.path
+    assert missing_error.value.path == missing.path
     assert not (Path(storage.location[len("file://") :]) / "nowhere").exists()
     good = put(storage, pa.table({"file_path": ["/t/a"], "pos": [1]}))
     data = storage.get("d.parquet")
@@ -173,7 +173,7 @@ def test_a_missing_or_damaged_file_is_named(storage: Storage) -> None:
         assert corrupt.value.path == file.path
 
 
-def test_the_one_data_file_of_deletes_is_known_by_reference_or_by_equal_bounds() -> None:
+def test_the_data_file_of_deletes_comes_from_reference_or_equal_bounds() -> None:
     bare = ContentFile(Content.POSITION_DELETES, "/t/d", 1, 1)
     exact = replace(bare, lower={FILE_PATH: b"file:/t/a"}, upper={FILE_PATH: b"file:/t/a"})
     assert referenced_path(bare) is None

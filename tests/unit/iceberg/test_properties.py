@@ -1,4 +1,4 @@
-"""What the properties of Iceberg tables come to, and what is refused of them."""
+"""Settings from the properties of Iceberg tables, and refused values."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rowmerge.table.metadata.settings import ParquetSettings
         ({"write.delete.distribution-mode": " range "}, None, "hash", "range"),
     ],
 )
-def test_each_operation_has_a_distribution_of_its_own(properties: dict[str, str], merge: str | None, update: str, delete: str) -> None:
+def test_each_operation_has_its_own_distribution_mode(properties: dict[str, str], merge: str | None, update: str, delete: str) -> None:
     check_properties(properties)
-    found = [IcebergSettings(properties).operation_distribution(operation) for operation in ("MERGE", "UPDATE", "DELETE")]
-    assert found == [None if value is None else Distribution(value) for value in (merge, update, delete)]
+    distributions = [IcebergSettings(properties).operation_distribution(operation) for operation in ("MERGE", "UPDATE", "DELETE")]
+    assert distributions == [None if value is None else Distribution(value) for value in (merge, update, delete)]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_each_operation_has_a_distribution_of_its_own(properties: dict[str, str]
         ({"write.parquet.row-group-size-bytes": "1048576"}, ParquetSettings(row_group_size=1048576)),
     ],
 )
-def test_parquet_is_written_as_the_table_says(properties: dict[str, str], settings: ParquetSettings) -> None:
+def test_table_properties_determine_parquet_settings(properties: dict[str, str], settings: ParquetSettings) -> None:
     check_properties(properties)
     assert IcebergSettings(properties).parquet == settings
 
@@ -50,6 +50,6 @@ def test_parquet_is_written_as_the_table_says(properties: dict[str, str], settin
         ("write.metadata.previous-versions-max", "ten", "Set it to a whole number"),
     ],
 )
-def test_values_that_would_fail_later_are_refused(name: str, value: str, told: str) -> None:
+def test_invalid_property_values_are_refused(name: str, value: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name}.*{told}"):
         check_properties({name: value})

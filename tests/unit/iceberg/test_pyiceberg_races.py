@@ -1,4 +1,4 @@
-"""pyiceberg commits between the plan and the commit of a command: in a SQL catalog, and in a folder, where its metadata is put by hand."""
+"""pyiceberg commits between planning and commit of a command, in a SQL catalog and in a directory with copied metadata."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table import Table as TheirTable
+from pyiceberg.table import Table as PyIcebergTable
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable
@@ -35,7 +35,7 @@ def configuration(folder: Path) -> dict[str, Any]:
 
 
 def lake_in_catalog(folder: Path, catalog: Mapping[str, Any] | None = None, name: str = "t") -> Lake:
-    """The table s.t of a catalog, or another of `s`: the SQL one without another."""
+    """Return a table of a catalog, by default the table s.t of the SQL catalog."""
     lake = Lake(folder / "t")
     client = CatalogClient(catalog or configuration(folder))
     if "s" not in client.namespaces():
@@ -47,16 +47,16 @@ def lake_in_catalog(folder: Path, catalog: Mapping[str, Any] | None = None, name
 
 @pytest.fixture(params=["directory", "sql"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    """Two files: the ids 0 to 9 and 10 to 19."""
-    made = Lake(tmp_path / "t") if request.param == "directory" else lake_in_catalog(tmp_path)
-    made.create()
-    made.append(range(10))
-    made.append(range(10, 20))
-    return made
+    """Create a table of two files, with the ids 0 to 9 and 10 to 19."""
+    table_lake = Lake(tmp_path / "t") if request.param == "directory" else lake_in_catalog(tmp_path)
+    table_lake.create()
+    table_lake.append(range(10))
+    table_lake.append(range(10, 20))
+    return table_lake
 
 
-def theirs_commit(lake: Lake, act: Callable[[TheirTable], object]) -> None:
-    """What pyiceberg does with the newest version becomes the next one."""
+def commit_with_pyiceberg(lake: Lake, act: Callable[[PyIcebergTable], object]) -> None:
+    """Commit a change of pyiceberg to the newest version as the next version."""
     folder = lake.folder.parent
     if isinstance(lake.operations, CatalogOperations):
         act(load_catalog("default", **configuration(folder)).load_table("s.t"))
@@ -67,36 +67,36 @@ def theirs_commit(lake: Lake, act: Callable[[TheirTable], object]) -> None:
     act(table)
     version = lake.current.version
     assert version is not None
-    made = Path(table.refresh().metadata_location.removeprefix("file://")).read_bytes()
-    lake.storage.put(f"metadata/v{version + 1}.metadata.json", made)
+    new_metadata = Path(table.refresh().metadata_location.removeprefix("file://")).read_bytes()
+    lake.storage.put(f"metadata/v{version + 1}.metadata.json", new_metadata)
 
 
 def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "name": [f"theirs {id_}" for id_ in ids]})
 
 
-def _append(table: TheirTable) -> None:
+def _append(table: PyIcebergTable) -> None:
     table.append(rows(30))
 
 
-def _delete_of_a_row(table: TheirTable) -> None:
+def _delete_of_a_row(table: PyIcebergTable) -> None:
     table.delete("id = 4")
 
 
-def _delete_of_a_file(table: TheirTable) -> None:
+def _delete_of_a_file(table: PyIcebergTable) -> None:
     table.delete("id >= 10")
 
 
-def _overwrite(table: TheirTable) -> None:
+def _overwrite(table: PyIcebergTable) -> None:
     table.overwrite(rows(4), "id = 4")
 
 
-def _schema(table: TheirTable) -> None:
+def _schema(table: PyIcebergTable) -> None:
     with table.update_schema() as change:
         change.rename_column("name", "title")
 
 
-def _property(table: TheirTable) -> None:
+def _property(table: PyIcebergTable) -> None:
     with table.transaction() as transaction:
         transaction.set_properties({"write.delete.isolation-level": "snapshot"})
 
@@ -117,37 +117,37 @@ def append(lake: Lake, base: Snapshot) -> CommitRequest:
     return CommitRequest("WRITE", files=FileChanges(written(base, [40])))
 
 
-OLD = set(range(20))
-RACES: list[tuple[Callable[[TheirTable], None], Callable[[Lake, Snapshot], CommitRequest], type[CommitConflict] | None, set[int]]] = [
-    (_append, delete_3, None, {*OLD, 30} - {3}),
-    (_append, append, None, {*OLD, 30, 40}),
-    (_append, upsert, ConcurrentAppend, {*OLD, 30}),
-    (_delete_of_a_row, delete_3, ConcurrentDeleteRead, OLD - {4}),
-    (_delete_of_a_row, delete_13, None, OLD - {4, 13}),
-    (_delete_of_a_row, append, None, {*OLD, 40} - {4}),
+INITIAL_IDS = set(range(20))
+RACES: list[tuple[Callable[[PyIcebergTable], None], Callable[[Lake, Snapshot], CommitRequest], type[CommitConflict] | None, set[int]]] = [
+    (_append, delete_3, None, {*INITIAL_IDS, 30} - {3}),
+    (_append, append, None, {*INITIAL_IDS, 30, 40}),
+    (_append, upsert, ConcurrentAppend, {*INITIAL_IDS, 30}),
+    (_delete_of_a_row, delete_3, ConcurrentDeleteRead, INITIAL_IDS - {4}),
+    (_delete_of_a_row, delete_13, None, INITIAL_IDS - {4, 13}),
+    (_delete_of_a_row, append, None, {*INITIAL_IDS, 40} - {4}),
     (_delete_of_a_file, delete_3, None, set(range(10)) - {3}),
     (_delete_of_a_file, delete_13, ConcurrentDeleteRead, set(range(10))),
     (_delete_of_a_file, upsert, ConcurrentDeleteRead, set(range(10))),
-    (_overwrite, delete_3, ConcurrentDeleteRead, OLD),
-    (_overwrite, delete_13, None, OLD - {13}),
-    (_overwrite, upsert, ConcurrentAppend, OLD),
-    (_schema, delete_3, MetadataChanged, OLD),
-    (_schema, append, MetadataChanged, OLD),
-    (_property, delete_3, MetadataChanged, OLD),
+    (_overwrite, delete_3, ConcurrentDeleteRead, INITIAL_IDS),
+    (_overwrite, delete_13, None, INITIAL_IDS - {13}),
+    (_overwrite, upsert, ConcurrentAppend, INITIAL_IDS),
+    (_schema, delete_3, MetadataChanged, INITIAL_IDS),
+    (_schema, append, MetadataChanged, INITIAL_IDS),
+    (_property, delete_3, MetadataChanged, INITIAL_IDS),
 ]
 
 
 @pytest.mark.parametrize(("winner", "loser", "ending", "ids"), RACES, ids=[f"{row[0].__name__[1:]}-{row[1].__name__}" for row in RACES])
-def test_what_pyiceberg_commits_between_is_honoured(
+def test_concurrent_pyiceberg_commits_conflict_or_are_retained(
     lake: Lake,
-    winner: Callable[[TheirTable], None],
+    winner: Callable[[PyIcebergTable], None],
     loser: Callable[[Lake, Snapshot], CommitRequest],
     ending: type[CommitConflict] | None,
     ids: set[int],
 ) -> None:
     base = lake.table.snapshot()
     change = loser(lake, base)
-    theirs_commit(lake, winner)
+    commit_with_pyiceberg(lake, winner)
     outcome = lake.table.commit(base, change)
     if ending is None:
         assert isinstance(outcome, Committed), outcome
@@ -181,24 +181,24 @@ lake.table.commit(base, deleting(lake, base, 3))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_killed_at_the_commit_of_a_catalog_the_table_is_old_or_new(tmp_path: Path, when: str) -> None:
+def test_a_kill_at_the_catalog_commit_leaves_the_old_or_new_table(tmp_path: Path, when: str) -> None:
     lake = lake_in_catalog(tmp_path)
     lake.create()
     lake.append(range(10))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    ended = subprocess.run([sys.executable, "-c", DYING, str(tmp_path), when], cwd=ROOT, env=environment, check=False)
-    assert ended.returncode == -signal.SIGKILL
-    left = set(range(10)) - ({3} if when == "after" else set())
-    assert lake.ids() == sorted(left)
-    theirs_commit(lake, _append)
+    process = subprocess.run([sys.executable, "-c", DYING, str(tmp_path), when], cwd=ROOT, env=environment, check=False)
+    assert process.returncode == -signal.SIGKILL
+    remaining = set(range(10)) - ({3} if when == "after" else set())
+    assert lake.ids() == sorted(remaining)
+    commit_with_pyiceberg(lake, _append)
     lake.delete(5)
-    assert lake.ids() == sorted({*left, 30} - {5})
+    assert lake.ids() == sorted({*remaining, 30} - {5})
     lake.table.vacuum(NOW)
-    assert lake.ids() == sorted({*left, 30} - {5})
+    assert lake.ids() == sorted({*remaining, 30} - {5})
 
 
 @pytest.mark.parametrize("happened", [False, True])
-def test_a_catalog_that_fails_once_commits_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happened: bool) -> None:
+def test_a_commit_is_applied_once_after_a_catalog_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happened: bool) -> None:
     lake = lake_in_catalog(tmp_path)
     lake.create()
     lake.append(range(10))

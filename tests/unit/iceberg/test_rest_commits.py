@@ -1,4 +1,4 @@
-"""At a REST catalog that answers wrongly, late or not at all a commit is in once or not at all, and keeps its files while it may be."""
+"""With a faulty REST catalog, a commit is applied at most once and keeps its files while its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture
 def lake(server: Server, tmp_path: Path) -> Lake:
-    """Two files: the ids 0 to 9 and 10 to 19."""
-    made = server.lake()
-    made.create()
-    made.append(range(10))
-    made.append(range(10, 20))
-    return made
+    """Create a table of two files, with the ids 0 to 9 and 10 to 19."""
+    table_lake = server.lake()
+    table_lake.create()
+    table_lake.append(range(10))
+    table_lake.append(range(10, 20))
+    return table_lake
 
 
-OLD = list(range(20))
-WITHOUT_3 = [id_ for id_ in OLD if id_ != 3]
+INITIAL_IDS = list(range(20))
+WITHOUT_3 = [id_ for id_ in INITIAL_IDS if id_ != 3]
 
 
 @pytest.mark.parametrize("happened", [False, True], ids=["not", "happened"])
 @pytest.mark.parametrize("status", [500, 503, 408, CUT])
-def test_a_commit_whose_answer_is_lost_happens_once(server: Server, lake: Lake, status: int | None, happened: bool) -> None:
+def test_a_commit_with_a_lost_answer_is_applied_once(server: Server, lake: Lake, status: int | None, happened: bool) -> None:
     base = lake.table.snapshot()
     server.acts = [failing(status, happened=happened)]
     outcome = lake.table.commit(base, deleting(lake, base, 3))
@@ -57,7 +57,7 @@ def test_a_commit_whose_answer_is_lost_happens_once(server: Server, lake: Lake, 
     assert sorted(server.pyiceberg_catalog.load_table("s.t").scan().to_arrow()["id"].to_pylist()) == WITHOUT_3
 
 
-def test_an_answer_that_is_none_is_no_refusal(server: Server, lake: Lake) -> None:
+def test_an_invalid_answer_makes_the_outcome_unknown(server: Server, lake: Lake) -> None:
     def garbled(answer: Callable[[], Answer]) -> Answer:
         assert answer()[0] == 200
         return 200, {"metadata": "half of it"}
@@ -69,7 +69,7 @@ def test_an_answer_that_is_none_is_no_refusal(server: Server, lake: Lake) -> Non
     assert lake.ids() == WITHOUT_3
 
 
-def test_a_commit_that_only_the_table_tells_of_is_found_there(server: Server, lake: Lake) -> None:
+def test_a_commit_without_an_answer_is_detected_in_the_table(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
     server.acts = [failing(504, happened=True), failing(504), failing(504)]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
@@ -78,32 +78,34 @@ def test_a_commit_that_only_the_table_tells_of_is_found_there(server: Server, la
 
 
 @pytest.mark.parametrize("status", [504, CUT])
-def test_what_nobody_can_tell_is_said_and_no_file_goes(server: Server, lake: Lake, status: int | None) -> None:
+def test_an_unknown_outcome_keeps_the_files_of_the_commit(server: Server, lake: Lake, status: int | None) -> None:
     base = lake.table.snapshot()
-    before = files_of(lake)
+    files_before_commit = files_of(lake)
     server.acts = [failing(status)] * 3
     outcome = lake.table.commit(base, deleting(lake, base, 3))
     assert isinstance(outcome, Unknown) and not server.acts
-    assert len(files_of(lake) - before) == 3 and not before - files_of(lake), "a delete file, its manifest and the list of manifests"
-    assert lake.ids() == OLD
+    assert len(files_of(lake) - files_before_commit) == 3 and not files_before_commit - files_of(lake), (
+        "a delete file, its manifest and the list of manifests"
+    )
+    assert lake.ids() == INITIAL_IDS
 
 
-def test_a_definition_whose_answer_nobody_knows_is_said_to_be_unknown(server: Server, lake: Lake) -> None:
+def test_a_reference_change_without_an_answer_raises_state_unknown(server: Server, lake: Lake) -> None:
     server.acts = [failing(504)] * 3
     with pytest.raises(CommitStateUnknown, match="told by the test"):
         lake.table.branches.set_reference(SnapshotReference("kept", tag=True), create=True, replace=False, if_not_exists=False)
 
 
-def test_after_a_lost_answer_a_commit_of_others_is_a_conflict(server: Server, lake: Lake) -> None:
+def test_a_concurrent_commit_after_a_lost_answer_conflicts(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
-    before = files_of(lake)
+    files_before_commit = files_of(lake)
     server.acts = [failing(504, meanwhile=lambda: server.pyiceberg_catalog.load_table("s.t").delete("id = 4"))]
     assert conflict(lake.table.commit(base, deleting(lake, base, 3))) is ConcurrentDeleteRead
-    assert lake.ids() == [id_ for id_ in OLD if id_ != 4]
-    assert not [path for path in files_of(lake) - before if "deletes" in path], "it cannot come in any more, and its files go"
+    assert lake.ids() == [id_ for id_ in INITIAL_IDS if id_ != 4]
+    assert not [path for path in files_of(lake) - files_before_commit if "deletes" in path], "it cannot come in any more, and its files go"
 
 
-def test_after_a_lost_answer_others_rows_may_stand_beside_it(server: Server, lake: Lake) -> None:
+def test_concurrent_appends_after_a_lost_answer_do_not_conflict(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
     server.acts = [failing(CUT, meanwhile=lambda: server.pyiceberg_catalog.load_table("s.t").append(rows(30)))]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
@@ -114,8 +116,8 @@ def test_after_a_lost_answer_others_rows_may_stand_beside_it(server: Server, lak
     assert lake.ids() == [id_ for id_ in [*WITHOUT_3, 30, 31] if id_ != 5]
 
 
-def test_while_a_lost_request_may_still_arrive_no_file_of_it_goes(server: Server, lake: Lake) -> None:
-    """A change of properties keeps it from nothing: to call it a conflict would take the files away under a commit that comes late."""
+def test_a_request_that_arrives_late_is_committed_with_its_files(server: Server, lake: Lake) -> None:
+    """A property change does not block the late request, and a reported conflict would delete the files of a valid commit."""
     late: list[Callable[[], Answer]] = []
 
     def delayed(answer: Callable[[], Answer]) -> Answer | None:
@@ -134,16 +136,16 @@ def test_while_a_lost_request_may_still_arrive_no_file_of_it_goes(server: Server
 
 
 @pytest.mark.parametrize("status", [403, 404, 422])
-def test_a_refusal_is_none_of_others_and_leaves_nothing(server: Server, lake: Lake, status: int) -> None:
+def test_a_refused_commit_raises_and_deletes_its_files(server: Server, lake: Lake, status: int) -> None:
     base = lake.table.snapshot()
-    before = lake.on_disk()
+    files_before_commit = lake.on_disk()
     server.acts = [failing(status)]
     with pytest.raises(CatalogFailed, match="told by the test"):
         lake.table.commit(base, deleting(lake, base, 3))
-    assert lake.on_disk() == before and lake.ids() == OLD
+    assert lake.on_disk() == files_before_commit and lake.ids() == INITIAL_IDS
 
 
-def test_a_commit_is_sent_again_after_a_conflict_that_is_none(server: Server, lake: Lake) -> None:
+def test_a_commit_is_retried_after_a_conflict_without_a_winner(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
     server.acts = [failing(409), failing(409, happened=True)]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
@@ -151,8 +153,8 @@ def test_a_commit_is_sent_again_after_a_conflict_that_is_none(server: Server, la
 
 
 @pytest.mark.parametrize("failures", [1, 2, 9])
-def test_a_refusal_of_a_commit_that_is_in_deletes_nothing_while_the_catalog_is_away(server: Server, lake: Lake, failures: int) -> None:
-    """A proxy sends the commit twice and tells the second answer; then the catalog is away for a while."""
+def test_a_refusal_of_an_applied_commit_keeps_its_files(server: Server, lake: Lake, failures: int) -> None:
+    """A proxy sends the commit twice and returns the second answer; then the catalog is unavailable for some requests."""
     base = lake.table.snapshot()
     server.acts, server.loads = [failing(409, happened=True)], [failing(503)] * failures
     outcome = lake.table.commit(base, deleting(lake, base, 3))
@@ -164,67 +166,63 @@ def test_a_refusal_of_a_commit_that_is_in_deletes_nothing_while_the_catalog_is_a
 
 @pytest.mark.parametrize("status", [409, 500, CUT])
 @pytest.mark.parametrize("appends", [1, 2])
-def test_files_of_a_commit_stay_if_others_followed_it_and_expired_its_snapshot(
-    server: Server, lake: Lake, status: int | None, appends: int
-) -> None:
-    """pyiceberg's expiry removes the parent from the next snapshot, so nothing tells what it followed."""
+def test_files_of_a_commit_are_retained_if_its_snapshot_expired(server: Server, lake: Lake, status: int | None, appends: int) -> None:
+    """Expiry by pyiceberg clears the parent id of the next snapshot, so its history is not visible."""
 
     def follow_and_expire() -> None:
-        theirs = server.pyiceberg_catalog.load_table("s.t")
+        table = server.pyiceberg_catalog.load_table("s.t")
         for id_ in range(100, 100 + appends):
-            theirs.append(pa.table({"id": pa.array([id_], pa.int64()), "name": ["theirs"]}))
-        head = theirs.refresh().metadata.current_snapshot_id
-        theirs.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in theirs.snapshots() if each.snapshot_id != head]).commit()
+            table.append(pa.table({"id": pa.array([id_], pa.int64()), "name": ["theirs"]}))
+        head = table.refresh().metadata.current_snapshot_id
+        table.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in table.snapshots() if each.snapshot_id != head]).commit()
 
     base = lake.table.snapshot()
     server.acts = [failing(status, happened=True, meanwhile=follow_and_expire)]
-    before = files_of(lake)
+    files_before_commit = files_of(lake)
     outcome = lake.table.commit(base, deleting(lake, base, 3))
     assert isinstance(outcome, Unknown)
-    assert before < files_of(lake)
+    assert files_before_commit < files_of(lake)
     assert server.lake().ids() == [*WITHOUT_3, *range(100, 100 + appends)]
 
 
 @pytest.mark.parametrize("status", [409, 500, CUT])
-def test_a_commit_that_is_not_in_is_a_conflict_although_others_expired_older_snapshots(
-    server: Server, lake: Lake, status: int | None
-) -> None:
+def test_a_failed_commit_conflicts_if_its_base_snapshot_expired(server: Server, lake: Lake, status: int | None) -> None:
     def append_and_expire() -> None:
-        theirs = server.pyiceberg_catalog.load_table("s.t")
-        theirs.append(pa.table({"id": pa.array([100], pa.int64()), "name": ["theirs"]}))
-        head = theirs.refresh().metadata.current_snapshot_id
-        theirs.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in theirs.snapshots() if each.snapshot_id != head]).commit()
+        table = server.pyiceberg_catalog.load_table("s.t")
+        table.append(pa.table({"id": pa.array([100], pa.int64()), "name": ["theirs"]}))
+        head = table.refresh().metadata.current_snapshot_id
+        table.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in table.snapshots() if each.snapshot_id != head]).commit()
 
     base = lake.table.snapshot()
     server.acts = [failing(status, meanwhile=append_and_expire)]
     assert conflict(lake.table.commit(base, deleting(lake, base, 3))) is MetadataChanged
-    assert lake.ids() == [*OLD, 100]
+    assert lake.ids() == [*INITIAL_IDS, 100]
 
 
-def test_a_change_of_properties_alone_is_noticed(server: Server, lake: Lake) -> None:
+def test_a_changed_write_mode_conflicts(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
     set_property(server, **{"write.delete.mode": "copy-on-write"})
     outcome = lake.table.commit(base, change)
     assert conflict(outcome) is MetadataChanged
-    assert lake.ids() == OLD
+    assert lake.ids() == INITIAL_IDS
 
 
-def test_properties_that_change_at_the_instant_of_the_commit_stand_with_it(server: Server, lake: Lake) -> None:
+def test_a_concurrent_property_change_does_not_conflict(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
 
-    def first_theirs(answer: Callable[[], Answer]) -> Answer:
+    def set_property_first(answer: Callable[[], Answer]) -> Answer:
         set_property(server, owner="them")
         return answer()
 
-    server.acts = [first_theirs]
+    server.acts = [set_property_first]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
     assert lake.ids() == WITHOUT_3 and lake.table.snapshot().settings.properties["owner"] == "them"
 
 
 @pytest.mark.parametrize("winner", ["schema", "partitioning", "order", "rows"])
-def test_what_changes_at_the_instant_of_the_commit_is_required_not_to(server: Server, lake: Lake, winner: str) -> None:
-    def first_theirs(answer: Callable[[], Answer]) -> Answer:
+def test_commit_requirements_detect_concurrent_changes(server: Server, lake: Lake, winner: str) -> None:
+    def change_first(answer: Callable[[], Answer]) -> Answer:
         table = server.pyiceberg_catalog.load_table("s.t")
         if winner == "schema":
             table.update_schema().rename_column("name", "title").commit()
@@ -237,14 +235,16 @@ def test_what_changes_at_the_instant_of_the_commit_is_required_not_to(server: Se
         return answer()
 
     base = lake.table.snapshot()
-    server.acts = [first_theirs]
+    server.acts = [change_first]
     ending = conflict(lake.table.commit(base, deleting(lake, base, 3)))
     assert ending is (ConcurrentDeleteRead if winner == "rows" else MetadataChanged)
     assert 3 in lake.ids()
 
 
 @pytest.mark.parametrize("status", [500, CUT])
-def test_definitions_and_creations_whose_answer_is_lost_happen_once(server: Server, lake: Lake, tmp_path: Path, status: int | None) -> None:
+def test_schema_changes_and_creations_with_lost_answers_are_applied_once(
+    server: Server, lake: Lake, tmp_path: Path, status: int | None
+) -> None:
     base = lake.table.snapshot()
     columns = Struct((*base.schema.fields, Field("n", Primitive("long"))))
     server.acts = [failing(status, happened=True)]
@@ -258,7 +258,7 @@ def test_definitions_and_creations_whose_answer_is_lost_happen_once(server: Serv
     assert other.ids() == [1]
 
 
-def test_appends_after_lost_answers_are_not_doubled(server: Server, lake: Lake) -> None:
+def test_appends_with_lost_answers_are_applied_once(server: Server, lake: Lake) -> None:
     for id_ in range(20, 26):
         base = lake.table.snapshot()
         server.acts = [failing(CUT, happened=bool(id_ % 2)), failing(502, happened=bool(id_ % 2 == 0))]
@@ -266,4 +266,4 @@ def test_appends_after_lost_answers_are_not_doubled(server: Server, lake: Lake) 
             server.acts.pop()
         change = CommitRequest("WRITE", files=FileChanges(written(base, [id_])))
         assert isinstance(lake.table.commit(base, change), Committed)
-    assert lake.ids() == [*OLD, *range(20, 26)]
+    assert lake.ids() == [*INITIAL_IDS, *range(20, 26)]

@@ -1,4 +1,4 @@
-"""Manifests, position deletes and data files are written anew: no row changes, and what has nothing left to say leaves."""
+"""Rewrites of manifests, position deletes and data files keep all rows and remove entries that no longer apply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.table_operations import NO_SPARK, written
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """Three files of three rows."""
+    """Create a table of three files of three rows each."""
     lake = Lake(tmp_path / "t")
     lake.create()
     for first in (0, 10, 20):
@@ -38,125 +38,129 @@ def deletes(lake: Lake) -> list[Entry]:
     return list(live(lake).deletes)
 
 
-def told(lake: Lake) -> dict[str, str]:
-    """What the newest snapshot says of itself."""
+def summary_of(lake: Lake) -> dict[str, str]:
+    """Return the operation and the summary of the newest snapshot."""
     snapshot = lake.current.metadata.current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
     return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
 
 
-def everybody_reads(lake: Lake) -> list[int]:
-    found = [read(lake.table.location, "id")["id"].to_pylist() for read in (read_with_pyiceberg, read_with_duckdb_iceberg)]
-    assert found[0] == found[1] == lake.ids()
+def ids_of_all_readers(lake: Lake) -> list[int]:
+    ids = [read(lake.table.location, "id")["id"].to_pylist() for read in (read_with_pyiceberg, read_with_duckdb_iceberg)]
+    assert ids[0] == ids[1] == lake.ids()
     return lake.ids()
 
 
 # ------------------------------------------------------------------ manifests
 
 
-def test_many_manifests_become_one_and_the_files_keep_their_age(lake: Lake) -> None:
-    before = {entry.file.path: entry for entry in live(lake).data}
+def test_rewritten_manifests_keep_the_sequence_numbers_of_files(lake: Lake) -> None:
+    original = {entry.file.path: entry for entry in live(lake).data}
     assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests(3, 1)
     (manifest,) = live(lake).manifests
-    after = {entry.file.path: entry for entry in live(lake).data}
-    assert {path: (entry.sequence_number, entry.file_sequence_number) for path, entry in after.items()} == {
-        path: (entry.sequence_number, entry.file_sequence_number) for path, entry in before.items()
+    rewritten = {entry.file.path: entry for entry in live(lake).data}
+    assert {path: (entry.sequence_number, entry.file_sequence_number) for path, entry in rewritten.items()} == {
+        path: (entry.sequence_number, entry.file_sequence_number) for path, entry in original.items()
     }
     assert (manifest.added_files, manifest.existing_files, manifest.min_sequence_number) == (0, 3, 1)
-    assert (told(lake)["operation"], told(lake)["total-records"], told(lake)["total-data-files"]) == ("replace", "9", "3")
-    assert everybody_reads(lake) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+    assert (summary_of(lake)["operation"], summary_of(lake)["total-records"], summary_of(lake)["total-data-files"]) == ("replace", "9", "3")
+    assert ids_of_all_readers(lake) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
 
 
-def test_where_one_manifest_is_enough_nothing_is_committed(lake: Lake) -> None:
+def test_a_single_manifest_is_not_rewritten(lake: Lake) -> None:
     lake.table.maintenance.rewrite_manifests()
     snapshots, files = lake.snapshots, lake.on_disk()
     assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests()
     assert (lake.snapshots, lake.on_disk()) == (snapshots, files)
 
 
-def test_manifests_of_deletes_are_put_together_too(lake: Lake) -> None:
+def test_delete_manifests_are_merged(lake: Lake) -> None:
     for id_ in (0, 10, 20):
         lake.delete(id_)
     assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests(6, 2)
-    assert everybody_reads(lake) == [1, 2, 11, 12, 21, 22]
+    assert ids_of_all_readers(lake) == [1, 2, 11, 12, 21, 22]
 
 
-def test_an_append_that_comes_between_is_not_lost(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manifest_rewrite_keeps_a_concurrent_append(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     overtake(lake, monkeypatch, lambda other: other.append([90]))
     assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests(4, 1)
-    assert everybody_reads(lake) == [0, 1, 2, 10, 11, 12, 20, 21, 22, 90]
+    assert ids_of_all_readers(lake) == [0, 1, 2, 10, 11, 12, 20, 21, 22, 90]
     assert len([path for path in lake.on_disk("metadata") if path.endswith("-m0.avro")]) == 5, "what the lost attempt wrote is gone"
 
 
 # ------------------------------------------------------------------ position deletes
 
 
-def test_deletes_that_files_share_become_one_file_for_each(lake: Lake) -> None:
+def test_shared_delete_files_are_rewritten_per_data_file(lake: Lake) -> None:
     lake.delete(0)
     lake.add_deletes(lake.shared_deletes(1, 11), lake.shared_deletes(2, 12))
     data = live(lake).data
-    done = lake.table.maintenance.rewrite_position_deletes()
-    assert (done.rewritten, done.added) == (3, 2)
-    assert min(done.rewritten_bytes, done.added_bytes) > 0
+    result = lake.table.maintenance.rewrite_position_deletes()
+    assert (result.rewritten, result.added) == (3, 2)
+    assert min(result.rewritten_bytes, result.added_bytes) > 0
     assert live(lake).data == data
     assert {lake.ids_in(entry.file.path)[0]: len(live(lake).position_deletes_of(entry)) for entry in data} == {0: 1, 10: 1, 20: 0}
-    assert (told(lake)["operation"], told(lake)["total-delete-files"], told(lake)["total-position-deletes"]) == ("replace", "2", "5")
-    assert everybody_reads(lake) == [10, 20, 21, 22]
-    again = lake.table.snapshot().version
+    assert (summary_of(lake)["operation"], summary_of(lake)["total-delete-files"], summary_of(lake)["total-position-deletes"]) == (
+        "replace",
+        "2",
+        "5",
+    )
+    assert ids_of_all_readers(lake) == [10, 20, 21, 22]
+    version = lake.table.snapshot().version
     assert lake.table.maintenance.rewrite_position_deletes().rewritten == 0
-    assert lake.table.snapshot().version == again
+    assert lake.table.snapshot().version == version
 
 
-def test_a_file_of_which_every_row_is_deleted_stays_marked(lake: Lake) -> None:
+def test_a_delete_rewrite_keeps_files_without_live_rows(lake: Lake) -> None:
     lake.add_deletes(lake.shared_deletes(0, 1, 2), lake.shared_deletes(2, 11))
     assert lake.table.maintenance.rewrite_position_deletes().added == 2
-    assert (len(lake.paths), everybody_reads(lake)) == (3, [10, 12, 20, 21, 22])
+    assert (len(lake.paths), ids_of_all_readers(lake)) == (3, [10, 12, 20, 21, 22])
 
 
-def test_deletes_of_files_that_are_gone_leave(lake: Lake) -> None:
+def test_a_delete_rewrite_removes_deletes_of_removed_files(lake: Lake) -> None:
     shared = lake.shared_deletes(0, 1, 2)
     lake.remove(0)
     lake.add_deletes(shared)
-    done = lake.table.maintenance.rewrite_position_deletes()
-    assert (done.rewritten, done.added, deletes(lake)) == (1, 0, [])
-    assert everybody_reads(lake) == [10, 11, 12, 20, 21, 22]
+    result = lake.table.maintenance.rewrite_position_deletes()
+    assert (result.rewritten, result.added, deletes(lake)) == (1, 0, [])
+    assert ids_of_all_readers(lake) == [10, 11, 12, 20, 21, 22]
 
 
-def test_equality_deletes_stay_as_they_are(lake: Lake) -> None:
+def test_a_delete_rewrite_keeps_equality_deletes(lake: Lake) -> None:
     lake.add_deletes(lake.equality_deletes(11), lake.shared_deletes(0, 1))
     lake.table.maintenance.rewrite_position_deletes()
     assert sorted(entry.file.content for entry in deletes(lake)) == [Content.POSITION_DELETES, Content.EQUALITY_DELETES]
 
 
-def test_rows_that_are_deleted_meanwhile_stay_deleted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delete_rewrite_keeps_concurrent_deletes(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.add_deletes(lake.shared_deletes(0, 10))
     overtake(lake, monkeypatch, lambda other: other.delete(1, 20))
     lake.table.maintenance.rewrite_position_deletes()
-    assert everybody_reads(lake) == [2, 11, 12, 21, 22]
+    assert ids_of_all_readers(lake) == [2, 11, 12, 21, 22]
     assert len(deletes(lake)) == 3
 
 
 # ------------------------------------------------------------------ data files
 
 
-def test_compaction_takes_delete_files_along_that_nothing_is_left_for(lake: Lake) -> None:
+def test_compaction_removes_delete_files_without_data_files(lake: Lake) -> None:
     lake.add_deletes(lake.shared_deletes(1, 11), lake.shared_deletes(21))
     optimize(NO_SPARK, lake.table, None)
     assert deletes(lake) == []
-    assert (len(lake.paths), told(lake)["operation"], told(lake)["total-delete-files"]) == (1, "replace", "0")
-    assert everybody_reads(lake) == [0, 2, 10, 12, 20, 22]
+    assert (len(lake.paths), summary_of(lake)["operation"], summary_of(lake)["total-delete-files"]) == (1, "replace", "0")
+    assert ids_of_all_readers(lake) == [0, 2, 10, 12, 20, 22]
 
 
-def moved(lake: Lake) -> CommitRequest:
-    """All files written again as one, as a compaction does it; nothing is deleted of them."""
+def compaction_request(lake: Lake) -> CommitRequest:
+    """Return a compaction of all files into one."""
     snapshot = lake.table.snapshot()
     files = FileChanges(written(snapshot, lake.ids()), tuple(lake.paths))
     return CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset(lake.paths)), data_change=False)
 
 
-def test_equality_deletes_that_come_meanwhile_apply_to_moved_rows_and_older_ones_do_not(lake: Lake) -> None:
-    base, change = lake.table.snapshot(), moved(lake)
+def test_concurrent_equality_deletes_apply_to_compacted_rows(lake: Lake) -> None:
+    base, change = lake.table.snapshot(), compaction_request(lake)
     assert base.iceberg_version is not None
     lake.add_deletes(lake.equality_deletes(11))
     committed(lake.table.commit(base, change))
@@ -164,11 +168,11 @@ def test_equality_deletes_that_come_meanwhile_apply_to_moved_rows_and_older_ones
     assert data.sequence_number == base.iceberg_version.sequence_number
     assert len(live(lake).equality_deletes_of(data)) == 1
     assert read_with_duckdb_iceberg(lake.table.location, "id")["id"].to_pylist() == [0, 1, 2, 10, 12, 20, 21, 22]
-    committed(lake.table.commit(lake.table.snapshot(), moved(lake)))
+    committed(lake.table.commit(lake.table.snapshot(), compaction_request(lake)))
     assert deletes(lake) == [], "all rows are younger now"
 
 
-def test_older_equality_deletes_stay_while_a_file_needs_them(lake: Lake) -> None:
+def test_equality_deletes_are_removed_with_their_last_data_file(lake: Lake) -> None:
     lake.add_deletes(lake.equality_deletes(1, 11))
     first, second, third = lake.paths
     snapshot = lake.table.snapshot()
@@ -186,8 +190,8 @@ def test_older_equality_deletes_stay_while_a_file_needs_them(lake: Lake) -> None
 
 
 @pytest.mark.parametrize("marks", ["file", "partition"])
-def test_rows_that_others_mark_in_moved_files_stop_the_move(lake: Lake, marks: str) -> None:
-    base, change = lake.table.snapshot(), moved(lake)
+def test_concurrent_position_deletes_conflict_with_a_compaction(lake: Lake, marks: str) -> None:
+    base, change = lake.table.snapshot(), compaction_request(lake)
     if marks == "file":
         lake.delete(11)
     else:
@@ -198,7 +202,7 @@ def test_rows_that_others_mark_in_moved_files_stop_the_move(lake: Lake, marks: s
     assert 11 not in lake.ids()
 
 
-def test_what_the_main_branch_says_of_its_snapshots_stays(lake: Lake) -> None:
+def test_commits_preserve_the_retention_of_the_main_branch(lake: Lake) -> None:
     newest = lake.snapshots[-1]
     lake.update(SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=newest, min_snapshots_to_keep=7))
     lake.append([30])
@@ -206,14 +210,14 @@ def test_what_the_main_branch_says_of_its_snapshots_stays(lake: Lake) -> None:
     assert lake.current.metadata.refs["main"].min_snapshots_to_keep == 7
 
 
-def overtake(lake: Lake, monkeypatch: pytest.MonkeyPatch, do: object) -> None:
-    """Somebody else commits just before our first commit."""
+def overtake(lake: Lake, monkeypatch: pytest.MonkeyPatch, act: object) -> None:
+    """Let another writer commit just before the next commit."""
     other = Lake(lake.folder)
     commit = lake.operations.commit
 
     def late(*arguments: object) -> object:
         monkeypatch.setattr(lake.operations, "commit", commit)
-        do(other)  # type: ignore[operator]
+        act(other)  # type: ignore[operator]
         return commit(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(lake.operations, "commit", late)

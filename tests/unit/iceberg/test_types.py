@@ -1,4 +1,4 @@
-"""Columns of Iceberg's types as the engine has them, and back."""
+"""Conversion between Iceberg types and the engine's types."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ SCHEMA = Schema(
 )
 
 
-def test_uuid_and_fixed_are_text_and_binary_and_come_back_as_they_were() -> None:
+def test_uuid_and_fixed_types_round_trip_through_string_and_binary() -> None:
     columns = columns_of(SCHEMA, "t")
     assert [field.sql_type for field in columns] == ["string", "struct<f:binary>", "array<map<string,binary>>"]
-    held = stored_types(columns)
-    assert [field.type for field in held][::2] == [UUID, Array(Map(UUID, Fixed(2), False), False)]
-    assert isinstance(held.fields[1].type, Struct) and held.fields[1].type.fields[0].type == Fixed(4)
+    stored = stored_types(columns)
+    assert [field.type for field in stored][::2] == [UUID, Array(Map(UUID, Fixed(2), False), False)]
+    assert isinstance(stored.fields[1].type, Struct) and stored.fields[1].type.fields[0].type == Fixed(4)
     assert SchemaBuilder("t", 7).build_schema(columns).as_struct() == SCHEMA.as_struct()
 
 
-def test_time_is_refused_in_tables_and_text_in_views() -> None:
+def test_time_is_refused_in_tables_and_a_string_in_views() -> None:
     time = Schema(NestedField(1, "at", TimeType(), required=False))
     with pytest.raises(UnsupportedTableFeature, match="type time of the column at"):
         columns_of(time, "t")
     assert columns_of_view(time.model_dump()).fields[0].type == Primitive("string")
 
 
-def test_a_pyarrow_that_forgets_what_a_uuid_is_writes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uuid_columns_require_pyarrow_21_for_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     check_uuids("t", SCHEMA)
     monkeypatch.setattr(pa, "__version__", "20.0.0")
     with pytest.raises(UnsupportedTableFeature, match=r"type uuid of the column u .*Install pyarrow 21 or newer"):

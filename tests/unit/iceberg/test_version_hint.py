@@ -1,4 +1,4 @@
-"""The version hint names only verified versions, does not go back, and makes no statement wait."""
+"""The version hint names only verified versions, never decreases, and does not delay statements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HINT = "metadata/version-hint.text"
 
 
 class Waiting(Storage):
-    """Storage whose puts of the hint wait for an event, once each."""
+    """Storage whose hint writes wait for an event, once each."""
 
     is_remote = True
     events: list[threading.Event]
@@ -63,7 +63,7 @@ def hint(lake: Lake) -> str:
     return (lake.folder / HINT).read_text()
 
 
-def test_no_statement_waits_for_the_hint_on_a_distant_store(tmp_path: Path, event: threading.Event) -> None:
+def test_statements_do_not_wait_for_the_hint_on_remote_storage(tmp_path: Path, event: threading.Event) -> None:
     lake = lake_of(Waiting, tmp_path / "t")
     lake.create()
     assert hint(lake) == "1"
@@ -94,7 +94,7 @@ def test_a_slow_writer_does_not_replace_the_hint_of_a_later_version(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", [Waiting, OnDisk])
-def test_a_hint_of_a_version_that_others_deleted_is_corrected(tmp_path: Path, event: threading.Event, kind: type[Waiting]) -> None:
+def test_a_hint_of_a_deleted_version_is_corrected(tmp_path: Path, event: threading.Event, kind: type[Waiting]) -> None:
     Lake(tmp_path / "t").create({"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"})
     slow = lake_of(kind, tmp_path / "t")
     Waiting.events = [event]
@@ -141,7 +141,7 @@ def test_the_hint_is_written_after_the_version_is_verified(tmp_path: Path, is_re
     assert relevant == ["verified", f"put {HINT}"] * 2
 
 
-def test_a_hint_that_cannot_be_written_fails_no_commit(tmp_path: Path) -> None:
+def test_a_failed_hint_write_does_not_fail_the_commit(tmp_path: Path) -> None:
     class Failing(Storage):
         def put(self, path: str, data: bytes) -> None:
             if path == HINT:
@@ -154,9 +154,7 @@ def test_a_hint_that_cannot_be_written_fails_no_commit(tmp_path: Path) -> None:
     assert Lake(lake.folder).ids() == [1]
 
 
-def test_a_burst_of_commits_to_a_slow_store_starts_few_threads(
-    tmp_path: Path, event: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_hint_writes_are_limited(tmp_path: Path, event: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "_MAX_BACKGROUND_THREADS", 2)
     lake = lake_of(Waiting, tmp_path / "t")
     lake.create()
@@ -191,7 +189,7 @@ lake.create()
 """
 
 
-def test_a_process_that_ends_writes_its_hint(tmp_path: Path) -> None:
+def test_a_process_writes_its_hint_before_exit(tmp_path: Path) -> None:
     folder = tmp_path / "t"
     subprocess.run([sys.executable, "-c", ENDING, str(folder)], check=True, cwd=Path(__file__).parents[3], timeout=120)
     assert (folder / HINT).read_text() == "1"
