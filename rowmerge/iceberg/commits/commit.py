@@ -102,7 +102,7 @@ class Commit:
         return self.base.live
 
     def _merge_concurrent_commits(self, newest: TableMetadata) -> Rebased | CommitConflict:
-        """Base the planned commit and its live files on the newest metadata, unless a concurrent commit conflicts with the change.
+        """Merge concurrent commits into the planned commit and its live files, unless one of them conflicts with the change.
 
         The last attempt of this commit was based on the metadata `self._head`. The concurrent commits are those since then.
 

@@ -309,7 +309,7 @@ def equality_deletes_conflict(concurrent: ConcurrentCommit, planned: PlannedComm
     """Return a conflict if equality deletes were added, and the change read or changed files.
 
     Only a scan would show whether they delete rows of these files, so the rule assumes that they do. A change that only moves rows within
-    their partitions has no conflict: its new files keep the old sequence number, so the equality deletes apply to them, too.
+    their partitions has no conflict. Its new files keep the old sequence number, so the equality deletes apply to them, too.
 
     Args:
         concurrent: A commit since the version on which the change was planned.

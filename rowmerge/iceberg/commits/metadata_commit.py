@@ -64,11 +64,12 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         updates = make_updates(current)
         if not updates:
             return None
-        put = Put.EXISTED if operations.is_outdated(current) else operations.commit(current, updates)
-        if put is Put.CREATED:
+        # If `current` is outdated, another commit came first. A put would not show that until it fails.
+        outcome = Put.EXISTED if operations.is_outdated(current) else operations.commit(current, updates)
+        if outcome is Put.CREATED:
             return current
-        if isinstance(put, Unknown):
-            raise CommitStateUnknown(f"It is not known whether {operation} of {table} was committed: {put.reason}. Run it again.")
+        if isinstance(outcome, Unknown):
+            raise CommitStateUnknown(f"It is not known whether {operation} of {table} was committed: {outcome.reason}. Run it again.")
         lost_races += 1
         _wait_or_give_up(operations, table, current, lost_races)
 
@@ -78,7 +79,7 @@ def _wait_or_give_up(operations: TableOperations, table: str, current: CurrentMe
     policy = IcebergSettings(current.metadata.properties).retry_policy
     if lost_races > policy.retries:
         version = newest(operations, table).metadata.current_snapshot_id or 0
-        raise MetadataChanged(table, version, "a commit", f"others were faster {lost_races} times")
+        raise MetadataChanged(table, version, "a commit", f"concurrent commits came first {lost_races} times")
     time.sleep(policy.wait(lost_races))
 
 

@@ -7,6 +7,7 @@ explains why that version stays.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from rowmerge.errors import CommitStateUnknown, CorruptLog, RowmergeError, UnsupportedTableFeature
 from rowmerge.iceberg.catalogs.metadata_folder import HINT, CurrentMetadata, MetadataFolder, version_in
@@ -41,12 +42,13 @@ def drop_table(storage: Storage, table: str) -> None:
         CommitStateUnknown: It is not known whether the table was dropped. No file has been deleted.
         StorageError: The table was certainly not dropped, or it was dropped and its files cannot be deleted.
     """
-    outcome = commit(Drop(DirectoryOperations(storage, table), table), storage, FileChanges())
+    drop = Drop(DirectoryOperations(storage, table), table)
+    outcome = commit(drop, storage, FileChanges())
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
-            f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
+            f"It is not known whether {table} was dropped: {outcome.reason}. Check whether it still exists. If so, drop it again."
         )
-    with after_drop(table):
+    with after_drop(table):  # An error message from here on says that the table is dropped, but some of its files remain.
         finish_drop(storage, table, delete_files)
 
 
@@ -87,12 +89,12 @@ def _referenced_files(storage: Storage, current: CurrentMetadata) -> list[Iterab
 def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     """Delete the files of a dropped table from its folder, unless a new table was created after the drop.
 
-    A drop first puts a marker: a file that announces the drop of a table in this folder. Then it puts version N without snapshots, which
-    stays in the folder. So the last version of the table is N-1. A process that is killed after the drop leaves the files of the table. The
-    next process that creates a table in the folder deletes them with this function.
+    DROP TABLE first puts a marker file, which announces the drop. Then it puts the drop version: a metadata file without snapshots, which
+    stays in the folder. For example, if version 4 is the drop, then version 3 was the last one of the table. A process that is killed
+    after the drop leaves the files of the table. The next process that creates a table in the folder deletes them with this function.
 
-    Another writer may create a table in the folder at the same time. All files of the new table are younger than version N, so none of them
-    is deleted.
+    Another writer may create a table in the folder at the same time. All files of the new table are younger than the drop version, so none
+    of them is deleted.
 
     Args:
         storage: The storage of the folder.
@@ -109,22 +111,30 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     folder = MetadataFolder(storage, table)
     objects = storage.list()
     metadata_files = _metadata_files(objects)
-    put_times = {version: file.modified for version, file in metadata_files}
+    put_times = {file.version: file.modified for file in metadata_files}
     drop_version = max(put_times, default=None)
     if drop_version is None or not _is_drop(storage, folder, drop_version):
         return
     needed_keys = _needed_keys(storage, folder, last_version=drop_version - 1)
     content_paths = _content_paths(storage, objects, needed_keys, dropped_at=put_times[drop_version])
-    # The oldest metadata goes first. While version N exists, a slow commit of the dropped table cannot put version N+1 again.
-    old_metadata = sorted((version, file.path) for version, file in metadata_files if version < drop_version)
-    metadata_groups = [[folder.absolute(path)] for _, path in old_metadata]
+    # Delete the oldest metadata first. While the drop version exists, a slow commit of the dropped table cannot put a version after it.
+    metadata_groups = [[folder.absolute(file.path)] for file in metadata_files if file.version < drop_version]
     delete(storage, [content_paths, *metadata_groups], PathOrigin.LISTING)
 
 
-def _metadata_files(objects: list[StoredObject]) -> list[tuple[int, StoredObject]]:
-    """Return the metadata files in a listing, with their versions."""
+class _MetadataFile(NamedTuple):
+    """A metadata file in a listing of the folder. `modified` is in milliseconds since the epoch."""
+
+    version: int
+    path: str
+    modified: int
+
+
+def _metadata_files(objects: list[StoredObject]) -> list[_MetadataFile]:
+    """Return the metadata files in a listing, the oldest version first."""
     versions = [_version_of(file) for file in objects]
-    return [(version, file) for version, file in zip(versions, objects, strict=True) if version is not None]
+    versioned_objects = zip(versions, objects, strict=True)
+    return sorted(_MetadataFile(version, file.path, file.modified) for version, file in versioned_objects if version is not None)
 
 
 def _is_drop(storage: Storage, folder: MetadataFolder, version: int) -> bool:
@@ -155,12 +165,16 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: s
         needed_keys: The files that the table's last version needs, by `file_key`.
         dropped_at: The modification time of the drop's version, in milliseconds since the epoch.
     """
-    has_delta_table = has_other_table(storage, objects, FORMAT)
     excluded_prefixes = ("_delta_log/", f"{MARKERS}/", HINT, *inner_table_prefixes(objects))
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded_prefixes)]
-    modified_by_path = {f"{storage.location}/{file.path}": file.modified for file in files}
-    old_paths = {path for path, modified in modified_by_path.items() if modified < dropped_at and not has_delta_table}
-    return [path for path in modified_by_path if path in old_paths or file_key(path) in needed_keys]
+    # A table of another format in the folder may also have old files. Then only `needed_keys` decides.
+    age_decides = not has_other_table(storage, objects, FORMAT)
+    removable_paths = []
+    for file in files:
+        path = f"{storage.location}/{file.path}"
+        if (age_decides and file.modified < dropped_at) or file_key(path) in needed_keys:
+            removable_paths.append(path)
+    return removable_paths
 
 
 def _needed_keys(storage: Storage, folder: MetadataFolder, last_version: int) -> set[str]:

@@ -16,22 +16,23 @@ from rowmerge.table.maintenance import inner_table_prefixes
 
 
 def find_orphans(
-    location: str, current: CurrentMetadata, needed: Collection[str], objects: Sequence[StoredObject], older_than: int
+    location: str, current: CurrentMetadata, needed_keys: Collection[str], objects: Sequence[StoredObject], older_than: int
 ) -> list[str]:
     """Return the orphan files in a listing of a table's folder: old files to which neither the metadata nor a snapshot refers.
 
     Args:
         location: The location of the table's folder.
         current: The current metadata of the table.
-        needed: The files that the snapshots need, by `file_key`.
+        needed_keys: The files that the snapshots need, by `file_key`.
         objects: The objects in the folder.
         older_than: The time in milliseconds since the epoch. Only files that were written before this time are orphans.
 
     Returns:
         Paths relative to the folder. Metadata files come last, the oldest version first.
     """
-    may_be_orphan = _orphan_rule(location, current, needed, objects)
+    may_be_orphan = _orphan_rule(location, current, needed_keys, objects)
     orphans = [file.path for file in objects if file.modified < older_than and may_be_orphan(file.path)]
+    # On a disk, Hadoop stores the checksums of a file in a hidden file, which no rule selects. Delete both.
     listed_paths = {file.path for file in objects}
     orphans += [checksum for checksum in map(checksum_of, orphans) if checksum in listed_paths]
     # `DirectoryOperations` relies on this order: while a metadata file exists, the name of the next version has not become free.
@@ -39,35 +40,38 @@ def find_orphans(
 
 
 def _orphan_rule(
-    location: str, current: CurrentMetadata, needed: Collection[str], objects: Sequence[StoredObject]
+    location: str, current: CurrentMetadata, needed_keys: Collection[str], objects: Sequence[StoredObject]
 ) -> Callable[[str], bool]:
     """Return the function that decides by a file's path, relative to the table's folder, whether the file may be an orphan.
 
     These files are not orphans:
 
     - files that the metadata or a snapshot needs
-    - the newest metadata file and the version hint
+    - the version hint, the current metadata file, and metadata files of later versions
     - files of inner tables, whose folders are below the table's folder
-    - hidden files, which have a name or a folder that begins with `.` or `_`, as in Iceberg's DeleteOrphanFiles
+    - hidden files, which have a name or a folder that begins with `.` or `_`, as in Iceberg's DeleteOrphanFiles. But a folder such as
+      `_day=1` is not hidden if the table has a partition field `_day`.
 
     Args:
         location: The location of the table's folder.
         current: The current metadata of the table.
-        needed: The files that the snapshots need, by `file_key`.
+        needed_keys: The files that the snapshots need, by `file_key`.
         objects: The objects in the folder. The metadata files and logs among them show where inner tables are.
     """
     metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
     metadata_keys = {file_key(path) for path in metadata_paths if path}
     # The metadata may spell the location of the folder differently. Then a needed file seems to be outside the folder, and its relative
     # path is unknown. So a file in the folder with the same name is not an orphan.
-    needed_paths, names_of_outside_files = _split_by_location(location, metadata_keys.union(needed))
-    inner_prefixes, partition_prefixes = inner_table_prefixes(objects), _partition_prefixes(current.metadata)
+    needed_paths, names_outside_folder = _split_by_location(location, metadata_keys.union(needed_keys))
+    inner_prefixes = inner_table_prefixes(objects)
+    partition_prefixes = _hidden_like_partition_prefixes(current.metadata)
 
     def may_be_orphan(path: str) -> bool:
-        if path in needed_paths or posixpath.basename(path) in names_of_outside_files:
+        if path in needed_paths or posixpath.basename(path) in names_outside_folder:
             return False
-        is_current_metadata = path == HINT or _is_newer_metadata(path, current)
-        return not (is_current_metadata or path.startswith(inner_prefixes) or _is_hidden(path, partition_prefixes))
+        if path == HINT or _is_current_or_later_metadata(path, current):
+            return False
+        return not path.startswith(inner_prefixes) and not _is_hidden(path, partition_prefixes)
 
     return may_be_orphan
 
@@ -102,7 +106,7 @@ def _relative_path(location: str, path: str) -> str | None:
     return None if relative_path.startswith("..") else relative_path
 
 
-def _partition_prefixes(metadata: TableMetadata) -> tuple[str, ...]:
+def _hidden_like_partition_prefixes(metadata: TableMetadata) -> tuple[str, ...]:
     """Return the prefixes of partition folders whose names begin like those of hidden folders."""
     return tuple(f"{field.name}=" for spec in metadata.partition_specs for field in spec.fields if field.name[:1] in "._")
 
@@ -112,7 +116,7 @@ def _is_hidden(path: str, partition_prefixes: tuple[str, ...]) -> bool:
     return any(name.startswith((".", "_")) and not name.startswith(partition_prefixes) for name in path.split("/"))
 
 
-def _is_newer_metadata(path: str, current: CurrentMetadata) -> bool:
+def _is_current_or_later_metadata(path: str, current: CurrentMetadata) -> bool:
     """Return whether a path is that of the current metadata file or of a later version. A temporary file is neither."""
     return not is_temporary(path) and current.version is not None and _metadata_version(path) >= current.version
 

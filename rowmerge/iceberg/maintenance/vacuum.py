@@ -157,28 +157,30 @@ class Vacuum:
     def _expire(self, options: ExpiryOptions) -> _Expiry:
         """Commit the expiry of snapshots, and return it with the files that only the expired snapshots need.
 
-        After a lost race, `commit_updates` computes the updates again, so the expiry is planned again for the newest metadata.
+        After a lost race, `commit_updates` calls `plan_updates` again with the newest metadata. The last plan is the committed one.
         """
-        plans_of_attempts: list[_Expiry] = []
+        plans: list[_Expiry] = []
 
         def plan_updates(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
-            plans_of_attempts.append(self._plan_expiry(current, options))
-            return plans_of_attempts[-1].updates
+            plan = self._plan_expiry(current, options)
+            plans.append(plan)
+            return plan.updates
 
-        # Without updates no snapshot has expired.
-        if commit_updates(self.operations, self.table, "the expiry of snapshots", plan_updates) is None:
+        base = commit_updates(self.operations, self.table, "the expiry of snapshots", plan_updates)
+        if base is None:  # No snapshot expires, so there was no commit.
             return _Expiry(newest(self.operations, self.table))
-        # A snapshot that another writer has committed during the expiry may still need a file of an expired snapshot.
-        needed_paths = self._files_of_new_snapshots(plans_of_attempts)
-        files = {path: kind for path, kind in plans_of_attempts[-1].files.items() if path not in needed_paths}
-        return _Expiry(newest(self.operations, self.table), plans_of_attempts[-1].updates, files)
+        # Another writer may have committed a snapshot in the meantime that still needs a file of an expired snapshot.
+        needed_paths = self._files_of_unplanned_snapshots(plans)
+        committed_plan = plans[-1]
+        files = {path: kind for path, kind in committed_plan.files.items() if path not in needed_paths}
+        return _Expiry(new_metadata=newest(self.operations, self.table), updates=committed_plan.updates, files=files)
 
-    def _files_of_new_snapshots(self, plans: Sequence[_Expiry]) -> Mapping[str, FileKind]:
-        """Return the files that are needed by snapshots which other writers have committed since the expiry was planned."""
+    def _files_of_unplanned_snapshots(self, plans: Sequence[_Expiry]) -> Mapping[str, FileKind]:
+        """Return the files that are needed by snapshots which no plan contains, because other writers have committed them since."""
         metadata = newest(self.operations, self.table).metadata
         planned_ids = {snapshot.snapshot_id for plan in plans for snapshot in plan.new_metadata.metadata.snapshots}
-        new_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
-        return needed_files(self.storage, metadata, new_snapshots)
+        unplanned_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
+        return needed_files(self.storage, metadata, unplanned_snapshots)
 
     def _deletable(self, expiry: _Expiry) -> dict[FileKind, list[str]]:
         """Return the expired files that may be deleted, by kind. Each kind comes before the files that contain its paths."""

@@ -55,20 +55,22 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
         ConfigurationError: The property `write.metadata.previous-versions-max` is not a whole number.
         ValueError: An update does not fit the metadata.
     """
-    has_upgrade = any(map(_upgrades_to_version_3, updates))
-    metadata = _upgrade_to_version_3(base) if has_upgrade else base
     pyiceberg_updates = tuple(update for update in updates if not _upgrades_to_version_3(update))
+    has_upgrade = len(pyiceberg_updates) < len(updates)
+    metadata = _upgrade_to_version_3(base) if has_upgrade else base
     if has_upgrade and not pyiceberg_updates:
         return metadata
-    # pyiceberg makes a deep copy of the metadata after each update. With `_UncopiedList`, the copies share the long histories.
-    uncopied_lists = {name: _UncopiedList(getattr(metadata, name)) for name in _HISTORY_FIELDS}
     try:
-        return update_table_metadata(metadata.model_copy(update=uncopied_lists), pyiceberg_updates, metadata_location=location)
+        return update_table_metadata(_with_shared_histories(metadata), pyiceberg_updates, metadata_location=location)
     except ValueError:
-        # One cause is a property of the table: another engine set an invalid length of the metadata log. This check raises
-        # ConfigurationError with advice for it. The error of any other cause does not change.
+        # If the property of the metadata log's length is the cause, this check raises a ConfigurationError with advice.
         check_metadata_log_length(base.properties)
         raise
+
+
+def _with_shared_histories(metadata: TableMetadata) -> TableMetadata:
+    """Return the same metadata, but pyiceberg's deep copies of it share the long lists of snapshots and log entries."""
+    return metadata.model_copy(update={name: _UncopiedList(getattr(metadata, name)) for name in _HISTORY_FIELDS})
 
 
 def _upgrades_to_version_3(update: TableUpdate) -> bool:

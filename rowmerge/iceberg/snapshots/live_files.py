@@ -176,25 +176,28 @@ class LiveFiles:
             return set()
         # The commit assigns the sequence number of the next snapshot, which is higher than all existing numbers.
         added_number = _MAX_SEQUENCE_NUMBER if added_sequence_number == UNASSIGNED else added_sequence_number
-        lowest_by_partition = self._lowest_sequence_numbers(removed_paths)
-        lowest_in_table = min(lowest_by_partition.values(), default=_MAX_SEQUENCE_NUMBER)
+        lowest_numbers = self._lowest_sequence_numbers(removed_paths)
         dangling_keys = set()
         for delete in shared_deletes:
-            lowest_in_scope = lowest_by_partition.get(delete.file.partition_key, _MAX_SEQUENCE_NUMBER)
-            if delete.file.content is Content.EQUALITY_DELETES and delete.file.spec_id in self.unpartitioned_spec_ids:
-                lowest_in_scope = lowest_in_table
+            # Without a remaining data file in its scope, each number is lower than that of the (missing) oldest data file.
+            lowest_in_scope = lowest_numbers.get(self._partition_of_scope(delete), _MAX_SEQUENCE_NUMBER)
             if _is_dangling(delete, lowest_in_scope, added_number):
                 dangling_keys.add(key_of_delete(delete))
         return dangling_keys
 
-    def _lowest_sequence_numbers(self, removed_paths: Collection[str]) -> dict[_Partition, int]:
-        """Return the lowest sequence number of the data files in each partition, ignoring the removed data files."""
-        lowest_numbers: dict[_Partition, int] = {}
+    def _lowest_sequence_numbers(self, removed_paths: Collection[str]) -> dict[_Partition | None, int]:
+        """Return the lowest sequence number of the remaining data files in each partition, and with the key None that of the table."""
+        lowest_numbers: dict[_Partition | None, int] = {}
         remaining_entries = [entry for path, entry in zip(self.paths, self.data, strict=True) if path not in removed_paths]
         for entry in remaining_entries:
-            partition = entry.file.partition_key
-            lowest_numbers[partition] = min(lowest_numbers.get(partition, _MAX_SEQUENCE_NUMBER), entry.sequence_number)
+            for scope in (entry.file.partition_key, None):
+                lowest_numbers[scope] = min(lowest_numbers.get(scope, _MAX_SEQUENCE_NUMBER), entry.sequence_number)
         return lowest_numbers
+
+    def _partition_of_scope(self, delete: Entry) -> _Partition | None:
+        """Return the partition to whose data files a shared delete file may apply, or None if it may apply to the entire table."""
+        applies_to_table = delete.file.content is Content.EQUALITY_DELETES and delete.file.spec_id in self.unpartitioned_spec_ids
+        return None if applies_to_table else delete.file.partition_key
 
     @cached_property
     def _entries_by_path(self) -> dict[str, Entry]:
@@ -290,8 +293,8 @@ def key_of_delete(delete: Entry) -> str:
 def _is_dangling(delete: Entry, lowest_in_scope: int, added_number: int) -> bool:
     """Return whether a shared delete file applies to no data file of the next snapshot, because all of them are newer.
 
-    `lowest_in_scope`: the lowest sequence number of the remaining data files in the scope of the delete file. `added_number`: the sequence
-    number of the data files that the next snapshot adds.
+    `lowest_in_scope`: the lowest sequence number of the remaining data files to which the delete file may apply. `added_number`: the
+    sequence number of the data files that the next snapshot adds.
     """
     if delete.file.content is Content.EQUALITY_DELETES:
         # Equality deletes apply only to data files with a lower sequence number.
