@@ -104,7 +104,7 @@ class IcebergTable:
             base_metadata = as_iceberg_snapshot(base).metadata
             build_updates = replacement_updates if replace else alteration_updates
             metadata = apply_updates(base_metadata, build_updates(self.name, base_metadata, definition))
-            check_format_version(self.name, metadata.format_version, self._operations.newest_format)
+            check_format_version(self.name, metadata.format_version, self._operations.highest_format_version)
         return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
@@ -126,7 +126,8 @@ class IcebergTable:
             metadata = self._new_metadata(definition)
         else:
             metadata = self._cloned_metadata(as_iceberg_snapshot(request.cloned), definition)
-        current = CurrentMetadata(metadata, path="")  # No file contains this metadata yet.
+        # A commit starts from a snapshot of a table. Here this is an empty table, whose metadata is not in a file yet.
+        current = CurrentMetadata(metadata, path="")
         base = IcebergSnapshot(self._operations.storage, self.name, current, iceberg_version=None, schema=metadata.schema())
         return Creation(self._operations, self.name, base, request, expected_version).run()
 
@@ -151,13 +152,13 @@ class IcebergTable:
         snapshot = as_iceberg_snapshot(base)
         if request.cloned is not None:
             raise PlanError(
-                f"{self.name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "
-                f"not theirs. DROP TABLE {self.name} first."
+                f"{self.name} cannot be replaced by a clone: a replaced Iceberg table keeps the ids of its columns and snapshots, and a "
+                f"clone has the ids of its source. DROP TABLE {self.name} first."
             )
         snapshot.check_writable()
         name = self.name if snapshot.branch == MAIN else f"{self.name}.branch_{snapshot.branch}"
         commit = Commit(self._operations, name, snapshot, request)
-        check_format_version(name, commit.target_metadata.format_version, self._operations.newest_format)
+        check_format_version(name, commit.target_metadata.format_version, self._operations.highest_format_version)
         return commit.run()
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
@@ -186,7 +187,7 @@ class IcebergTable:
         """Return the table as seen from a branch. Raises VersionNotFound for an unknown name, and PlanError for a tag."""
         if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
-            raise PlanError(f"{name} of {self.name} is a tag: it means one snapshot, and takes no rows. {advice}")
+            raise PlanError(f"{name} of {self.name} is a tag, which always refers to the same snapshot and accepts no writes. {advice}")
         return self if name == self._branch else IcebergTable(self._operations, self.name, name)
 
     def _open_reference(self, reference: str) -> IcebergSnapshot:
@@ -196,7 +197,7 @@ class IcebergTable:
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
             return self.snapshot() if reference == self._branch else self._open_newest(current, reference)
         snapshot = current.metadata.snapshot_by_id(ref.snapshot_id)
-        assert snapshot is not None, "metadata was read with every snapshot that a reference names"
+        assert snapshot is not None, "the metadata contains the snapshot of every reference, as checked when it was read"
         return self._open_past(current, snapshot, f"tag {reference}")
 
     def _open_past(self, current: CurrentMetadata, snapshot: IcebergVersion, branch: str) -> IcebergSnapshot:
@@ -215,15 +216,15 @@ class IcebergTable:
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
         metadata = new_metadata(self.name, self.location, definition)
-        check_format_version(self.name, metadata.format_version, self._operations.newest_format)
+        check_format_version(self.name, metadata.format_version, self._operations.highest_format_version)
         return metadata
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         """Return the metadata of a clone. Raises PlanError if the catalog assigns new ids, which would differ from those in manifests."""
         if not self._operations.keeps_ids:
             raise PlanError(
-                f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
-                f"speak of those of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
+                f"{self.name} cannot be a clone: its catalog assigns new ids to schemas and partition specs, but the cloned manifests "
+                f"contain the ids of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
             )
         return cloned_metadata(self.name, self.location, source, definition.properties or {})
 
@@ -232,7 +233,7 @@ class IcebergTable:
         current = newest(self._operations, self.name)
         if absolute_location(current.metadata.location) != self.location:
             raise UnsupportedTableFeature(
-                self.name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata lies at {self.location}."
+                self.name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata is at {self.location}."
             )
         return current
 
@@ -242,7 +243,7 @@ def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> Ic
     snapshot = metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         newest_ids = ", ".join(str(entry.snapshot_id) for entry in metadata.snapshots[-5:]) or "none"
-        raise VersionNotFound(f"{table} has no snapshot {snapshot_id}. The newest are: {newest_ids}.")
+        raise VersionNotFound(f"{table} has no snapshot {snapshot_id}. The newest snapshots are: {newest_ids}.")
     return snapshot
 
 
@@ -251,7 +252,7 @@ def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> Ic
     past_ids = [entry.snapshot_id for entry in metadata.snapshot_log if entry.timestamp_ms <= timestamp]
     snapshot = metadata.snapshot_by_id(past_ids[-1]) if past_ids else None
     if snapshot is None:
-        raise VersionNotFound(f"{table} has no snapshot that is {timestamp} (ms since 1970) or older. Choose a later time.")
+        raise VersionNotFound(f"{table} has no snapshot from {timestamp} (ms since 1970) or earlier. Choose a later time.")
     return snapshot
 
 

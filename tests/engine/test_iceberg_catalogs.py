@@ -113,7 +113,7 @@ def test_format_version_3_requires_a_server_that_writes_it(
         "create table t (id bigint, v string) using iceberg tblproperties ('format-version' = '3', 'rowmerge.write.mode' = 'merge-on-read')"
     )
     if configuration["type"] == "sql":
-        with pytest.raises(UnsupportedTableFeature, match="format-version 3.*keeps tables of format version 2"):
+        with pytest.raises(UnsupportedTableFeature, match="format-version 3.*supports format versions up to 2"):
             session.sql(create)
         session.sql("create table t using iceberg as select 1 as id")
         with pytest.raises(UnsupportedTableFeature, match="format-version 3"):

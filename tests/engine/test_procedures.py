@@ -29,7 +29,7 @@ def test_rollback_to_a_snapshot_and_forward(session: rowmerge.Session, snapshots
     first, second, third, last = snapshots
     assert rows(session, f"call system.rollback_to_snapshot('t', {second})") == [(last, second)]
     assert ids(session) == [0, 1]
-    with pytest.raises(VersionNotFound, match="is no ancestor of the newest snapshot"):
+    with pytest.raises(VersionNotFound, match="is not an ancestor of the newest snapshot"):
         session.sql(f"call system.rollback_to_snapshot('t', {third})")
     assert rows(session, f"call system.set_current_snapshot(table => 't', snapshot_id => {third})") == [(second, third)]
     assert rows(session, f"call system.set_current_snapshot('t', {third})") == [(third, third)]

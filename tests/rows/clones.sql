@@ -108,7 +108,7 @@ create table c shallow clone t;
 create or replace table c shallow clone t;
 !> PlanError: DROP TABLE default.c first
 create table d shallow clone t tblproperties ('gc.enabled' = 'true');
-!> ConfigurationError: gc.enabled is false for a clone
+!> ConfigurationError: gc.enabled must be false for a clone
 vacuum c;
 !> PlanError: its property gc.enabled is false
 select * from c;

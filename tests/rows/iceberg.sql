@@ -121,7 +121,7 @@ create table t (id int) using iceberg tblproperties ('format-version' = '1');
 create table t (id int) using iceberg tblproperties ('format-version' = '4');
 !> ConfigurationError: format-version
 create table t (id int) using iceberg tblproperties ('delta.appendOnly' = 'true');
-!> ConfigurationError: is Delta's
+!> ConfigurationError: applies only to Delta tables
 create table t (id int) using iceberg tblproperties ('write.merge.mode' = 'sometimes');
 !> ConfigurationError: write.merge.mode
 create table t (id int) using iceberg tblproperties ('write.delete.isolation-level' = 'strict');
@@ -205,7 +205,7 @@ truncate table t;
 insert into t values (8, 'd', 8, 8);
 create or replace table t using iceberg as select id, w from t;
 alter table t set tblproperties ('format-version' = '2');
-!> ConfigurationError: has format version 3, which cannot become 2
+!> ConfigurationError: has format version 3, which cannot be changed to 2
 select * from t;
 => 8 | 8
 
@@ -306,7 +306,7 @@ update t set p = 'd' where p = 'c';
 alter table t rename column p to q;
 insert into t values (5, 'a');
 alter table t add column shard int;
-!> PlanError: default.t has, or had, a partition field shard of the column q
+!> PlanError: default.t has or had a partition field shard of the column q
 alter table t rename column id to initial;
 !> PlanError: Choose another name
 alter table t add column n int;

@@ -65,9 +65,9 @@ create table t (id int) using iceberg partitioned by (bucket(4, nope));
 create table t (id int, v int, w int) using iceberg partitioned by (bucket(2, id));
 alter table t write ordered by v;
 alter table t drop column id;
-!> PlanError: Take it out first
+!> PlanError: First remove it
 alter table t drop column v;
-!> PlanError: Take it out first
+!> PlanError: First remove it
 alter table t write unordered;
 alter table t drop column v;
 insert into t values (1, 2);

@@ -174,7 +174,7 @@ select id from t order by id;
 => 2
 insert into t values (3);
 call system.fast_forward(table => 't', branch => 'main', to => 'audit');
-!> PlanError: has snapshots that audit does not come from
+!> PlanError: its snapshot is not an ancestor of audit
 call system.fast_forward('t', 'eod', 'main');
 !> PlanError: eod of default.t is a tag
 call system.fast_forward('t', 'main', 'audits');

@@ -96,7 +96,7 @@ insert into t.branch_audits values (2);
 delete from t.branch_nothing;
 !> VersionNotFound: There are: audit, eod, main
 insert into t.tag_eod values (2);
-!> PlanError: eod of default.t is a tag: it means one snapshot, and takes no rows
+!> PlanError: eod of default.t is a tag, which always refers to the same snapshot and accepts no writes
 select * from t.branch_audit version as of 'main';
 !> PlanError: is read at audit already
 create view v as select 1 as id;
@@ -133,11 +133,11 @@ alter table t create or replace tag v1 retain 5 days;
 alter table t replace tag v2;
 !> VersionNotFound: has no tag v2. There are: v1
 alter table t create or replace branch v1;
-!> PlanError: v1 of default.t is a tag and not a branch
+!> PlanError: v1 of default.t is a tag, not a branch
 alter table t create tag v2 as of version 5;
 !> VersionNotFound: has no snapshot 5
 alter table t drop branch main;
-!> PlanError: The branch main is what default.t is read at
+!> PlanError: The branch main of default.t is the default branch
 alter table t drop branch v1;
 !> PlanError: Write DROP TAG v1
 alter table t drop tag v3;

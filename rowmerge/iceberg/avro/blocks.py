@@ -72,7 +72,7 @@ def parse_blocks(data: bytes, offset: int, sync_marker: bytes) -> list[Block]:
         size, start = _parse_integer(data, offset)
         end = start + size
         if records < 0 or size < 0 or data[end : end + _SYNC_MARKER_BYTES] != sync_marker:
-            raise ValueError("a block does not end where it should")
+            raise ValueError("a block does not end with the sync marker")
         blocks.append(Block(records, start, end))
         offset = end + _SYNC_MARKER_BYTES
     return blocks
@@ -103,9 +103,13 @@ def decode_blocks(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapp
     """
     if codec not in ("null", "deflate"):
         raise UnknownType(codec)
-    # The iterator below builds its readers later. This call raises UnknownType at once for a type that they do not support.
-    build_reader(schema, _Cursors([]))
+    _check_types(schema)  # The iterator checks them only when it is first used.
     return _iterate_records(data, blocks, codec, schema)
+
+
+def _check_types(schema: Mapping[str, Any]) -> None:
+    """Raise UnknownType if the decoder does not support a type of the schema. The reader that checks the types is not used."""
+    build_reader(schema, _Cursors(contents=[]))
 
 
 def _iterate_records(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -125,7 +129,7 @@ def _parse_integer(data: bytes, offset: int) -> tuple[int, int]:
         encoded |= (byte & 127) << (7 * index)
         if byte < 128:  # the last byte of the integer
             return (encoded >> 1) ^ -(encoded & 1), offset + index + 1
-    raise ValueError("a number has no end")
+    raise ValueError("an integer has more than 10 bytes")
 
 
 def _decode_zigzag(encoded: NDArray[Any]) -> _Integers:
@@ -138,7 +142,7 @@ def _parse_varints(windows: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], _Int
     """Return the unsigned integer at the start of each row, and its length in bytes. All of its bytes except the last are above 127."""
     last_bytes = np.argmax(windows < 128, axis=1)
     if (windows[np.arange(len(windows)), last_bytes] > 127).any():
-        raise ValueError("a number has no end")
+        raise ValueError("an integer has more than 10 bytes")
     width = int(last_bytes.max()) + 1
     is_used = _BYTE_INDEXES[:width] <= last_bytes[:, None]
     septets = np.where(is_used, windows[:, :width] & 127, 0).astype(np.uint64)
@@ -162,7 +166,7 @@ class _Cursors:
         """Yield all records, block by block; `counts` is the number of records of each block."""
         records_by_block = _read_records_by_block(build_reader(schema, self), counts)
         if (self._offsets != self._ends).any():
-            raise ValueError("a block has other bytes than its records")
+            raise ValueError("the records of a block do not have the size of the block")
         yield from chain.from_iterable(records_by_block)
 
     def read_integers(self, block_numbers: _Integers) -> _Integers:
@@ -180,7 +184,7 @@ class _Cursors:
         starts = self._offsets[block_numbers]
         ends = starts + sizes
         if ((ends < starts) | (ends > self._ends[block_numbers])).any():
-            raise ValueError("a value is longer than its block")
+            raise ValueError("a value extends beyond its block")
         self._offsets[block_numbers] = ends
         return [self._bytes[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
@@ -191,7 +195,7 @@ class _Cursors:
             self.read_integers(block_numbers[counts < 0])
             counts = np.abs(counts)
         if ((counts < 0) | (counts > self._ends[block_numbers] - self._offsets[block_numbers])).any():
-            raise ValueError("an array is longer than its block")
+            raise ValueError("an array extends beyond its block")
         return counts
 
     def read_bytes(self, block_numbers: _Integers) -> list[bytes]:
@@ -213,9 +217,11 @@ def _read_records_by_block(read_record: ReadValues, counts: _Integers) -> list[l
 
 
 def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
-    """Return the function that reads values of an Avro schema, one from each of several data blocks at once.
+    """Return the function that reads values of an Avro schema, the next value of each of several data blocks at once.
 
-    The function returns records as dicts. It also returns an array as a dict if the items are records with the fields `key` and `value`.
+    For example, `build_reader("string", cursors)` returns a function `read`. If `block_numbers` is the array [0, 3], `read(block_numbers)`
+    returns the next string of block 0 and the next string of block 3. The function returns records as dicts. It also returns an array as a
+    dict if the items are records with the fields `key` and `value`.
 
     Args:
         schema: The Avro schema of the values, as parsed from JSON: a type name, a dict, or a list for a union.
@@ -249,7 +255,9 @@ def _array_reader(item_schema: Any, cursors: _Cursors) -> ReadValues:
 
 
 def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
-    """Return the function that reads values of a primitive type, one from each block (Avro spec, Binary Encoding).
+    """Return the function that reads the next value of a primitive type from each of several blocks (Avro spec, Binary Encoding).
+
+    Its argument is an array with the numbers of these blocks. `cursors` contains the offset of the next value in each block.
 
     Raises UnknownType if the decoder does not support the type.
     """
@@ -272,7 +280,7 @@ def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, block_numbers
     """Read one value of a union from each block: first the branch number, then the value."""
     branch_numbers = cursors.read_integers(block_numbers)
     if ((branch_numbers < 0) | (branch_numbers >= len(branches))).any():
-        raise ValueError("a union has no such branch")
+        raise ValueError("a union has an invalid branch number")
     if len(block_numbers) and (branch_numbers == branch_numbers[0]).all():
         return branches[int(branch_numbers[0])](block_numbers)
     return _read_branches(branches, branch_numbers, block_numbers)
@@ -300,8 +308,7 @@ def _read_arrays(cursors: _Cursors, new_array: Callable[[], Any], add_items: Add
     """Read one array from each of several data blocks, and return the arrays in the order of `block_numbers`.
 
     Avro stores an array as chunks of items. Each chunk begins with the number of its items, and an empty chunk ends the array (Avro spec,
-    Arrays). One step reads the next chunk of every array that has not ended. Chunks with the same number of items are read together,
-    because one NumPy call then reads an item of each array.
+    Arrays). One step reads the next chunk of every array that has not ended.
 
     Args:
         cursors: The blocks, each positioned at the start of its array.
@@ -315,6 +322,7 @@ def _read_arrays(cursors: _Cursors, new_array: Callable[[], Any], add_items: Add
         item_counts = cursors.read_item_counts(block_numbers[open_indexes])
         has_items = item_counts > 0
         open_indexes, item_counts = open_indexes[has_items], item_counts[has_items]
+        # Chunks of the same length are read together, because one NumPy call then reads an item of each array.
         for count in np.unique(item_counts).tolist():
             indexes = open_indexes[item_counts == count]
             add_items([arrays[index] for index in indexes.tolist()], block_numbers[indexes], count)

@@ -100,7 +100,7 @@ _PRIMITIVE_ENCODERS: Mapping[str, Encode] = {
 
 def _encode_fixed(size: int, value: bytes, write: Write) -> None:
     if len(value) != size:
-        raise ValueError(f"{len(value)} bytes are no {size}")
+        raise ValueError(f"{len(value)} bytes instead of {size}")
     write(value)
 
 

@@ -74,7 +74,7 @@ class _Header:
         stream = io.BytesIO(data)
         header = fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None)
         if not isinstance(header, dict) or header["magic"] != _MAGIC:
-            raise CorruptLog(path, "it is no Avro file")
+            raise CorruptLog(path, "it is not an Avro file")
         return cls(header["meta"], header["sync"], stream.tell())
 
 
@@ -148,7 +148,7 @@ def _checked_records(records: Iterator[Any], path: str) -> Iterator[dict[str, An
 
 
 def _corrupt_log(path: str, error: Exception) -> CorruptLog:
-    return CorruptLog(path, f"it is no Avro file of its schema ({type(error).__name__}: {error})")
+    return CorruptLog(path, f"it cannot be decoded as an Avro file with its schema ({type(error).__name__}: {error})")
 
 
 def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]) -> bytes:

@@ -66,7 +66,7 @@ class CatalogOperations:
             storage: The storage of the table's current or future location.
         """
         self._client, self._identifier, self.storage = client, (namespace, table), storage
-        self.newest_format = client.newest_format
+        self.highest_format_version = client.highest_format_version
         self._last_loaded: CurrentMetadata | None = None
 
     def current(self) -> CurrentMetadata | None:
@@ -74,7 +74,9 @@ class CatalogOperations:
         if loaded is None:
             self._last_loaded = None
         elif self._last_loaded is None or _has_changed(self._last_loaded, loaded):
-            self._last_loaded = CurrentMetadata(loaded.metadata, loaded.metadata_location, newest_format=self.newest_format)
+            self._last_loaded = CurrentMetadata(
+                loaded.metadata, loaded.metadata_location, highest_format_version=self.highest_format_version
+            )
         return self._last_loaded
 
     def creation_version(self) -> CreationVersion | None:

@@ -27,8 +27,8 @@ from rowmerge.storage.store import absolute_location
 
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)
 _MISSING = (exceptions.NoSuchTableError, exceptions.NoSuchViewError, exceptions.NoSuchNamespaceError)
-_CANNOT_REPLACE = (404, 405, 406, 501)
-"""The HTTP status codes of a REST server that does not have the view, or cannot replace views."""
+_STATUSES_WITHOUT_REPLACEMENT = (404, 405, 406, 501)
+"""The HTTP status codes if a REST server has no such view (404), or does not support the replacement of views."""
 
 
 class CatalogClient:
@@ -60,7 +60,7 @@ class CatalogClient:
         self._rest = self.catalog if isinstance(self.catalog, RestCatalog) else None
         self._lacks_views = False  # until a REST server answers that it has no views
         # The highest format version to write. pyiceberg itself writes up to 2. A REST server refuses a version that it cannot write.
-        self.newest_format = 2 if self._rest is None else NEWEST_FORMAT
+        self.highest_format_version = 2 if self._rest is None else NEWEST_FORMAT
         # The server of a REST catalog writes the metadata files. For any other catalog, pyiceberg writes them in this process.
         if isinstance(self.catalog, MetastoreCatalog):
             _sync_metadata(self.catalog, sync)
@@ -71,7 +71,7 @@ class CatalogClient:
                 warnings.simplefilter("ignore")  # warnings contain addresses and passwords
                 return load_catalog(self.name, **settings)
         except (ValueError, exceptions.NotInstalledError, ModuleNotFoundError) as error:
-            advice = "Give what pyiceberg's documentation of this type of catalog lists, for example {type: rest, uri: https://…}."
+            advice = "Specify the settings that pyiceberg documents for this type of catalog, for example {type: rest, uri: https://…}."
             raise ConfigurationError(f"The catalog {self.name} cannot be opened: {self._message_of(error)}. {advice}") from None
         except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class
             raise self.failure("opening it", error) from None
@@ -83,7 +83,7 @@ class CatalogClient:
 
     def namespaces(self) -> list[str]:
         """Return the names of the namespaces with one level, as the catalog spells them."""
-        with self._calling("listing namespaces"):
+        with self._translating_errors("listing namespaces"):
             return sorted(namespace[0] for namespace in self.catalog.list_namespaces() if len(namespace) == 1)
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str]) -> bool:
@@ -93,14 +93,14 @@ class CatalogClient:
             namespace: The name of the namespace, as the catalog spells it.
             properties: The properties of the namespace, such as its location.
         """
-        with self._calling(f"creating the namespace {namespace}"), suppress(exceptions.NamespaceAlreadyExistsError):
+        with self._translating_errors(f"creating the namespace {namespace}"), suppress(exceptions.NamespaceAlreadyExistsError):
             self.catalog.create_namespace((namespace,), dict(properties))
             return True
         return False
 
     def drop_namespace(self, namespace: str) -> bool:
         """Drop a namespace. Return False if it is not empty, True if it does not exist."""
-        with self._calling(f"dropping the namespace {namespace}"), suppress(exceptions.NamespaceNotEmptyError):
+        with self._translating_errors(f"dropping the namespace {namespace}"), suppress(exceptions.NamespaceNotEmptyError):
             with suppress(exceptions.NoSuchNamespaceError):
                 self.catalog.drop_namespace((namespace,))
             return True
@@ -108,7 +108,7 @@ class CatalogClient:
 
     def tables(self, namespace: str) -> list[str]:
         """Return the names of the tables in a namespace, or an empty list if the namespace does not exist."""
-        with self._calling(f"listing the tables of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
+        with self._translating_errors(f"listing the tables of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
             return sorted(identifier[-1] for identifier in self.catalog.list_tables((namespace,)))
         return []
 
@@ -119,7 +119,7 @@ class CatalogClient:
             namespace: The namespace of the table, as the catalog spells it.
             table: The name of the table, as the catalog spells it.
         """
-        with self._calling(f"loading {namespace}.{table}"), suppress(*_MISSING):
+        with self._translating_errors(f"loading {namespace}.{table}"), suppress(*_MISSING):
             return self.catalog.load_table((namespace, table))
         return None
 
@@ -140,7 +140,7 @@ class CatalogClient:
             namespace: The namespace of the new table, as the catalog spells it.
             table: The name of the new table.
         """
-        with self._calling(f"asking for the location of {namespace}.{table}"):
+        with self._translating_errors(f"requesting a location for {namespace}.{table}"):
             staged = self.catalog.create_table_transaction((namespace, table), Schema(NestedField(1, "a", LongType())))
             return absolute_location(staged.table_metadata.location)
 
@@ -151,7 +151,7 @@ class CatalogClient:
             namespace: The namespace of the table, as the catalog spells it.
             table: The name of the table, as the catalog spells it.
         """
-        with self._calling(f"dropping {namespace}.{table}"), suppress(*_MISSING):
+        with self._translating_errors(f"dropping {namespace}.{table}"), suppress(*_MISSING):
             self.catalog.drop_table((namespace, table))
             return True
         return False
@@ -160,7 +160,7 @@ class CatalogClient:
         """Return the names of the views in a namespace, or an empty list if the catalog does not support views."""
         if not self.has_views:
             return []
-        with self._calling(f"listing the views of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
+        with self._translating_errors(f"listing the views of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
             return sorted(identifier[-1] for identifier in self.catalog.list_views((namespace,)))
         return []
 
@@ -173,14 +173,15 @@ class CatalogClient:
         """
         if not self.has_views:
             return None
-        with self._calling(f"loading the view {namespace}.{view}"), suppress(*_MISSING):
+        with self._translating_errors(f"loading the view {namespace}.{view}"):
             try:
                 loaded_view = self.catalog.load_view((namespace, view))
+            except _MISSING:
+                return None
             except NotImplementedError:
                 self._lacks_views = True
                 return None
             return loaded_view.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return None
 
     def create_view(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
         """Create a view. Return False if the view exists.
@@ -192,7 +193,7 @@ class CatalogClient:
                 metadata.
         """
         version, schema = _current_version(metadata)
-        with self._calling(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
+        with self._translating_errors(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
             new_schema = Schema.model_validate({**schema, "schema-id": 0})
             new_version = ViewVersion.model_validate({**version, "version-id": 1, "schema-id": 0})
             self.catalog.create_view((namespace, view), new_schema, new_version, properties=metadata["properties"])
@@ -215,13 +216,14 @@ class CatalogClient:
             CatalogFailed: The server refused the request, or cannot be reached.
         """
         rest_catalog = self._rest
-        assert rest_catalog is not None, "only REST catalogs have views"
-        with self._calling(f"replacing the view {namespace}.{view}"):
+        assert rest_catalog is not None, "only REST catalogs support views"
+        with self._translating_errors(f"replacing the view {namespace}.{view}"):
             url = rest_catalog.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe=""))
             request = _replacement_request(namespace, view, old_metadata, metadata)
-            # pyiceberg 0.12 cannot replace views. Its session has the user's certificates and tokens.
+            # pyiceberg 0.12 has no method for this request. Only its private session has the user's certificates and tokens.
             response = rest_catalog._session.post(url, json=request)
-            if response.status_code in _CANNOT_REPLACE:
+            # In both cases, the caller can drop the view, if it exists, and create it again.
+            if response.status_code in _STATUSES_WITHOUT_REPLACEMENT:
                 return False
             if not response.ok:
                 raise exceptions.RESTError(_error_text(response))
@@ -234,7 +236,7 @@ class CatalogClient:
             namespace: The namespace of the view, as the catalog spells it.
             view: The name of the view, as the catalog spells it.
         """
-        with self._calling(f"dropping the view {namespace}.{view}"), suppress(*_MISSING):
+        with self._translating_errors(f"dropping the view {namespace}.{view}"), suppress(*_MISSING):
             self.catalog.drop_view((namespace, view))
 
     def failure(self, action: str, error: BaseException) -> CatalogFailed:
@@ -249,7 +251,8 @@ class CatalogClient:
         return CatalogFailed(self.name, action, self._message_of(error))
 
     @contextmanager
-    def _calling(self, action: str) -> Iterator[None]:
+    def _translating_errors(self, action: str) -> Iterator[None]:
+        """Raise CatalogFailed, without secrets, instead of any error of pyiceberg. `action` is the failed action as a gerund."""
         try:
             yield
         except RowmergeError:
@@ -264,7 +267,10 @@ class CatalogClient:
 
 
 def _replacement_request(namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the CommitViewRequest of the REST specification that replaces a view. In it, version -1 is the version that it adds."""
+    """Return the CommitViewRequest of the REST specification that replaces a view.
+
+    The version id -1 in a request stands for the version that the request adds.
+    """
     version, schema = _current_version(metadata)
     schema_id, schema_updates = _add_schema(old_metadata["schemas"], assign_fresh_schema_ids(Schema.model_validate(schema)))
     version_id = max(old_version["version-id"] for old_version in old_metadata["versions"]) + 1

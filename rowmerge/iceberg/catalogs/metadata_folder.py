@@ -33,13 +33,13 @@ class CurrentMetadata:
     """A table's metadata as of one moment.
 
     `path` is the absolute path of the metadata file, `version` the number in its name, and `digest` the hash of its bytes. Some catalogs
-    provide none of these. `newest_format` is the highest format version that the table's catalog can store.
+    provide none of these. `highest_format_version` is the highest format version that the table's catalog can store.
     """
 
     metadata: TableMetadata
     path: str
     version: int | None = None
-    newest_format: int = NEWEST_FORMAT
+    highest_format_version: int = NEWEST_FORMAT
     digest: bytes = b""
 
 

@@ -31,7 +31,7 @@ class TableOperations(Protocol):
 
     storage: Storage
     """The storage of the table's own folder."""
-    newest_format: int
+    highest_format_version: int
     """The highest format version that the catalog can store."""
     keeps_ids: bool
     """Whether the catalog keeps the schema ids and partition spec ids of the metadata when it creates a table."""
@@ -87,7 +87,7 @@ class DirectoryOperations:
     - A writer acknowledges its version, and writes the hint, only after it has verified that the version is not stale.
     """
 
-    newest_format = NEWEST_FORMAT
+    highest_format_version = NEWEST_FORMAT
     keeps_ids = True
 
     def __init__(self, storage: Storage, table: str) -> None:

@@ -64,7 +64,7 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         updates = make_updates(current)
         if not updates:
             return None
-        # If `current` is outdated, another commit came first. A put would not show that until it fails.
+        # If `current` is outdated already, another commit came first, as after a commit with the result EXISTED.
         outcome = Put.EXISTED if operations.is_outdated(current) else operations.commit(current, updates)
         if outcome is Put.CREATED:
             return current
@@ -93,4 +93,4 @@ def check_writable(table: str, current: CurrentMetadata) -> None:
     Raises:
         UnsupportedTableFeature: The format version is too high for the catalog.
     """
-    check_format_version(table, current.metadata.format_version, current.newest_format)
+    check_format_version(table, current.metadata.format_version, current.highest_format_version)

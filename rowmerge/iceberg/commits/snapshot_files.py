@@ -133,8 +133,8 @@ class SnapshotFiles:
         self._attempts = 0
         # A table of format version 1 gets manifests of version 2, which has all fields of version 1.
         self._manifest_version = max(self.metadata.format_version, 2)
-        self.pending = PendingFiles(self.storage)
-        self.delete_files = DeleteFileWriter(self.pending, self.metadata, self._written_paths.append)
+        self.pending_files = PendingFiles(self.storage)
+        self.delete_files = DeleteFileWriter(self.pending_files, self.metadata, self._written_paths.append)
 
     def write_snapshot(
         self,
@@ -165,7 +165,8 @@ class SnapshotFiles:
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
         new_manifests = self._added_manifests + self.write_delete_manifests(row_deletes.files)
         manifests = self._merge_manifests([*new_manifests, *remaining_manifests])  # the newest first
-        return self.put_snapshot(newest_metadata, parent, manifests, [*removed_entries, *self.entries_of(new_manifests)])
+        changed_entries = [*removed_entries, *self.entries_of(new_manifests)]
+        return self.put_snapshot(newest_metadata, parent, manifests, changed_entries)
 
     def put_snapshot(
         self, newest_metadata: TableMetadata, parent: Snapshot | None, manifests: Sequence[Manifest], entries: Sequence[Entry]
@@ -184,10 +185,11 @@ class SnapshotFiles:
             StorageError: A file cannot be put.
         """
         path = self._new_metadata_path(f"snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}")
-        # A table without row lineage has no next row id. If the commit upgrades it, the row ids begin with 0.
-        first_row_id = (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
+        # `self.metadata` includes the definition that this commit sets. `newest_metadata` may still have a format version without row ids.
+        has_row_ids = self.metadata.format_version >= ROW_LINEAGE
+        first_row_id = (next_row_id(newest_metadata) or 0) if has_row_ids else None
         assigned_row_ids = write_manifest_list(
-            self.pending,
+            self.pending_files,
             path,
             manifests,
             snapshot_id=self.snapshot_id,
@@ -200,8 +202,9 @@ class SnapshotFiles:
         delete_paths = [entry.file.path for entry in entries if entry.file.content is not Content.DATA]
         self._snapshot_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
         # So far, the files of this attempt are in memory (`PendingFiles`).
-        self.pending.flush()
-        return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
+        self.pending_files.flush()
+        schema_id = self.metadata.current_schema_id
+        return WrittenSnapshot(self.snapshot_id, schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
 
     def _new_metadata_path(self, name: str) -> str:
         """Return the absolute path of a new metadata file, and record it for `discard`."""
@@ -229,7 +232,7 @@ class SnapshotFiles:
 
     def entries_of(self, manifests: Iterable[Manifest]) -> list[Entry]:
         """Read the entries of manifests, including manifests in memory."""
-        return [entry for manifest in manifests for entry in read_manifest(self.pending, manifest)]
+        return [entry for manifest in manifests for entry in read_manifest(self.pending_files, manifest)]
 
     def write_manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
         """Write a manifest under a new name, and return its record for the manifest list.
@@ -242,7 +245,7 @@ class SnapshotFiles:
         path = self._new_metadata_path(f"{self.commit_id}-m{len(self._written_paths)}")
         spec, schema = self.metadata.specs()[spec_id], schema_of_spec(self.metadata, spec_id)
         header = ManifestHeader(content, spec, schema, self._manifest_version)
-        return write_manifest(self.pending, path, entries, header, self.snapshot_id)
+        return write_manifest(self.pending_files, path, entries, header, self.snapshot_id)
 
     def write_manifests(
         self, entries: Sequence[Entry], content: ManifestContent, spec_id: int, max_entries: int = MAX_MANIFEST_ENTRIES
@@ -282,7 +285,8 @@ class SnapshotFiles:
             removal: The files that this snapshot removes.
 
         Returns:
-            The unchanged and the rewritten manifests, in the order of `live`, and the entries of the removed files.
+            The unchanged and the rewritten manifests, in the order of `live`, and the entries of the removed files. Manifests without live
+            files are left out.
         """
         manifests: list[Manifest] = []
         removed_entries: list[Entry] = []
@@ -305,7 +309,7 @@ class SnapshotFiles:
         """
         unknown_paths = data_paths - live.by_path(data_paths).keys()
         if unknown_paths:
-            raise ValueError(f"{min(unknown_paths)} is no data file of {self.metadata.location}")
+            raise ValueError(f"{min(unknown_paths)} is not a data file of {self.metadata.location}")
         single_file_keys = {key_of_delete(delete) for delete in live.deletes if scope_of(delete) in data_paths}
         dangling_keys = live.dangling_shared_deletes(data_paths, self.data_sequence_number)
         return Removal(data_paths, replaced_keys | single_file_keys | dangling_keys)
@@ -323,9 +327,10 @@ class SnapshotFiles:
         max_size = self.target_manifest_size
         snapshot_manifests: list[Manifest] = []
         for manifests_of_spec in manifests_by_spec(manifests):
-            if len(manifests_of_spec) >= min_count:
-                manifests_of_spec = [self._merge_batch(batch) for batch in _batches_of_size(manifests_of_spec, max_size)]
-            snapshot_manifests += manifests_of_spec
+            if len(manifests_of_spec) < min_count:
+                snapshot_manifests += manifests_of_spec
+            else:
+                snapshot_manifests += [self._merge_batch(batch) for batch in _batches_of_size(manifests_of_spec, max_size)]
         return snapshot_manifests
 
     def _merge_batch(self, manifests: Sequence[Manifest]) -> Manifest:
@@ -338,6 +343,7 @@ class SnapshotFiles:
             return first
         entries = []
         for entry in self.entries_of(manifests):
+            # A manifest has the status ADDED or DELETED only for changes of its own snapshot. All other live files are EXISTING.
             is_own_change = entry.snapshot_id == self.snapshot_id and entry.status is not Status.EXISTING
             if is_own_change or entry.live:
                 entries.append(entry if is_own_change else entry.existing())

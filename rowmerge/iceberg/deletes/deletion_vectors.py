@@ -48,12 +48,12 @@ def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
     """
     path = plain_path(vector.path)
     if vector.content_offset is None or vector.content_size is None or vector.content_size < FRAME:
-        raise CorruptLog(path, "the manifest does not say where in it the deletion vector is")
+        raise CorruptLog(path, "the manifest does not contain the position of the deletion vector in the file")
     file_storage, relative_path = located(storage, path)
     try:
         blob = file_storage.get_range(relative_path, vector.content_offset, vector.content_size)
     except FileNotFoundError as error:
-        raise CorruptLog(path, "the deletion vector's file is missing") from error
+        raise CorruptLog(path, "the file of the deletion vector does not exist") from error
     return deserialize(unframe_vector(blob, vector.content_size - FRAME, path, vector.content_offset), path, vector.records)
 
 
@@ -120,5 +120,5 @@ def _referenced_data_file(vector: ContentFile) -> str:
     """Return the absolute path of the data file whose rows a deletion vector deletes. Raises CorruptLog if the entry lacks this path."""
     path = referenced_path(vector)
     if path is None:
-        raise CorruptLog(plain_path(vector.path), "the manifest does not say which data file the deletion vector goes for")
+        raise CorruptLog(plain_path(vector.path), "the manifest does not contain the data file of the deletion vector")
     return path

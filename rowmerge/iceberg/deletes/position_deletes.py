@@ -155,10 +155,10 @@ def _read_file(storage: Storage, path: str, format: str) -> dict[str, Positions]
     try:
         return _collect_positions(_decode_batches(file_storage.get(relative_path), path, format))
     except FileNotFoundError as error:
-        raise CorruptLog(path, "the delete file is missing") from error
+        raise CorruptLog(path, "the delete file does not exist") from error
     except (pa.ArrowException, OSError, LookupError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise CorruptLog(path, f"it is no file of position deletes ({type(error).__name__}: {reason})") from error
+        raise CorruptLog(path, f"it is not a position-delete file ({type(error).__name__}: {reason})") from error
 
 
 def _collect_positions(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
@@ -183,7 +183,7 @@ def _decode_batches(data: bytes, path: str, format: str) -> Iterator[pa.RecordBa
         case "AVRO":
             yield from _decode_avro(data, path).to_batches()
         case _:
-            advice = "Rewrite the table's delete files with the engine that wrote them, in Parquet."
+            advice = "Rewrite the table's delete files as Parquet files with the engine that wrote them."
             raise UnsupportedTableFeature(path, f"{format.lower()} delete files", action="read", advice=advice)
 
 
@@ -200,7 +200,7 @@ def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> It
     if not len(positions):
         return
     if positions.dtype != np.int64 or positions.min() < 0 or path_column.null_count:
-        raise ValueError("a row has no path, or no position from 0 on")
+        raise ValueError("a row has no path, or its position is null or negative")
     paths = path_column if pa.types.is_dictionary(path_column.type) else path_column.dictionary_encode()
     path_codes = paths.indices.to_numpy(zero_copy_only=False)  # Equal paths have equal codes.
     if np.any(path_codes[1:] < path_codes[:-1]):  # The specification requires rows to be sorted by path, but not all writers do so.

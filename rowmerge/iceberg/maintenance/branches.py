@@ -104,8 +104,7 @@ def _reference_updates(
         VersionNotFound: The reference does not exist and may not be created, or its snapshot does not exist.
     """
     metadata = current.metadata
-    # With IF NOT EXISTS, an existing reference is not an error, as with OR REPLACE. But it stays unchanged.
-    _check_settable(table, metadata, reference, create=create, replace=replace or if_not_exists)
+    _check_reference_can_be_set(table, metadata, reference, may_be_new=create, may_exist=replace or if_not_exists)
     if if_not_exists and reference.name in metadata.refs:
         return ()
     update = SetSnapshotRefUpdate(
@@ -119,21 +118,19 @@ def _reference_updates(
     return (update,)
 
 
-def _check_settable(table: str, metadata: TableMetadata, reference: SnapshotReference, *, create: bool, replace: bool) -> None:
-    """Raise an error if the reference cannot be set.
-
-    That is the case for main and for an existing reference of another kind. A missing reference requires `create`, an existing one
-    `replace`.
-    """
+def _check_reference_can_be_set(
+    table: str, metadata: TableMetadata, reference: SnapshotReference, *, may_be_new: bool, may_exist: bool
+) -> None:
+    """Raise an error for main, for an existing reference of another kind, or for a reference that must not be new or must not exist."""
     name, kind = reference.name, _kind(reference.tag)
     _check_not_main(table, name)
     existing = metadata.refs.get(name)
-    if existing is None and not create:
-        raise _missing_reference(table, metadata, name, kind)
+    if existing is None and not may_be_new:
+        raise _missing_reference_error(table, metadata, name, kind)
     if existing is not None:
         _check_kind(table, name, existing, kind, "Drop it first, or choose another name.")
-    if existing is not None and not replace:
-        raise AlreadyExists(f"{table} has a {kind} {name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
+    if existing is not None and not may_exist:
+        raise AlreadyExists(f"{table} already has a {kind} {name}. Choose another name, or use CREATE OR REPLACE {kind.upper()}.")
 
 
 def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int | None) -> int:
@@ -153,11 +150,11 @@ def _removal_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bo
     """
     _check_not_main(table, name)
     existing = current.metadata.refs.get(name)
-    if existing is None and if_exists:
-        return ()
     if existing is None:
-        raise _missing_reference(table, current.metadata, name, kind)
-    _check_kind(table, name, existing, kind, f"Write DROP {existing.snapshot_ref_type.upper()} {name}.")
+        if if_exists:
+            return ()
+        raise _missing_reference_error(table, current.metadata, name, kind)
+    _check_kind(table, name, existing, kind, f"Use DROP {existing.snapshot_ref_type.upper()} {name}.")
     return (RemoveSnapshotRefUpdate(ref_name=name),)
 
 
@@ -171,14 +168,16 @@ def _fast_forward_ids(table: str, metadata: TableMetadata, branch: str, to: str)
     target_id = find_reference(table, metadata, to).snapshot_id
     ref = metadata.refs.get(branch)
     if ref is not None and ref.snapshot_ref_type is SnapshotRefType.TAG:
-        raise PlanError(f"{branch} of {table} is a tag, and stays where it is. Name a branch to move.")
+        raise PlanError(f"{branch} of {table} is a tag, which cannot be moved. Name a branch instead.")
     head = head_of(metadata, branch)
     if head is None:
         return None, target_id
     target_history = {target_id, *(ancestor.snapshot_id for ancestor in ancestors(metadata, target_id))}
     if head.snapshot_id not in target_history:
-        advice = f"MERGE or INSERT the rows of {to} into it, or set it there with CALL system.set_current_snapshot."
-        raise PlanError(f"The branch {branch} of {table} has snapshots that {to} does not come from: it cannot be forwarded. {advice}")
+        advice = f"MERGE or INSERT the rows of {to} into it, or point it at that snapshot with CALL system.set_current_snapshot."
+        raise PlanError(
+            f"The branch {branch} of {table} cannot be fast-forwarded, because its snapshot is not an ancestor of {to}. {advice}"
+        )
     return head.snapshot_id, target_id
 
 
@@ -207,15 +206,15 @@ def _kind(is_tag: bool) -> SnapshotRefType:
 
 def _check_kind(table: str, name: str, existing: SnapshotRef, kind: SnapshotRefType, advice: str) -> None:
     if existing.snapshot_ref_type is not kind:
-        raise PlanError(f"{name} of {table} is a {existing.snapshot_ref_type} and not a {kind}. {advice}")
+        raise PlanError(f"{name} of {table} is a {existing.snapshot_ref_type}, not a {kind}. {advice}")
 
 
 def _check_not_main(table: str, name: str) -> None:
     if name == MAIN:
-        advice = f"Set it back with RESTORE TABLE {table} TO VERSION AS OF."
-        raise PlanError(f"The branch {MAIN} is what {table} is read at, and stays. {advice}")
+        advice = f"To restore an older snapshot, use RESTORE TABLE {table} TO VERSION AS OF."
+        raise PlanError(f"The branch {MAIN} of {table} is the default branch and cannot be set or dropped. {advice}")
 
 
-def _missing_reference(table: str, metadata: TableMetadata, name: str, kind: SnapshotRefType) -> VersionNotFound:
+def _missing_reference_error(table: str, metadata: TableMetadata, name: str, kind: SnapshotRefType) -> VersionNotFound:
     names = ", ".join(sorted(name for name, ref in metadata.refs.items() if ref.snapshot_ref_type is kind)) or "none"
     return VersionNotFound(f"{table} has no {kind} {name}. There are: {names}.")

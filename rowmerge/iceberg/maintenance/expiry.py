@@ -52,10 +52,10 @@ class Retention:
         """
         min_count = whole_number(properties, MIN_SNAPSHOTS, 1) if options.retain_last is None else options.retain_last
         if min_count < 1:
-            raise PlanError(f"At least one snapshot stays, and {min_count} are to. Retain 1 or more.")
+            raise PlanError(f"An expiry retains at least 1 snapshot, not {min_count}. Retain 1 or more.")
         age = whole_number(properties, MAX_SNAPSHOT_AGE, _FIVE_DAYS)
         older_than = now - age if options.older_than is None else options.older_than
-        return cls(older_than, min_count, whole_number(properties, MAX_REF_AGE, _FOREVER), now)
+        return cls(older_than, min_count, max_ref_age=whole_number(properties, MAX_REF_AGE, _FOREVER), now=now)
 
 
 def check_collectable(table: str, metadata: TableMetadata) -> None:
@@ -70,8 +70,8 @@ def check_collectable(table: str, metadata: TableMetadata) -> None:
     """
     if metadata.properties.get(GC_ENABLED, "true").strip().lower() == "false":
         raise PlanError(
-            f"Files of {table} are not deleted: its property {GC_ENABLED} is false, so they may belong to other tables. "
-            f"When they do not, set it to true: ALTER TABLE {table} SET TBLPROPERTIES ('{GC_ENABLED}' = 'true')."
+            f"Files of {table} are not deleted, because its property {GC_ENABLED} is false: other tables may need these files. "
+            f"If no other table needs them, set the property to true: ALTER TABLE {table} SET TBLPROPERTIES ('{GC_ENABLED}' = 'true')."
         )
 
 
@@ -114,7 +114,8 @@ def _check_requested_ids(table: str, requested_ids: Iterable[int], snapshot_ids:
         if snapshot_id not in snapshot_ids:
             raise VersionNotFound(f"{table} has no snapshot {snapshot_id}. See DESCRIBE HISTORY {table}.")
         if names := sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id):
-            raise PlanError(f"The snapshot {snapshot_id} of {table} is what {', '.join(names)} names. Leave it out, or drop these first.")
+            reason = f"the branches or tags {', '.join(names)} refer to it. Leave out the snapshot, or drop these first."
+            raise PlanError(f"The snapshot {snapshot_id} of {table} cannot expire: {reason}")
 
 
 def _is_young(ref: SnapshotRef, snapshots_by_id: Mapping[int, Snapshot], retention: Retention) -> bool:

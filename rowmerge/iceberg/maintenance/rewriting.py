@@ -48,7 +48,7 @@ class Rewriting(ABC, Generic[T]):
     _files: SnapshotFiles | None = field(default=None, init=False)
 
     @abstractmethod
-    def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[T, WrittenSnapshot | None]:
+    def write_rewritten_files(self, files: SnapshotFiles, parent: Snapshot) -> tuple[T, WrittenSnapshot | None]:
         """Write the snapshot that follows `parent`.
 
         Args:
@@ -81,12 +81,13 @@ class Rewriting(ABC, Generic[T]):
         if parent is None:
             return ()
         self._files = SnapshotFiles(self.operations.storage, metadata, new_snapshot_id(), added=())
-        self.result, snapshot = self.write(self._files, parent)
+        counts, snapshot = self.write_rewritten_files(self._files, parent)
+        self.result = counts
         if snapshot is None:
             return ()
         # The summary of the snapshot records the counts as metrics.
         rewritten_metric, added_metric = self.metric_names
-        metrics = {rewritten_metric: self.result.rewritten, added_metric: self.result.added}
+        metrics = {rewritten_metric: counts.rewritten, added_metric: counts.added}
         change = CommitRequest(self.operation, metrics=metrics, data_change=False)
         return snapshot_updates(metadata, MAIN, parent, snapshot, change)
 
@@ -104,7 +105,7 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
     metric_names = ("numManifestsReplaced", "numManifestsCreated")
     result: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
-    def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenManifests, WrittenSnapshot | None]:
+    def write_rewritten_files(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenManifests, WrittenSnapshot | None]:
         """Rewrite the manifests of each partition spec. A spec whose only manifest does not exceed the target size keeps this manifest.
 
         Args:
@@ -139,7 +140,7 @@ class DeleteRewriting(Rewriting[RewrittenDeletes]):
     metric_names = ("numDeleteFilesRemoved", "numDeleteFilesAdded")
     result: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
 
-    def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenDeletes, WrittenSnapshot | None]:
+    def write_rewritten_files(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenDeletes, WrittenSnapshot | None]:
         """Replace position-delete files, so that each data file with deleted rows has exactly one, which no other data file shares.
 
         Args:

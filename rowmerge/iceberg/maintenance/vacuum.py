@@ -118,7 +118,7 @@ class Vacuum:
             dry_run: Whether only the paths are returned, and no file is deleted.
 
         Raises:
-            LiveFileProtected: An orphan is a live file under another path. No file has been deleted.
+            LiveFileProtected: An orphan is a live file under another path, for example by a symbolic link. No file has been deleted.
             PlanError: The table property `gc.enabled` is false.
             StorageError: A file cannot be read or deleted.
         """
@@ -128,15 +128,15 @@ class Vacuum:
         current = newest(self.operations, self.table)
         orphans = self._orphans(current, listing)
         if not dry_run:
-            self._delete_orphans(orphans, current, listing)
+            self._delete_orphans(orphans, checked=current, listing=listing)  # checks them again after a concurrent commit
         return tuple(orphans)
 
     def _check_retention(self, options: VacuumOptions) -> None:
         hours = options.retain_hours
         if options.check_retention and hours is not None and hours * _HOUR < _DAY:
             raise PlanError(
-                f"VACUUM {self.table} RETAIN {hours:g} HOURS is shorter than 24 hours: statements that are running and readers of older "
-                f"snapshots could lose their files. Retain 24 hours or more, or, when nobody else uses the table, "
+                f"VACUUM {self.table} RETAIN {hours:g} HOURS is shorter than 24 hours: running statements and readers of older snapshots "
+                f"could lose their files. Retain 24 hours or more. If no other process uses the table, you can instead "
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
 
@@ -258,7 +258,7 @@ class IcebergMaintenance:
         if any(snapshot.snapshot_id == snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)):
             return snapshot_id
         exists = metadata.snapshot_by_id(snapshot_id) is not None
-        reason = "is no ancestor of the newest snapshot" if exists else "is not there, or expired"
+        reason = "is not an ancestor of the newest snapshot" if exists else "does not exist or has expired"
         raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
 
     def newest_ancestor_before(self, timestamp: int) -> int:
@@ -271,7 +271,7 @@ class IcebergMaintenance:
         for snapshot in ancestors(metadata, metadata.current_snapshot_id):
             if snapshot.timestamp_ms < timestamp:
                 return snapshot.snapshot_id
-        raise VersionNotFound(f"{self.table} has no snapshot older than {timestamp} (ms since 1970). Choose a later time.")
+        raise VersionNotFound(f"{self.table} has no snapshot from before {timestamp} (ms since 1970). Choose a later time.")
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)

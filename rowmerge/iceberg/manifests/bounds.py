@@ -85,7 +85,7 @@ def stored_value(value: Any, type_: t.IcebergType) -> Any:
 def _rescale(value: Any, scale: int) -> Decimal:
     scaled = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
     if scaled != value:
-        raise ValueError(f"{value} has more than {scale} digits after the point")
+        raise ValueError(f"{value} has more than {scale} digits after the decimal point")
     return scaled
 
 

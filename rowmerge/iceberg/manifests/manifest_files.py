@@ -61,7 +61,7 @@ def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
         schemas.check_schema(manifest_list.schema, schemas.MANIFEST_LIST)
         return tuple(parse_manifest(record) for record in manifest_list.records)
     except _INVALID_RECORD_ERRORS as error:
-        raise CorruptLog(path, f"it is no manifest list ({type(error).__name__}: {error})") from error
+        raise CorruptLog(path, f"it is not a manifest list ({type(error).__name__}: {error})") from error
 
 
 def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
@@ -149,7 +149,9 @@ def write_manifest(storage: Storage, path: str, entries: Sequence[Entry], header
 def _encode_manifest(entries: Sequence[Entry], header: ManifestHeader) -> bytes:
     """Return the bytes of a manifest's Avro file with its key-value metadata (Iceberg spec, Manifests)."""
     assert entries, "a manifest has entries"
-    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), "old files have a sequence number"
+    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), (
+        "only files that this commit adds have no sequence number yet"
+    )
     spec, schema = header.spec, header.schema
     metadata = {
         "schema": schema.model_dump_json(),
@@ -254,9 +256,9 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
             return schema
     raise UnsupportedTableFeature(
         metadata.location,
-        f"partition spec {spec_id}, whose columns are in no schema any more",
+        f"partition spec {spec_id}, whose columns are not in any schema",
         action="change files of",
-        advice="Rewrite the files of this spec with an engine that reads them.",
+        advice="Rewrite the files of this spec with an engine that can read them.",
     )
 
 
@@ -275,7 +277,7 @@ def _read_bytes(storage: Storage, path: str, kind: str) -> bytes:
 def _manifest_bytes(storage: Storage, manifest: Manifest) -> bytes:
     path = plain_path(manifest.path)
     if manifest.key_metadata is not None:
-        advice = "Write the table without encryption keys, or read it with an engine that has them."
+        advice = "Read the table with an engine that has the encryption keys, or write it without encryption."
         raise UnsupportedTableFeature(path, "encryption", action="read", advice=advice)
     return _read_bytes(storage, path, "manifest")
 
@@ -289,7 +291,7 @@ def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
         scales = schemas.partition_scales(avro_file.schema)
         return assign_row_ids([parse_entry(record, manifest, scales, path) for record in avro_file.records], manifest)
     except _INVALID_RECORD_ERRORS as error:
-        raise CorruptLog(path, f"it is no manifest ({type(error).__name__}: {error})") from error
+        raise CorruptLog(path, f"it is not a manifest ({type(error).__name__}: {error})") from error
 
 
 def _cache_weight(file: ContentFile) -> int:

@@ -12,7 +12,7 @@ from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile,
 from rowmerge.iceberg.metadata.locations import is_absolute
 
 _EXACT = Context(prec=100)
-_NULLABLE_FIELDS = ("sort_order_id", "referenced_data_file", "content_offset", "first_row_id", "key_metadata")
+_FIELDS_WITH_SAME_NAME = ("sort_order_id", "referenced_data_file", "content_offset", "first_row_id", "key_metadata")
 """The fields of a manifest entry that may be null or missing, and that have the same name in `ContentFile`."""
 
 
@@ -51,32 +51,34 @@ def _or_inherited(value: Any, inherited: Any) -> Any:
 def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping[int, int]) -> ContentFile:
     """Return the data file or delete file that the `data_file` of a manifest entry describes (Iceberg spec, Data File Fields).
 
-    Fields that are read with `get` may be null or missing. `scales` are as in `parse_entry`. Raises LookupError if a required value is
-    missing, and ValueError if a value is invalid.
+    Fields that are read with `record.get` may be null or missing. `scales` are as in `parse_entry`.
+
+    Raises LookupError if a required value is missing, and ValueError if a value is invalid.
     """
-    path, records, size = record["file_path"], record["record_count"], record["file_size_in_bytes"]
-    if not is_absolute(path) or records < 0 or size < 0:
-        raise ValueError(f"the file {path!r} has {records} rows in {size} bytes")
-    get = record.get
-    nullable_fields: dict[str, Any] = {name: get(name) for name in _NULLABLE_FIELDS}
+    path, record_count, size = record["file_path"], record["record_count"], record["file_size_in_bytes"]
+    if not is_absolute(path) or record_count < 0 or size < 0:
+        raise ValueError(
+            f"the file {path!r} has {record_count} rows and {size} bytes; the path must be absolute, and the numbers not negative"
+        )
+    fields_with_same_name: dict[str, Any] = {name: record.get(name) for name in _FIELDS_WITH_SAME_NAME}
     return ContentFile(
-        content=Content(get("content") or 0),
+        content=Content(record.get("content") or 0),  # Format version 1 has only data files and no such field.
         path=path,
-        records=records,
+        records=record_count,
         size=size,
         spec_id=spec_id,
         partition=_parse_partition(record["partition"], scales),
         format=record["file_format"].upper(),
-        column_sizes=_as_dict(get("column_sizes")),
-        value_counts=_as_dict(get("value_counts")),
-        null_counts=_as_dict(get("null_value_counts")),
-        nan_counts=_as_dict(get("nan_value_counts")),
-        lower=_as_dict(get("lower_bounds")),
-        upper=_as_dict(get("upper_bounds")),
-        split_offsets=tuple(get("split_offsets") or ()),
-        equality_ids=tuple(get("equality_ids") or ()),
-        content_size=get("content_size_in_bytes"),
-        **nullable_fields,
+        column_sizes=_as_dict(record.get("column_sizes")),
+        value_counts=_as_dict(record.get("value_counts")),
+        null_counts=_as_dict(record.get("null_value_counts")),
+        nan_counts=_as_dict(record.get("nan_value_counts")),
+        lower=_as_dict(record.get("lower_bounds")),
+        upper=_as_dict(record.get("upper_bounds")),
+        split_offsets=tuple(record.get("split_offsets") or ()),
+        equality_ids=tuple(record.get("equality_ids") or ()),
+        content_size=record.get("content_size_in_bytes"),
+        **fields_with_same_name,
     )
 
 
@@ -128,7 +130,7 @@ def parse_manifest(record: Mapping[str, Any]) -> Manifest:
     """
     path, length, spec_id = record["manifest_path"], record["manifest_length"], record["partition_spec_id"]
     if not is_absolute(path) or length < 0 or spec_id is None:
-        raise ValueError(f"the manifest {path!r} of the partition spec {spec_id} has {length} bytes")
+        raise ValueError(f"the manifest has an invalid path {path!r}, length {length} or partition spec id {spec_id}")
     counts: dict[str, Any] = {name: record.get(f"{name}_count") for name in Manifest.COUNTS}
     return Manifest(
         path=path,
@@ -201,7 +203,7 @@ def _content_file_record(file: ContentFile, partition_names: Sequence[str]) -> d
 
     `partition_names` are the names of the fields of the file's partition spec, in their order.
     """
-    assert len(partition_names) == len(file.partition), "a file has a value for each field of its partition spec"
+    assert len(partition_names) == len(file.partition), "a file must have a value for each field of its partition spec"
     return {
         "content": int(file.content),
         "file_path": file.path,
@@ -218,5 +220,5 @@ def _content_file_record(file: ContentFile, partition_names: Sequence[str]) -> d
         "split_offsets": list(file.split_offsets) or None,
         "equality_ids": list(file.equality_ids) or None,
         "content_size_in_bytes": file.content_size,
-        **{name: getattr(file, name) for name in _NULLABLE_FIELDS},
+        **{name: getattr(file, name) for name in _FIELDS_WITH_SAME_NAME},
     }

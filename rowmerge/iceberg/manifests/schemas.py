@@ -152,7 +152,7 @@ def _partition_type(type_: t.IcebergType, field_id: int) -> AvroType:
     """Return the Avro type of a partition value. Each fixed type has its own name, because pyiceberg cannot refer to a type by name."""
     match type_:
         case t.DecimalType(precision=precision, scale=scale):
-            size = ((10**precision - 1).bit_length() + 8) // 8
+            size = ((10**precision - 1).bit_length() + 8) // 8  # the bytes of the largest number and its sign bit, rounded up
             decimal = {"logicalType": "decimal", "precision": precision, "scale": scale}
             return {"type": "fixed", "name": f"decimal_{precision}_{scale}_r{field_id}", "size": size, **decimal}
         case t.UUIDType():
@@ -183,12 +183,13 @@ def partition_scales(schema: Mapping[str, Any]) -> dict[int, int]:
 def _decimal_scale(type_: AvroType, named_scales: dict[str, int]) -> int | None:
     """Return the scale of a decimal type, or None for another type.
 
-    `named_scales` are the scales of the named types that the schema has defined so far.
+    An Avro schema defines a named type once, and then refers to it by its name. So this function adds the scale of a named decimal to
+    `named_scales`, the scales of the decimals that the schema has defined so far.
     """
     for branch in _branches(type_):
         if isinstance(branch, dict) and branch.get("logicalType") == "decimal":
             scale: int = branch.get("scale", 0)
-            named_scales[branch.get("name", "")] = scale
+            named_scales[branch.get("name", "")] = scale  # the name "" of an unnamed type is never looked up
             return scale
         if isinstance(branch, str) and branch in named_scales:
             return named_scales[branch]
@@ -238,7 +239,7 @@ def check_schema(schema: Mapping[str, Any], specified: Mapping[str, Any]) -> Non
     Raises:
         ValueError: A field has a different type.
     """
-    _check_fields(schema, specified, {})
+    _check_fields(schema, specified, named_types={})
 
 
 def _check_fields(record: Any, expected: Mapping[str, Any], named_types: dict[str, Any]) -> None:

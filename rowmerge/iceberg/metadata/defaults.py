@@ -49,7 +49,7 @@ def default_text(value: Any, type_: t.IcebergType) -> str | None:
     if isinstance(type_, t.DecimalType):
         return f"CAST('{value:f}' AS DECIMAL({type_.precision}, {type_.scale}))"
     if isinstance(type_, t.IntegerType | t.LongType) and not (isinstance(value, int) and _fits(value, type_)):
-        raise ValueError(f"{value!r:.80} is no {type_}")
+        raise ValueError(f"{value!r:.80} is not a {type_}")
     sql_type = _SQL_TYPES.get(type(type_))
     if sql_type is None:
         return None
@@ -57,7 +57,7 @@ def default_text(value: Any, type_: t.IcebergType) -> str | None:
 
 
 def _text_of(value: Any, type_: t.IcebergType) -> str:
-    assert isinstance(type_, t.PrimitiveType), "_SQL_TYPES has primitive types only"
+    assert isinstance(type_, t.PrimitiveType), "_SQL_TYPES contains only primitive types"
     json_value: Any = to_json(type_, value)
     return str(json_value).lower() if isinstance(json_value, bool) else str(json_value)
 
@@ -105,21 +105,21 @@ def _parse_literal(literal: str, type_: t.IcebergType) -> Any:
             return from_json(type_, date.fromisoformat(literal))
         case t.TimestampType() | t.TimestamptzType():
             return _parse_timestamp(literal, with_zone=isinstance(type_, t.TimestamptzType))
-    raise ValueError(f"{literal!r} is no {type_}")
+    raise ValueError(f"{literal!r} is not a {type_}")
 
 
 def _parse_decimal(literal: str, type_: t.DecimalType) -> Decimal:
     number = Decimal(literal)
     scaled = number.quantize(Decimal(1).scaleb(-type_.scale), context=_EXACT)
     if scaled != number or len(scaled.as_tuple().digits) > type_.precision:
-        raise ValueError(f"{literal} is no {type_}")
+        raise ValueError(f"{literal} is not a {type_}")
     return scaled
 
 
 def _parse_timestamp(literal: str, *, with_zone: bool) -> datetime:
     timestamp = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", literal))  # Python 3.10 does not parse the suffix Z.
     if (timestamp.tzinfo is not None) is not with_zone:
-        raise ValueError(f"{literal} has a time zone, or lacks one")
+        raise ValueError(f"{literal} does not match the type, with or without a time zone")
     return timestamp.astimezone(timezone.utc) if with_zone else timestamp
 
 

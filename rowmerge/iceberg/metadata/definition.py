@@ -166,8 +166,10 @@ def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct)
     source_ids = {field.source_id for field in metadata.spec().fields} | {field.source_id for field in metadata.sort_order().fields}
     for column in metadata.schema().fields:
         if column.field_id in source_ids and column.field_id not in column_ids:
-            advice = f"Take it out first: ALTER TABLE {table} DROP PARTITION FIELD … or WRITE UNORDERED."
-            raise PlanError(f"The column {column.name} of {table} partitions or orders its files and cannot be dropped. {advice}")
+            advice = f"First remove it: ALTER TABLE {table} DROP PARTITION FIELD … or WRITE UNORDERED."
+            raise PlanError(
+                f"The column {column.name} of {table} is part of the partitioning or sort order and cannot be dropped. {advice}"
+            )
 
 
 def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) -> None:
@@ -180,8 +182,8 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
         source = schema.find_column_name(field.source_id)
         if source is not None and column_ids.get(field.name, field.source_id) != field.source_id:
             raise PlanError(
-                f"{table} has, or had, a partition field {field.name} of the column {source}, and Iceberg's Java opens no table where "
-                f"another column has its name. Choose another name."
+                f"{table} has or had a partition field {field.name} of the column {source}. Iceberg's Java library cannot open a table in "
+                f"which a different column has this name. Choose another name."
             )
 
 
@@ -192,12 +194,12 @@ def _validate_definition(table: str, definition: TableDefinition, default_versio
     UnsupportedTableFeature.
     """
     if definition.schema is None:
-        raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
+        raise PlanError(f"{table} has no columns. List them, or use CREATE TABLE … AS SELECT.")
     _reject_check_constraints(table, definition)
     properties = definition.properties or {}
     check_properties(properties)
     if properties.get(FORMAT_VERSION) == "1":
-        raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave format-version out, or set it to 2.")
+        raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave out format-version, or set it to 2.")
     _check_columns(table, definition.schema, int(properties.get(FORMAT_VERSION, default_version)))
     return as_new_columns(definition.schema)
 
@@ -211,7 +213,7 @@ def _properties_of_definition(definition: TableDefinition) -> dict[str, str]:
 def _reject_check_constraints(table: str, definition: TableDefinition) -> None:
     """Raise UnsupportedTableFeature for a definition with CHECK constraints, which only Delta tables support."""
     if definition.checks:
-        advice = "Iceberg tables have no CHECK constraints: use a Delta table, or a test of the data."
+        advice = "Iceberg tables do not support CHECK constraints. Use a Delta table, or a data test."
         raise UnsupportedTableFeature(table, f"CHECK constraint {min(definition.checks)}", action="create", advice=advice)
 
 
@@ -224,7 +226,7 @@ def _check_columns(table: str, columns: Struct, format_version: int) -> None:
     for struct in _structs(columns):
         duplicates = [name for name, count in Counter(field.name.lower() for field in struct).items() if count > 1]
         if duplicates:
-            raise PlanError(f"{table} would have the column {duplicates[0]} twice (names are not case-sensitive). Rename one of them.")
+            raise PlanError(f"{table} would have two columns {duplicates[0]} (names are not case-sensitive). Rename one of them.")
 
 
 def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> None:
@@ -233,10 +235,10 @@ def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> 
     `supports_defaults`: whether the field may have a default, which requires a top-level column and format version 3.
     """
     if GENERATED in field.metadata:
-        advice = "Iceberg tables have none: give the value in each statement, or use a Delta table."
+        advice = "Iceberg does not support them. Specify the value in each statement, or use a Delta table."
         raise UnsupportedTableFeature(table, f"generated column {field.name}", action="create", advice=advice)
     if DEFAULT in field.metadata and not supports_defaults:
-        advice = f"Iceberg has defaults of columns from format version {INITIAL_DEFAULTS} on: raise the table's, or give the value."
+        advice = f"Iceberg supports column defaults from format version {INITIAL_DEFAULTS} on. Upgrade the table, or specify the value."
         raise UnsupportedTableFeature(table, f"column default {field.name}", action="create", advice=advice)
 
 
@@ -255,7 +257,7 @@ def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, i
         _check_type(table, field.name, old_field.type, field.type)
     elif not field.nullable and not in_new_field:
         raise PlanError(
-            f"The column {field.name} cannot be added to {table} as NOT NULL: old rows have no value of it. Leave NOT NULL out."
+            f"The column {field.name} cannot be added to {table} as NOT NULL: existing rows have no value for it. Leave out NOT NULL."
         )
     for nested_field in chain.from_iterable(outermost_structs(field.type)):
         _check_field(table, nested_field, old_fields, in_new_field=in_new_field or old_field is None)
@@ -273,8 +275,8 @@ def _check_type(table: str, column: str, old_type: DataType, new_type: DataType)
             _check_type(table, column, old_value, new_value)
         case _ if old_type != new_type and not can_widen(old_type, new_type):
             raise TypeMismatch(
-                f"The column {column} of {table} cannot become {sql_name(new_type)}: it is {sql_name(old_type)}, "
-                f"and its files stay as they are. Iceberg widens int to bigint, float to double, and decimals of the same scale."
+                f"The column {column} of {table} is {sql_name(old_type)} and cannot become {sql_name(new_type)}, because existing "
+                f"files are not rewritten. Iceberg widens int to bigint, float to double, and decimals of the same scale."
             )
 
 
@@ -320,7 +322,9 @@ def _format_version_updates(table: str, metadata: TableMetadata, definition: Tab
     if version is None or int(version) == metadata.format_version:
         return
     if int(version) < metadata.format_version:
-        raise ConfigurationError(f"{table} has format version {metadata.format_version}, which cannot become {version}. Leave it out.")
+        raise ConfigurationError(
+            f"{table} has format version {metadata.format_version}, which cannot be changed to {version}. Leave out the property."
+        )
     yield update.UpgradeFormatVersionUpdate(format_version=int(version))
 
 

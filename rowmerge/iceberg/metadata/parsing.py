@@ -28,7 +28,7 @@ NEWEST_FORMAT = 3
 """The highest format version that rowmerge reads and writes."""
 _INVALID_METADATA_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, ValidationError)
 """The errors that pyiceberg raises for metadata that violates the specification."""
-_ADVICE = "Read it in an engine that knows it."
+_ADVICE = "Read it with an engine that supports it."
 _UNREAD_TYPES = ("variant", "geometry", "geography")
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _LONG = range(-(2**63), 2**63)
@@ -40,19 +40,22 @@ _REQUIRED = (
 """The fields that the specification requires since format version 2. pyiceberg fills in some missing fields, even the table's UUID."""
 
 
-def check_format_version(table: str, version: int, newest: int) -> None:
+def check_format_version(table: str, version: int, highest: int) -> None:
     """Check that a catalog supports a format version.
 
     Args:
         table: The name of the table in messages.
         version: The format version of the table.
-        newest: The highest format version that the catalog supports.
+        highest: The highest format version that the catalog supports.
 
     Raises:
-        UnsupportedTableFeature: `version` is above `newest`.
+        UnsupportedTableFeature: `version` is above `highest`.
     """
-    if version > newest:
-        advice = f"Its catalog keeps tables of format version {newest} and below: copy it into one, or keep the table in a folder."
+    if version > highest:
+        advice = (
+            f"Its catalog supports format versions up to {highest}. Copy the rows into a table of such a version, or use a warehouse "
+            f"without a catalog."
+        )
         raise UnsupportedTableFeature(table, f"format-version {version}", action="write", advice=advice)
 
 
@@ -85,7 +88,7 @@ def _explain(error: Exception, content: Mapping[str, Any], path: str, table: str
     unread_feature = next(_unread_features(content), None)
     if unread_feature is not None:
         return UnsupportedTableFeature(table, unread_feature, action="read", advice=_ADVICE)
-    return CorruptLog(path, f"it is no table metadata ({_shorten(error)})")
+    return CorruptLog(path, f"it is not valid table metadata ({_shorten(error)})")
 
 
 def _check_table_features(content: Mapping[str, Any], table: str) -> None:
@@ -123,7 +126,7 @@ def _check_metadata(metadata: TableMetadata) -> None:
     """
     for name, number in _numbers(metadata):
         if number is not None and number not in _LONG:
-            raise ValueError(f"{name} has more than 64 bits")
+            raise ValueError(f"{name} does not fit in 64 bits")
     _check_snapshots(metadata)
     _check_current_ids(metadata)
     for schema in metadata.schemas:
@@ -149,10 +152,12 @@ def _check_snapshots(metadata: TableMetadata) -> None:
     snapshot_ids = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     for name, reference in metadata.refs.items():
         if reference.snapshot_id not in snapshot_ids:
-            raise ValueError(f"the reference {name} names the snapshot {reference.snapshot_id}, which is not there")
+            raise ValueError(f"the reference {name} refers to the snapshot {reference.snapshot_id}, which does not exist")
     for snapshot in metadata.snapshots:
         if not is_absolute(snapshot.manifest_list):
-            raise ValueError(f"the manifest list {snapshot.manifest_list!r:.80} of the snapshot {snapshot.snapshot_id} is no absolute path")
+            raise ValueError(
+                f"the manifest list {snapshot.manifest_list!r:.80} of the snapshot {snapshot.snapshot_id} is not an absolute path"
+            )
 
 
 def _check_current_ids(metadata: TableMetadata) -> None:
@@ -170,10 +175,10 @@ def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
     if isinstance(type_, StructType):
         names = [field.name for field in type_.fields]
         if len(set(names)) < len(names):
-            raise ValueError(f"a schema has two fields of one name in {names!r:.80}")
+            raise ValueError(f"a schema has two fields with the same name in {names!r:.80}")
     for field in nested_fields(type_):
         if field.field_id in seen_ids or field.field_id not in _FIELD_IDS:
-            raise ValueError(f"a schema has the field id {field.field_id} twice, or out of range")
+            raise ValueError(f"a schema has a duplicate field id {field.field_id}, or one that is out of range")
         seen_ids.add(field.field_id)
         _check_field_ids(field.field_type, seen_ids)
 

@@ -172,21 +172,21 @@ def _partition_source(schema: Schema, field: PartitionField) -> tuple[int, Icebe
     source = _find_column(schema, field.column)
     transform = parse_transform(str(field.transform))
     if not _accepts(transform, source.field_type):
-        reason = f"{field.transform.name} takes no {source.field_type}"
+        reason = f"{field.transform.name} does not support the type {source.field_type}"
         raise PlanError(f"PARTITIONED BY {field.text}: {reason}. Choose another transform.")
     return source.field_id, transform
 
 
 def _check_unused_name(name: str, fields: Sequence[IcebergPartitionField]) -> None:
     if any(field.name == name for field in fields):
-        raise PlanError(f"Two partition fields are named {name}. Give one of them another name: ADD PARTITION FIELD … AS name.")
+        raise PlanError(f"Two partition fields are named {name}. Give one of them a different name: ADD PARTITION FIELD … AS name.")
 
 
 def _check_new_name(field: PartitionField, name: str, schema: Schema) -> None:
     """Raise PlanError if a new field has the name of a column, unless the field is the identity transform of this column."""
     is_identity_of_column = field.identity and field.column == (name,)
     if any(column.name == name for column in schema.fields) and not is_identity_of_column:
-        raise PlanError(f"The partition field {name} ({field.text}) has the name of the column {name}. Give it another name.")
+        raise PlanError(f"The partition field {name} ({field.text}) has the same name as the column {name}. Give it a different name.")
 
 
 def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: PartitionSpec) -> list[IcebergPartitionField]:
@@ -237,7 +237,8 @@ def _iceberg_sort_field(schema: Schema, field: SortField) -> IcebergSortField:
     source = _find_column(schema, field.column)
     transform = parse_transform(str(field.transform))
     if not _accepts(transform, source.field_type):
-        raise PlanError(f"WRITE ORDERED BY {field.text}: there is no such order of a {source.field_type}. Choose another column.")
+        reason = f"the transform does not support the type {source.field_type}"
+        raise PlanError(f"WRITE ORDERED BY {field.text}: {reason}. Choose a different column.")
     return IcebergSortField(
         source_id=source.field_id,
         transform=transform,
@@ -261,7 +262,7 @@ def _parse_transform(transform: IcebergTransform[Any, Any], table: str) -> Trans
     try:
         return Transform.parse(str(transform))
     except ValueError as error:
-        advice = "Change its rows in an engine that knows the transform."
+        advice = "Change its rows with an engine that supports the transform."
         raise UnsupportedTableFeature(table, f"partition transform {transform}", action="read", advice=advice) from error
 
 
@@ -284,5 +285,5 @@ def _find_column(schema: Schema, path: tuple[str, ...]) -> t.NestedField:
         if column is None:
             raise UnknownColumn(".".join(path), [field.name for field in schema.fields], where="the partitioning or the sort order")
         struct = column.field_type
-    assert column is not None, "a path has at least one name"
+    assert column is not None, "a column path has at least one name"
     return column

@@ -114,7 +114,7 @@ class IcebergSettings(TableSettings):
         lowest, highest = _LEVELS[codec]
         level = whole_number(self.properties, LEVEL, lowest)
         if not lowest <= level <= highest:
-            raise ConfigurationError(f"The table property {LEVEL} is {level}. Set it to one of {lowest} to {highest}.")
+            raise ConfigurationError(f"The table property {LEVEL} is {level}. Set it to a number from {lowest} to {highest}.")
         return level
 
 
@@ -140,7 +140,9 @@ def check_metadata_log_length(properties: Mapping[str, str]) -> None:
 def _check_property_name(name: str) -> None:
     """Raise ConfigurationError for a property of Delta, and for an unknown property with the prefix `rowmerge.`."""
     if name.startswith("delta."):
-        raise ConfigurationError(f"The table property {name} is Delta's, and this is an Iceberg table. Leave it out.")
+        raise ConfigurationError(
+            f"The table property {name} applies only to Delta tables, but this is an Iceberg table. Leave out the property."
+        )
     if not name.startswith("rowmerge.") or name in OWN_PROPERTIES:
         return
     similar_names = get_close_matches(name, sorted(OWN_PROPERTIES), n=1)

@@ -122,7 +122,7 @@ def _default_sql(value: Any, kind: str, field: t.NestedField, table: str, *, is_
     if text is not None:
         return text
     owner = f"column {field.name} of type {field.field_type}" if is_column else f"field {field.name} of a struct"
-    advice = "Read it in an engine that knows such defaults."
+    advice = "Read it with an engine that supports such defaults."
     raise UnsupportedTableFeature(table, f"the {kind} default of the {owner}", action="read", advice=advice)
 
 
@@ -143,7 +143,7 @@ def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
         case _ if str(type_) in FROM_ICEBERG:
             return Primitive(FROM_ICEBERG[str(type_)])
     # Spark's type TIME is a preview feature and off by default, so most sessions could not read the files.
-    advice = "Spark has no such type: read it in an engine that has it, or have a column of another type made of it there."
+    advice = "Spark has no such type. Read the table with an engine that supports the type, or convert the column to another type there."
     raise UnsupportedTableFeature(table, f"type {type_} of the column {column}", action="read", advice=advice)
 
 
@@ -197,7 +197,7 @@ class SchemaBuilder:
             with suppress(ValueError):  # The default is an expression.
                 return default_value(str(text), self._iceberg_type(column.type, column))
         feature = f"the default {text} of the column {column.name}"
-        advice = f"Write a literal of the type {sql_name(column.type)} (times with their zone), or leave it out: Iceberg keeps the value."
+        advice = f"Write a literal of the type {sql_name(column.type)}, with a time zone for timestamps, or leave out the default."
         raise UnsupportedTableFeature(self._table, feature, action="create", advice=advice)
 
     def _assign_id(self, existing_id: Any) -> int:
@@ -227,8 +227,8 @@ class SchemaBuilder:
             case Primitive(name) if name in TO_ICEBERG:
                 return TO_ICEBERG[name]
         raise TypeMismatch(
-            f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg tables of format version 2 do not have. "
-            f"Choose another type."
+            f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg format version 2 does not support. "
+            f"Choose a different type."
         )
 
     def _list_type(self, array: Array, column: Field, path: str) -> t.ListType:

@@ -71,11 +71,12 @@ def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) ->
     """Raise ConfigurationError for an invalid property, and for a `gc.enabled` or `format-version` that is not possible for a clone."""
     check_properties(properties)
     if properties.get(GC_ENABLED, "false").strip().lower() != "false":
-        raise ConfigurationError(f"{GC_ENABLED} is false for a clone: its files belong to {source.name}. Leave the property out.")
+        reason = f"its files belong to {source.name}"
+        raise ConfigurationError(f"{GC_ENABLED} must be false for a clone, because {reason}. Leave out the property.")
     format_version = str(source.metadata.format_version)
     if properties.get(FORMAT_VERSION, format_version) != format_version:
-        advice = f"{source.name} has {format_version}. Leave the property out, or set it afterwards with ALTER TABLE."
-        raise ConfigurationError(f"{FORMAT_VERSION} of a clone is that of its source: {advice}")
+        advice = f"{source.name} has {format_version}. Leave out the property, or set it afterwards with ALTER TABLE."
+        raise ConfigurationError(f"{FORMAT_VERSION} of a clone must be that of its source: {advice}")
 
 
 def _check_sources(table: str, source: IcebergSnapshot) -> None:

@@ -22,8 +22,8 @@ from rowmerge.parquet.fitting import uuid_texts
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, listing_schema
 
-_BOUND_COLUMNS = ("lower", "upper", "nulls")
-"""The names of the listing's columns for lower bounds, upper bounds and null counts."""
+_BOUND_KINDS = ("lower", "upper", "nulls")
+"""The kinds of bounds, which are also the names of their columns in the listing. Null counts are treated as bounds."""
 
 
 def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: PartitionSpec, bound_names: Collection[str] = ()) -> FileListing:
@@ -64,15 +64,15 @@ def _manifest_batch(
     All columns except `deleted` come from a cache, because a manifest never changes. Only the delete files that apply to its files may
     change.
     """
+    columns = dict(manifest.compute_once("files", lambda: _file_columns(manifest.entries)))
+    columns["deleted"] = _deleted_counts(live, manifest.entries)
+    columns["partition"] = _partition_values(manifest, spec, arrow_schema.field("partition").type)
     bounds_by_column = [_column_bounds(manifest, column) for column in bound_columns]
-    arrays = dict(manifest.compute_once("files", lambda: _path_size_records(manifest.entries)))
-    arrays["deleted"] = _deleted_counts(live, manifest.entries)
-    arrays["partition"] = _partition_values(manifest, spec, arrow_schema.field("partition").type)
-    for name in _BOUND_COLUMNS:
-        # The column `lower` of the listing, for example, is a struct of the lower bounds of all bound columns.
-        children = [bounds[name] for bounds in bounds_by_column]
-        arrays[name] = _struct_array(children, arrow_schema.field(name).type, len(manifest.entries))
-    return pa.RecordBatch.from_arrays([arrays[name] for name in arrow_schema.names], schema=arrow_schema)
+    for kind in _BOUND_KINDS:
+        # The listing has one column for each kind. For example, `lower` is a struct of the lower bounds of all bound columns.
+        children = [bounds[kind] for bounds in bounds_by_column]
+        columns[kind] = _struct_array(children, arrow_schema.field(kind).type, len(manifest.entries))
+    return pa.RecordBatch.from_arrays([columns[name] for name in arrow_schema.names], schema=arrow_schema)
 
 
 def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
@@ -84,7 +84,7 @@ def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
     return pa.struct(fields)
 
 
-def _path_size_records(entries: Sequence[Entry]) -> dict[str, pa.Array]:
+def _file_columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
     """Return the columns `path`, `size` and `records` of a listing."""
     return {
         "path": pa.array([plain_path(entry.file.path) for entry in entries], pa.string()),
@@ -126,7 +126,7 @@ def _compute_partition_values(manifest: ManifestFiles, spec: PartitionSpec, type
         children = [_value_array(partitions, index, field.type) for index, field in enumerate(type_)]
     except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
         path = manifest.path or plain_path(entries[0].file.path)
-        raise CorruptLog(path, f"a partition value has another type than its field ({error})") from error
+        raise CorruptLog(path, f"a partition value does not have the type of its field ({error})") from error
     is_null = pa.array([entry.file.spec_id != spec.spec_id for entry in entries])
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_null)
 
@@ -140,7 +140,7 @@ def _value_array(partitions: Sequence[tuple[Any, ...]], index: int, type_: pa.Da
 
 
 def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
-    """Return the bounds and null counts of a column in each file of a manifest, by the names of `_BOUND_COLUMNS`, from the cache."""
+    """Return the bounds and null counts of a column in each file of a manifest, by the names of `_BOUND_KINDS`, from the cache."""
     key = ("bounds", column.field_id, str(column.field_type))
     return dict(manifest.compute_once(key, lambda: _compute_bounds(manifest, column)))
 

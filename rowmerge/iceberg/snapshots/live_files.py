@@ -33,7 +33,7 @@ _Partition = tuple[Any, ...]
 """A partition, in the form of `ContentFile.partition_key`."""
 _Deletes = tuple[tuple[int, ...], frozenset[str]]
 """The field ids of the columns that equality deletes compare, and the paths of the delete files with these columns."""
-_REWRITE = "Rewrite the table's data files in the engine that wrote the deletes."
+_REWRITE = "Rewrite the table's data files with the engine that wrote the deletes."
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +346,7 @@ def _column_by_id(table: str, field_id: int, schemas: Sequence[Schema]) -> Field
     all_fields = chain.from_iterable(schema.fields for schema in schemas)
     fields = [field for field in all_fields if field.field_id == field_id]
     if not fields:
-        feature = f"equality deletes by the field {field_id}, which is no top-level column"
+        feature = f"equality deletes by the field {field_id}, which is not a top-level column"
         raise UnsupportedTableFeature(table, feature, action="read", advice=_REWRITE)
     (column,) = columns_of(Schema(fields[0]), table)
     return column

@@ -26,16 +26,20 @@ _ID = b"PARQUET:field_id"
 _TAIL = 8
 """The number of bytes after the footer of a Parquet file: the length of the footer, and `PAR1`."""
 _Names = Mapping[int, Sequence[str]]
-_schemas: Cache[pa.Schema] = Cache(10_000)
-"""The schemas of data files, by path and size."""
-_WITHOUT_PARTITION_COLUMNS = "data files without partition columns from before the partitioning was changed"
-_REWRITE = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
+_schema_cache: Cache[pa.Schema] = Cache(10_000)
+"""The schemas of up to 10,000 data files, by path and size."""
+_WITHOUT_PARTITION_COLUMNS = "data files of an earlier partition spec that do not contain the partition columns"
+_REWRITE = (
+    "Rewrite its data files with an engine that reads such files, for example with the procedure rewrite_data_files of Iceberg on Spark."
+)
 
 
 def file_layouts(
     storage: Storage, shape: TableShape, entries: Mapping[str, Entry], mapping: NameMapping, spec_id: int
 ) -> tuple[FileLayout, ...]:
-    """Return the layouts of the data files of a table with a name mapping. Group files with equal columns. Return at least one layout.
+    """Return the layouts of the data files of a table with a name mapping. Return at least one layout.
+
+    A layout describes a group of files with equal columns: their names and types, and the partition columns that the files lack.
 
     The Parquet footer shows whether a file has field ids. If not, readers find columns by the names in the mapping. If the file lacks an
     identity partition column, its partition value is used ("Column Projection" in the Iceberg specification).
@@ -57,15 +61,19 @@ def file_layouts(
     schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
     layouts = _layouts_by_names(shape, schemas_without_ids, _names_by_id(mapping))
     for layout in layouts:
-        # A reader fills a missing column with a partition value of the current spec, and files of another spec may lack this value.
-        has_other_spec = any(entries[path].file.spec_id != spec_id for path in layout.paths)
-        if layout.missing_columns and has_other_spec:
-            raise UnsupportedTableFeature(shape.name, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
+        _check_missing_columns(layout, shape.name, entries, spec_id)
     paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
     # A table without data files has one layout without paths, because readers need at least one.
     if not layouts or paths_with_ids:
         layouts.append(FileLayout(paths_with_ids, shape.stored_schema, by_field_id=True, missing_columns=()))
     return tuple(layouts)
+
+
+def _check_missing_columns(layout: FileLayout, table: str, entries: Mapping[str, Entry], spec_id: int) -> None:
+    """Check that readers can fill the missing columns with partition values of the current spec. Files of other specs may lack them."""
+    has_other_spec = any(entries[path].file.spec_id != spec_id for path in layout.paths)
+    if layout.missing_columns and has_other_spec:
+        raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
 
 
 def _has_field_ids(schema: pa.Schema) -> bool:
@@ -93,7 +101,7 @@ def _layout_by_names(columns: Struct, partition_columns: Collection[str], schema
 def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
     """Return the Arrow schema of a Parquet file. Cache the schema, so that the footer is not read again."""
     path, size = plain_path(entry.file.path), entry.file.size
-    schema = _schemas.get((path, size))
+    schema = _schema_cache.get((path, size))
     if schema is not None:
         return schema
     try:
@@ -101,8 +109,8 @@ def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
     except FileNotFoundError as error:
         raise MissingDataFile(table, path) from error
     except (OSError, pa.ArrowException) as error:
-        raise CorruptLog(path, f"it has no Parquet footer ({error})") from error
-    _schemas.put((path, size), schema, weight=1)
+        raise CorruptLog(path, f"it has no valid Parquet footer ({error})") from error
+    _schema_cache.put((path, size), schema, weight=1)
     return schema
 
 

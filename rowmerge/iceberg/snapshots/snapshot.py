@@ -175,7 +175,7 @@ class IcebergSnapshot:
     def check_writable(self) -> None:
         """Raise UnsupportedTableFeature if pyarrow cannot write the UUID columns, or the catalog does not support the format version."""
         check_uuids(self.name, self.iceberg_schema)
-        check_format_version(self.name, self.metadata.format_version, self.current.newest_format)
+        check_format_version(self.name, self.metadata.format_version, self.current.highest_format_version)
 
 
 def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
@@ -185,7 +185,7 @@ def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
         TypeError: The snapshot belongs to another table format.
     """
     if not isinstance(snapshot, IcebergSnapshot):
-        raise TypeError(f"{snapshot!r} is no snapshot of an Iceberg table")
+        raise TypeError(f"{snapshot!r} is not a snapshot of an Iceberg table")
     return snapshot
 
 
@@ -204,7 +204,7 @@ def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, l
     for manifest in live.manifests:
         if manifest.spec_id not in field_counts:
             assert snapshot is not None
-            reason = f"the manifest {manifest.path} has the partition spec {manifest.spec_id}, which the table does not have"
+            reason = f"the manifest {manifest.path} has the partition spec id {manifest.spec_id}, which the table does not define"
             raise CorruptLog(plain_path(snapshot.manifest_list), reason)
         _check_value_count(manifest, live.files_by_state[state_of(manifest)].entries, field_counts[manifest.spec_id])
 
@@ -213,7 +213,7 @@ def _check_value_count(manifest: Manifest, entries: Sequence[Entry], field_count
     """Raise CorruptLog if files have more or fewer partition values than their spec has fields. Check only the first file."""
     value_count = len(entries[0].file.partition) if entries else field_count
     if value_count != field_count:
-        reason = f"its files have {value_count} partition values, and its partition spec has {field_count} fields"
+        reason = f"its files have {value_count} partition values, but its partition spec has {field_count} fields"
         raise CorruptLog(plain_path(manifest.path), reason)
 
 
@@ -229,8 +229,8 @@ def check_formats(table: str, live: LiveFiles) -> None:
     """
     other_formats = sorted({entry.file.format.upper() for entry in live.data} - {"PARQUET"})
     if other_formats:
-        advice = "Rewrite its data files as Parquet in the engine that wrote them."
-        raise UnsupportedTableFeature(table, f"data files of the format {other_formats[0]}", action="read", advice=advice)
+        advice = "Rewrite its data files as Parquet files with the engine that wrote them."
+        raise UnsupportedTableFeature(table, f"data files in the format {other_formats[0]}", action="read", advice=advice)
 
 
 def check_uuids(table: str, schema: Schema) -> None:

@@ -44,7 +44,7 @@ def test_table_properties_determine_parquet_settings(properties: dict[str, str],
     ("name", "value", "told"),
     [
         ("write.merge.distribution-mode", "random", "Set it to none, hash or range"),
-        ("write.parquet.compression-level", "23", "Set it to one of 1 to 22"),
+        ("write.parquet.compression-level", "23", "Set it to a number from 1 to 22"),
         ("write.parquet.compression-level", "high", "Set it to a whole number"),
         ("write.parquet.row-group-size-bytes", "0", "Set it to a number of bytes"),
         ("write.metadata.previous-versions-max", "ten", "Set it to a whole number"),

@@ -147,7 +147,7 @@ def test_requested_snapshots_expire_regardless_of_age(lake: Lake) -> None:
     lake.update(branch("kept", third, "tag"))
     assert expiry(lake).expire(ExpiryOptions(snapshot_ids=(second,))) == Expired(manifest_lists=1)
     assert second not in lake.snapshots
-    with pytest.raises(PlanError, match="is what kept names"):
+    with pytest.raises(PlanError, match="the branches or tags kept refer to it"):
         expiry(lake).expire(ExpiryOptions(snapshot_ids=(third,)))
     with pytest.raises(VersionNotFound, match="no snapshot 5"):
         expiry(lake).expire(ExpiryOptions(snapshot_ids=(5,)))
