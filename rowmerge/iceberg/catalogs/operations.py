@@ -166,11 +166,10 @@ class DirectoryOperations:
         put = self.folder.put(version, metadata)
         if put is not Put.CREATED:
             return put
-        verification, conflict = run_both(
-            partial(self._verify_put, _NewVersion(base, version, metadata)),
-            # If another writer creates a Delta table at the same time, at least one of the two creations finds the other here.
-            partial(recheck_other_format, self.storage, self._table, "iceberg", expected),
-        )
+        verify = partial(self._verify_put, _NewVersion(base, version, metadata))
+        # If another writer creates a Delta table at the same time, at least one of the two creations finds the other here.
+        find_conflict = partial(recheck_other_format, self.storage, self._table, "iceberg", expected)
+        verification, conflict = run_both(verify, find_conflict)
         if verification is not Put.CREATED:
             return verification
         if conflict is not None:

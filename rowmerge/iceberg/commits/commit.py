@@ -227,9 +227,7 @@ class Commit:
     def _restore(self, head: TableMetadata, snapshot_id: int) -> TableUpdate:
         """Return the update that points the branch at an older snapshot. Raises VersionNotFound if the snapshot has expired."""
         if head.snapshot_by_id(snapshot_id) is None:
-            raise VersionNotFound(
-                f"The snapshot {snapshot_id} of {self.table} has expired since the statement started. See DESCRIBE HISTORY."
-            )
+            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} has expired in the meantime. See DESCRIBE HISTORY.")
         return point_branch_at(head, self.base.branch, snapshot_id)
 
     def _add_snapshot(self, parent: Snapshot | None, live: LiveFiles, removed_paths: Sequence[str]) -> tuple[TableUpdate, ...]:

@@ -168,9 +168,8 @@ class PlannedCommit:
         """
         if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.compaction_output_paths):
             return self
-        return replace(
-            self, compaction_output_paths=self.compaction_output_paths | {plain_path(entry.file.path) for entry in concurrent.added}
-        )
+        new_paths = {plain_path(entry.file.path) for entry in concurrent.added}
+        return replace(self, compaction_output_paths=self.compaction_output_paths | new_paths)
 
     def deletes_in_same_files(self, concurrent: ConcurrentCommit) -> bool:
         """Return whether both commits delete rows in the same remaining file. Delete files are only read if the change deletes rows."""

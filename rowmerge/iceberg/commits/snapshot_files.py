@@ -186,8 +186,7 @@ class SnapshotFiles:
         """
         path = self._new_metadata_path(f"snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}")
         # `self.metadata` includes the definition that this commit sets. `newest_metadata` may still have a format version without row ids.
-        has_row_ids = self.metadata.format_version >= ROW_LINEAGE
-        first_row_id = (next_row_id(newest_metadata) or 0) if has_row_ids else None
+        first_row_id = (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
         assigned_row_ids = write_manifest_list(
             self.pending_files,
             path,
@@ -203,8 +202,7 @@ class SnapshotFiles:
         self._snapshot_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
         # So far, the files of this attempt are in memory (`PendingFiles`).
         self.pending_files.flush()
-        schema_id = self.metadata.current_schema_id
-        return WrittenSnapshot(self.snapshot_id, schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
+        return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
 
     def _new_metadata_path(self, name: str) -> str:
         """Return the absolute path of a new metadata file, and record it for `discard`."""

@@ -104,7 +104,7 @@ def _reference_updates(
         VersionNotFound: The reference does not exist and may not be created, or its snapshot does not exist.
     """
     metadata = current.metadata
-    _check_reference_can_be_set(table, metadata, reference, may_be_new=create, may_exist=replace or if_not_exists)
+    _check_can_set(table, metadata, reference, may_be_new=create, may_exist=replace or if_not_exists)
     if if_not_exists and reference.name in metadata.refs:
         return ()
     update = SetSnapshotRefUpdate(
@@ -118,9 +118,7 @@ def _reference_updates(
     return (update,)
 
 
-def _check_reference_can_be_set(
-    table: str, metadata: TableMetadata, reference: SnapshotReference, *, may_be_new: bool, may_exist: bool
-) -> None:
+def _check_can_set(table: str, metadata: TableMetadata, reference: SnapshotReference, *, may_be_new: bool, may_exist: bool) -> None:
     """Raise an error for main, for an existing reference of another kind, or for a reference that must not be new or must not exist."""
     name, kind = reference.name, _kind(reference.tag)
     _check_not_main(table, name)
@@ -175,9 +173,7 @@ def _fast_forward_ids(table: str, metadata: TableMetadata, branch: str, to: str)
     target_history = {target_id, *(ancestor.snapshot_id for ancestor in ancestors(metadata, target_id))}
     if head.snapshot_id not in target_history:
         advice = f"MERGE or INSERT the rows of {to} into it, or point it at that snapshot with CALL system.set_current_snapshot."
-        raise PlanError(
-            f"The branch {branch} of {table} cannot be fast-forwarded, because its snapshot is not an ancestor of {to}. {advice}"
-        )
+        raise PlanError(f"The branch {branch} of {table} cannot be fast-forwarded: its snapshot is not an ancestor of {to}. {advice}")
     return head.snapshot_id, target_id
 
 

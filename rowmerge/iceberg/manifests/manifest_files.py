@@ -150,7 +150,7 @@ def _encode_manifest(entries: Sequence[Entry], header: ManifestHeader) -> bytes:
     """Return the bytes of a manifest's Avro file with its key-value metadata (Iceberg spec, Manifests)."""
     assert entries, "a manifest has entries"
     assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), (
-        "only files that this commit adds have no sequence number yet"
+        "only new files have no number yet"
     )
     spec, schema = header.spec, header.schema
     metadata = {

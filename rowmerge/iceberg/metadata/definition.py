@@ -167,9 +167,7 @@ def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct)
     for column in metadata.schema().fields:
         if column.field_id in source_ids and column.field_id not in column_ids:
             advice = f"First remove it: ALTER TABLE {table} DROP PARTITION FIELD … or WRITE UNORDERED."
-            raise PlanError(
-                f"The column {column.name} of {table} is part of the partitioning or sort order and cannot be dropped. {advice}"
-            )
+            raise PlanError(f"The column {column.name} of {table} partitions or sorts its files and cannot be dropped. {advice}")
 
 
 def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) -> None:
@@ -323,7 +321,7 @@ def _format_version_updates(table: str, metadata: TableMetadata, definition: Tab
         return
     if int(version) < metadata.format_version:
         raise ConfigurationError(
-            f"{table} has format version {metadata.format_version}, which cannot be changed to {version}. Leave out the property."
+            f"{table} has format version {metadata.format_version}, which cannot be changed to {version}. Leave it out."
         )
     yield update.UpgradeFormatVersionUpdate(format_version=int(version))
 

@@ -52,10 +52,7 @@ def check_format_version(table: str, version: int, highest: int) -> None:
         UnsupportedTableFeature: `version` is above `highest`.
     """
     if version > highest:
-        advice = (
-            f"Its catalog supports format versions up to {highest}. Copy the rows into a table of such a version, or use a warehouse "
-            f"without a catalog."
-        )
+        advice = f"Its catalog supports format versions up to {highest}. Copy its rows into such a table, or use a table without a catalog."
         raise UnsupportedTableFeature(table, f"format-version {version}", action="write", advice=advice)
 
 
@@ -155,9 +152,7 @@ def _check_snapshots(metadata: TableMetadata) -> None:
             raise ValueError(f"the reference {name} refers to the snapshot {reference.snapshot_id}, which does not exist")
     for snapshot in metadata.snapshots:
         if not is_absolute(snapshot.manifest_list):
-            raise ValueError(
-                f"the manifest list {snapshot.manifest_list!r:.80} of the snapshot {snapshot.snapshot_id} is not an absolute path"
-            )
+            raise ValueError(f"the manifest list {snapshot.manifest_list!r:.80} of the snapshot {snapshot.snapshot_id} is not absolute")
 
 
 def _check_current_ids(metadata: TableMetadata) -> None:

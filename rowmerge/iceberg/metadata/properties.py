@@ -140,9 +140,7 @@ def check_metadata_log_length(properties: Mapping[str, str]) -> None:
 def _check_property_name(name: str) -> None:
     """Raise ConfigurationError for a property of Delta, and for an unknown property with the prefix `rowmerge.`."""
     if name.startswith("delta."):
-        raise ConfigurationError(
-            f"The table property {name} applies only to Delta tables, but this is an Iceberg table. Leave out the property."
-        )
+        raise ConfigurationError(f"The table property {name} applies only to Delta tables. Leave it out.")
     if not name.startswith("rowmerge.") or name in OWN_PROPERTIES:
         return
     similar_names = get_close_matches(name, sorted(OWN_PROPERTIES), n=1)
