@@ -205,7 +205,7 @@ truncate table t;
 insert into t values (8, 'd', 8, 8);
 create or replace table t using iceberg as select id, w from t;
 alter table t set tblproperties ('format-version' = '2');
-!> ConfigurationError: has format version 3, which cannot be changed to 2
+!> ConfigurationError: has format version 3, which cannot become 2
 select * from t;
 => 8 | 8
 

@@ -252,7 +252,7 @@ class DirectoryOperations:
                 return metadata
         raise CorruptLog(
             self.folder.absolute(FOLDER),
-            f"other writers deleted the newest metadata file during each of {_READ_ATTEMPTS} attempts to read it",
+            "other writers deleted each newest metadata file before it was read",
         )
 
     def _verify_put(self, new: _NewVersion) -> Put | Unknown:

@@ -45,9 +45,8 @@ def drop_table(storage: Storage, table: str) -> None:
     drop = Drop(DirectoryOperations(storage, table), table)
     outcome = commit(drop, storage, FileChanges())
     if isinstance(outcome, Unknown):
-        raise CommitStateUnknown(
-            f"It is not known whether {table} was dropped: {outcome.reason}. Check whether it still exists. If so, drop it again."
-        )
+        advice = "Check whether it still exists. If so, drop it again."
+        raise CommitStateUnknown(f"It is not known whether {table} was dropped: {outcome.reason}. {advice}")
     with after_drop(table):  # An error message from here on says that the table is dropped, but some of its files remain.
         finish_drop(storage, table, delete_files)
 
@@ -132,9 +131,7 @@ class _MetadataFile(NamedTuple):
 
 def _metadata_files(objects: list[StoredObject]) -> list[_MetadataFile]:
     """Return the metadata files in a listing, the oldest version first."""
-    versions = [_version_of(file) for file in objects]
-    versioned_objects = zip(versions, objects, strict=True)
-    return sorted(_MetadataFile(version, file.path, file.modified) for version, file in versioned_objects if version is not None)
+    return sorted(_MetadataFile(version, file.path, file.modified) for file in objects if (version := _version_of(file)) is not None)
 
 
 def _is_drop(storage: Storage, folder: MetadataFolder, version: int) -> bool:

@@ -88,7 +88,7 @@ class Vacuum:
         else:
             expiry = self._expire(ExpiryOptions(retained_since))
         # Step 2: find the files. A file of an expired snapshot is not an orphan, although no snapshot of the new metadata needs it.
-        snapshot_files = self._deletable(expiry)
+        snapshot_files = self._deletable_files_of_expired_snapshots(expiry)
         orphans = [path for path in self._orphans(expiry.new_metadata, listing) if path not in expiry.files]
         # Step 3: delete the files.
         if not options.dry_run:
@@ -103,7 +103,7 @@ class Vacuum:
         Raises the errors of `run`, and PlanError for a snapshot that must stay.
         """
         expiry = self._expire(options)
-        snapshot_files = self._deletable(expiry)
+        snapshot_files = self._deletable_files_of_expired_snapshots(expiry)
         self._delete_expired(snapshot_files)
         counts = Counter(expiry.files[path] for path in chain.from_iterable(snapshot_files.values()))
         return Expired(*(counts[kind] for kind in FileKind))  # the fields of Expired have the order of FileKind
@@ -182,7 +182,7 @@ class Vacuum:
         unplanned_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
         return needed_files(self.storage, metadata, unplanned_snapshots)
 
-    def _deletable(self, expiry: _Expiry) -> dict[FileKind, list[str]]:
+    def _deletable_files_of_expired_snapshots(self, expiry: _Expiry) -> dict[FileKind, list[str]]:
         """Return the expired files that may be deleted, by kind. Each kind comes before the files that contain its paths."""
         locations = file_locations(expiry.new_metadata.metadata.properties)
         by_kind = {kind: [path for path, file_kind in expiry.files.items() if file_kind is kind] for kind in FileKind}

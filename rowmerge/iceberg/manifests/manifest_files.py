@@ -149,9 +149,7 @@ def write_manifest(storage: Storage, path: str, entries: Sequence[Entry], header
 def _encode_manifest(entries: Sequence[Entry], header: ManifestHeader) -> bytes:
     """Return the bytes of a manifest's Avro file with its key-value metadata (Iceberg spec, Manifests)."""
     assert entries, "a manifest has entries"
-    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), (
-        "only new files have no number yet"
-    )
+    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), "old files need a sequence number"
     spec, schema = header.spec, header.schema
     metadata = {
         "schema": schema.model_dump_json(),
@@ -254,12 +252,9 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
     for schema in (metadata.schema(), *newest_first):
         if source_ids <= set(schema.field_ids):
             return schema
-    raise UnsupportedTableFeature(
-        metadata.location,
-        f"partition spec {spec_id}, whose columns are not in any schema",
-        action="change files of",
-        advice="Rewrite the files of this spec with an engine that can read them.",
-    )
+    feature = f"partition spec {spec_id}, whose columns are not in any schema"
+    advice = "Rewrite the files of this spec with an engine that can read them."
+    raise UnsupportedTableFeature(metadata.location, feature, action="change files of", advice=advice)
 
 
 def _read_bytes(storage: Storage, path: str, kind: str) -> bytes:

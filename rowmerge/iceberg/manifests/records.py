@@ -57,9 +57,7 @@ def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping
     """
     path, record_count, size = record["file_path"], record["record_count"], record["file_size_in_bytes"]
     if not is_absolute(path) or record_count < 0 or size < 0:
-        raise ValueError(
-            f"the file {path!r} has {record_count} rows and {size} bytes; the path must be absolute, and the numbers not negative"
-        )
+        raise ValueError(f"the file {path!r} with {record_count} rows and {size} bytes has an invalid path or size")
     fields_with_same_name: dict[str, Any] = {name: record.get(name) for name in _FIELDS_WITH_SAME_NAME}
     return ContentFile(
         content=Content(record.get("content") or 0),  # Format version 1 has only data files and no such field.

@@ -254,9 +254,7 @@ def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, i
     if old_field is not None:
         _check_type(table, field.name, old_field.type, field.type)
     elif not field.nullable and not in_new_field:
-        raise PlanError(
-            f"The column {field.name} cannot be added to {table} as NOT NULL: existing rows have no value for it. Leave out NOT NULL."
-        )
+        raise PlanError(f"The column {field.name} cannot be added to {table} as NOT NULL: existing rows have no value. Leave out NOT NULL.")
     for nested_field in chain.from_iterable(outermost_structs(field.type)):
         _check_field(table, nested_field, old_fields, in_new_field=in_new_field or old_field is None)
 
@@ -320,9 +318,7 @@ def _format_version_updates(table: str, metadata: TableMetadata, definition: Tab
     if version is None or int(version) == metadata.format_version:
         return
     if int(version) < metadata.format_version:
-        raise ConfigurationError(
-            f"{table} has format version {metadata.format_version}, which cannot be changed to {version}. Leave it out."
-        )
+        raise ConfigurationError(f"{table} has format version {metadata.format_version}, which cannot become {version}. Leave it out.")
     yield update.UpgradeFormatVersionUpdate(format_version=int(version))
 
 

@@ -71,8 +71,7 @@ def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) ->
     """Raise ConfigurationError for an invalid property, and for a `gc.enabled` or `format-version` that is not possible for a clone."""
     check_properties(properties)
     if properties.get(GC_ENABLED, "false").strip().lower() != "false":
-        reason = f"its files belong to {source.name}"
-        raise ConfigurationError(f"{GC_ENABLED} must be false for a clone, because {reason}. Leave out the property.")
+        raise ConfigurationError(f"{GC_ENABLED} must be false for a clone, whose files belong to {source.name}. Leave it out.")
     format_version = str(source.metadata.format_version)
     if properties.get(FORMAT_VERSION, format_version) != format_version:
         advice = f"{source.name} has {format_version}. Leave out the property, or set it afterwards with ALTER TABLE."
@@ -86,6 +85,6 @@ def _check_sources(table: str, source: IcebergSnapshot) -> None:
     fields = [*metadata.spec().fields, *(() if order is None else order.fields)]
     if any(source.iceberg_schema.find_column_name(field.source_id) is None for field in fields):
         raise PlanError(
-            f"{table} cannot be a clone of this version of {source.name}: it is from before a column that partitions or orders the table. "
-            f"Clone the newest version, or write the older one anew: CREATE TABLE … AS SELECT * FROM … VERSION AS OF …"
+            f"{table} cannot be a clone of this version of {source.name}, which lacks a column that now partitions or sorts the table. "
+            f"Clone the newest version, or copy the rows: CREATE TABLE … AS SELECT * FROM … VERSION AS OF …"
         )
