@@ -1,4 +1,4 @@
-"""Renders the adapter's macros with dbt's own machinery; no connection is opened."""
+"""Render the adapter's macros with dbt's machinery, without a connection."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from dbt.adapters.rowmerge import RowmergeAdapter, RowmergeColumn
 
 @pytest.fixture
 def adapter(loaded_adapter: RowmergeAdapter) -> RowmergeAdapter:
-    """Return the adapter, registered with dbt: a functional test that ran in this process before may have removed it."""
+    """Return the adapter, registered with dbt: an earlier functional test of this process can have removed it."""
     FACTORY.adapters[loaded_adapter.type()] = loaded_adapter
     return loaded_adapter
 
 
 @pytest.fixture(scope="package")
 def loaded_adapter(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Yield an adapter with its macros, and remove it from dbt when these tests end: other tests register adapters of their own."""
+    """Yield an adapter with its macros, and remove it from dbt after these tests, because other tests register other adapters."""
     project = tmp_path_factory.mktemp("project")
     output = {"type": "rowmerge", "warehouse": str(project / "warehouse"), "schema": "main"}
     (project / "profiles.yml").write_text(yaml.safe_dump({"test": {"target": "dev", "outputs": {"dev": output}}}))
@@ -53,7 +53,7 @@ class Configs(dict[str, Any]):
 
 @pytest.fixture
 def render(adapter: RowmergeAdapter) -> Callable[..., str]:
-    """Call a macro as a model with the given configs would; empty lines are left out."""
+    """Call a macro as a model with the given configs does, and return its output without empty lines."""
 
     def call(macro: str, *, config: dict[str, Any] | None = None, **arguments: Any) -> str:
         model = SimpleNamespace(config=Configs(config or {}))

@@ -1,4 +1,4 @@
-"""The SQL that strategies render, file by file: a case is a name, a model's configs in YAML, and the statement."""
+"""The SQL that strategies render, one file per strategy: each case has a name, a model's configs in YAML, and the statement."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cases() -> list[Case]:
 
 
 def expect(case: Case, sql: str) -> None:
-    """Compare with the file; with ROWMERGE_REWRITE_RENDERED=1 write it anew, for a look at the difference."""
+    """Compare with the file. With ROWMERGE_REWRITE_RENDERED=1, write the file instead, to review the difference."""
     if sql != case.sql and os.environ.get(REWRITE):
         path = FOLDER / f"{case.strategy}.sql"
         texts = [(each.name, each.said, sql if each.name == case.name else each.sql) for each in _cases(path)]

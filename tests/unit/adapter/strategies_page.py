@@ -1,4 +1,4 @@
-"""docs/strategies.md: its text, the SQL that the strategies render, and the fields of a plan. Run as a program it prints the page."""
+"""docs/strategies.md: its text, the SQL that the strategies render, and the fields of a plan. As a program, it prints the page."""
 
 from __future__ import annotations
 

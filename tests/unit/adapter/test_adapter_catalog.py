@@ -1,4 +1,4 @@
-"""What `dbt docs generate` tells of a relation."""
+"""The statistics of a relation in `dbt docs generate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which format a model's table gets, and what is refused for its sake."""
+"""The table format of a model, and the configs that contradict it."""
 
 from __future__ import annotations
 

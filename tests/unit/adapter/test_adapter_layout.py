@@ -1,4 +1,4 @@
-"""Where the adapter's files are, and what they import."""
+"""The adapter's files and imports."""
 
 from __future__ import annotations
 

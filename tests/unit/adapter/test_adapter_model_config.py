@@ -1,4 +1,4 @@
-"""What is wrong with an incremental model's configs: all of it at once, before anything runs."""
+"""Errors in the configs of an incremental model are reported together, before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relations, columns and literals: what they are called in SQL."""
+"""Relations, columns and literals in SQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_trailing_comment_does_not_hide_the_end_of_a_subquery(adapter, target)
 
 
 def test_an_empty_relation_renders_a_subquery_without_an_alias():
-    """SQL may give it an alias of its own; dbt-spark's oldest accepted release would add another one."""
+    """SQL can add an alias; dbt-spark's oldest accepted release would add another one."""
     relation = RowmergeRelation.create(schema="main", identifier="t", limit=0)
     assert str(relation) == "(select * from `main`.`t` where false limit 0)"
 

@@ -1,4 +1,4 @@
-"""Operations: the statement of each, whose table it is about, what is wrong with its arguments, and what a person reads."""
+"""Operations: their statements and tables, errors in their arguments, and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages about strategies and configs say what there is."""
+"""The pages about strategies and configs are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles: what they may say, and what is shown of them."""
+"""Profiles: their keys, and the values that dbt prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person reads after a statement, and what run_results.json keeps."""
+"""The message of a statement, and its counts in run_results.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a model's columns differ from its table's."""
+"""The differences between a model's columns and its table's columns."""
 
 from __future__ import annotations
 

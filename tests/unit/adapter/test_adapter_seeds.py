@@ -1,4 +1,4 @@
-"""Seeds: from what dbt read to Arrow."""
+"""Seeds: the conversion of dbt's values to Arrow."""
 
 from __future__ import annotations
 

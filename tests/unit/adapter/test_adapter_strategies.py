@@ -21,7 +21,7 @@ def macro_of(strategy):
 
 @pytest.fixture
 def described(adapter, columns, monkeypatch):
-    """Stand in for Spark: the query of `source` has the columns of the table."""
+    """Replace Spark: the query of `source` has the columns of the table."""
     monkeypatch.setattr(adapter, "get_columns_in_relation", lambda relation: columns)
     monkeypatch.setattr(adapter, "schema_changes", lambda *arguments: SchemaChanges())
 
@@ -44,7 +44,7 @@ def five_keys(target, source, columns):
 
 @pytest.fixture
 def planned(adapter, described, target, source):
-    """Return the plan that the materialization asks for; `macros` are those of a project."""
+    """Return the plan of the materialization. `macros` are those of a project."""
 
     def plan(strategy, config, *macros):
         config = {**config, "incremental_strategy": strategy}
@@ -56,7 +56,7 @@ def planned(adapter, described, target, source):
 
 @pytest.fixture
 def rendered(render, described, five_keys, target, source, columns):
-    """Return the statement of a model with the given configs. Without `arg_dict`, the strategy is called with dbt's five keys alone."""
+    """Return the statement of a model with the given configs. Without `arg_dict`, the strategy is called with only dbt's five keys."""
 
     def call(strategy, config, arg_dict=None):
         if strategy == "snapshot":

@@ -1,4 +1,4 @@
-"""Contracts as CREATE TABLE takes them."""
+"""Contracts in CREATE TABLE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values of unit tests' fixtures become SQL."""
+"""The SQL of values in fixtures of unit tests."""
 
 from __future__ import annotations
 

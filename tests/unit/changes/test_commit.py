@@ -1,4 +1,4 @@
-"""After a failed commit, files are deleted only when it is certain that no version needs them."""
+"""After a failed commit, files are deleted only if it is certain that no version needs them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rowmerge.table.snapshots.files import AddedFile, FileChanges
 
 
 class Breaking(Storage):
-    """A folder whose put of a commit fails: before it happened, or after."""
+    """A folder in which the put of a commit fails, before or after it takes effect."""
 
     def __init__(self, location: str, failure: BaseException, *, put_creation_or_drop: bool) -> None:
         super().__init__(location)
@@ -33,7 +33,7 @@ class Breaking(Storage):
 
 
 def append_to(folder: Path, failure: BaseException, *, put_creation_or_drop: bool) -> Path:
-    """Append one file over a storage that fails; the file's path."""
+    """Append one file on a storage that fails, and return its path."""
     schema = Struct((Field("id", Primitive("long")),))
     DeltaTable(Storage(str(folder)), "t").create(TableDefinition(schema=schema), CommitRequest("CREATE TABLE"))
     path = folder / "part-0.parquet"

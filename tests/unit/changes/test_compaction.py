@@ -1,4 +1,4 @@
-"""OPTIMIZE and REORG on real files: no row changes, and whoever changes rows meanwhile is heard."""
+"""OPTIMIZE and REORG on real files preserve rows and concurrent changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.table_operations import NO_SPARK, opened, rows
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    """Two files, one of them with two deleted rows, and some more."""
+    """Create a table of two files, one with two deleted rows, and several small ones."""
     operations.built(str(tmp_path))
     operations.append(opened(str(tmp_path)))
     return opened(str(tmp_path))
@@ -34,7 +34,7 @@ def actions(table: DeltaTable, version: int) -> list[dict[str, Any]]:
 
 
 class Overtaken(DeltaTable):
-    """A table that somebody else changes just before our first commit."""
+    """A table that a concurrent writer changes right before our first commit."""
 
     def __init__(self, table: DeltaTable, operation: str) -> None:
         super().__init__(Storage(table.location), "s.t")

@@ -1,4 +1,4 @@
-"""RESTORE brings back a version: rows, schema, properties, deletion vectors."""
+"""RESTORE of a version restores rows, schema, properties and deletion vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.changes.test_compaction import Overtaken, actions
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    """Versions 0 (empty), 1 to 3 (appends), 4 and 5 (deletes)."""
+    """Create versions 0 (empty), 1 to 3 (appends), 4 and 5 (deletes)."""
     operations.built(str(tmp_path))
     return opened(str(tmp_path))
 

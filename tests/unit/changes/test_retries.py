@@ -1,4 +1,4 @@
-"""Attempts after lost races: how many, how long apart, and what is told when they were not enough."""
+"""Retries after lost races: their number, their waits, and the error of the last one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lake_of(folder: Path, **properties: str) -> Lake:
 
 
 def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Callable[[int], object] | None = None) -> ChangeResult:
-    """Delete the file's next row; the first so many attempts are each overtaken by a commit that deletes the same row."""
+    """Delete the file's next row. A concurrent commit deletes the same row in the first so many attempts."""
     turns = [0]
 
     def attempt() -> Attempt:

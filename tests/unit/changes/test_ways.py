@@ -1,4 +1,4 @@
-"""The choice between ways of execution."""
+"""The choice of the way of execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a store that lets nobody delete, statements end as elsewhere: only those whose purpose is the deletion fail."""
+"""On a store without permission to delete, only statements fail whose purpose is the deletion."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DENIED = "AccessDenied: s3:DeleteObject"
 
 
 class Undeletable(Storage):
-    """A folder of which nothing may be deleted."""
+    """A folder in which no object can be deleted."""
 
     def child(self, path: str) -> Storage:
         return Undeletable(f"{self.location}/{path}")
@@ -53,7 +53,7 @@ class Undeletable(Storage):
 
 
 class UndeletableFiles:
-    """The same as a file system of data files."""
+    """A file system of data files in which no file can be deleted."""
 
     def delete_file(self, path: str) -> None:
         raise PermissionError(13, DENIED)
@@ -66,7 +66,7 @@ def undeletable_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["delta", "iceberg"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Table]:
-    """Opens the table as another process would."""
+    """Open the table as another process does."""
 
     def table() -> Table:
         storage = Undeletable(str(tmp_path / "t"))

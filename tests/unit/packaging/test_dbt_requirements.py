@@ -1,4 +1,4 @@
-"""Verifies that the environments of `make test-dbt` have the oldest and the newest packages of dbt that setup.py accepts."""
+"""The environments of `make test-dbt` have the oldest and the newest packages of dbt that setup.py accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("dbt-core", "dbt-adapters", "dbt-common", "dbt-spark")
 
 @pytest.fixture(scope="module")
 def ranges() -> dict[str, Requirement]:
-    """The packages of dbt that setup.py requires."""
+    """Return the packages of dbt that setup.py requires."""
     written = re.findall(r'^ +"(dbt-[^"]+)",', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
     requirements = {each.name: each for each in map(Requirement, written)}
     return {name: requirements[name] for name in PACKAGES}
@@ -55,5 +55,5 @@ def test_the_documentation_names_the_ranges_and_the_tested_releases():
 
 
 def _written_ranges() -> dict[str, str]:
-    """Return the ranges as setup.py writes them."""
+    """Return the version ranges as setup.py writes them."""
     return dict(re.findall(r'^ +"(dbt-[a-z]+)([^"]+)",', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE))

@@ -1,4 +1,4 @@
-"""What the wheel and the sdist carry, and that their versions agree."""
+"""The content of the wheel and the sdist, and their versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUILD = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a wheel and an sdist, built from a copy so that nothing is left in the source tree."""
+    """Return a folder with a wheel and an sdist, built from a copy so that the source tree stays unchanged."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md"):
         shutil.copy(ROOT / name, source / name)
@@ -39,7 +39,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _files(folder: str) -> set[str]:
-    """All that is kept in a folder of the repository."""
+    """Return all files below a folder of the repository."""
     found = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {str(path.relative_to(ROOT)) for path in found}
 

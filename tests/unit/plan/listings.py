@@ -16,7 +16,7 @@ MISSING: dict[str, Any] = {"lower": None, "upper": None, "nulls": None}
 
 
 def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> FileListing:
-    """Files of ten records with `lower`, `upper` and `nulls` (0 unless told) of one column."""
+    """Return files of ten records with `lower`, `upper` and `nulls` (default 0) of one column."""
     type_ = arrow_type(field.type)
     rows = [
         {
@@ -36,7 +36,7 @@ def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> FileListing:
 
 
 def partitions(field: Field, values: Sequence[Any]) -> FileListing:
-    """One file for each value of a partition column."""
+    """Return one file for each value of a partition column."""
     rows = [
         {"path": f"file:///t/{index}", "size": 1, "records": 1, "deleted": 0, "partition": {field.name: value}}
         for index, value in enumerate(values)
@@ -50,7 +50,7 @@ def column(type_: Any, **metadata: Any) -> Field:
 
 
 def kept(field: Field, files: Sequence[Mapping[str, Any]], condition: str) -> list[int]:
-    """The indexes of the files that a condition on `x` leaves."""
+    """Return the indexes of the files that a condition on `x` does not prune."""
     schema = Struct((field,))
     mask, _ = file_mask([condition], Side("t", (), ("x",)), schema, ())
     return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]

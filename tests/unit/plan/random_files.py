@@ -1,4 +1,4 @@
-"""Random small data files with their listing, and random conditions over them, in Spark's SQL and in DuckDB's."""
+"""Random small data files with their listing, and random conditions on them, in the SQL of Spark and of DuckDB."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ PATTERNS = ["'a%'", "'a%%'", "'ab_'", "'%b'", "'ab'", "'%'", "'u%'", "'us%'", "'
 
 @dataclass(frozen=True)
 class Files:
-    """Rows by file, and the listing that a format would give of them."""
+    """Rows by file, and the listing that a format returns for them."""
 
     rows: tuple[tuple[dict[str, Any], ...], ...]
     listing: FileListing
@@ -108,7 +108,7 @@ class Files:
 
 @st.composite
 def files(draw: st.DrawFn) -> Files:
-    """A few files; bounds, null counts and record counts are missing now and then, strings' bounds are cut."""
+    """Draw a few files. Bounds, null counts and record counts are sometimes missing, and bounds of strings are truncated."""
     chosen = []
     listed = []
     for index in range(draw(st.integers(1, 5))):
@@ -132,7 +132,7 @@ def _column_values(width: int, name: str) -> st.SearchStrategy[Any]:
 def listed_file(
     path: str, rows: Sequence[Mapping[str, Any]], partition: Mapping[str, Any], hidden: set[str], *, cut: bool
 ) -> dict[str, Any]:
-    """One row of a listing."""
+    """Return one row of a listing."""
     lower, upper, nulls = {}, {}, {}
     for field in SCHEMA:
         if field.name in PARTITION_COLUMNS:
@@ -198,7 +198,7 @@ def _like(column: str) -> st.SearchStrategy[str]:
 
 
 def conditions(columns: Sequence[str] = SCHEMA.names) -> st.SearchStrategy[str]:
-    """Conditions in Spark's SQL; `duck` gives DuckDB's words for them."""
+    """Draw conditions in Spark's SQL. `duck` converts them to DuckDB's SQL."""
     leaves = [_comparison(column) for column in columns]
     constants = st.sampled_from(
         ["TRUE", "FALSE", "NULL", "1 = 1", "1 > 2", *(["flag", "NOT t.flag", "flag IS TRUE"] if "flag" in columns else [])]
@@ -215,9 +215,9 @@ def conditions(columns: Sequence[str] = SCHEMA.names) -> st.SearchStrategy[str]:
 
 
 def duck(text: str) -> str:
-    """The same condition for DuckDB, where TIMESTAMP is without a zone and timestamps with one are another type.
+    """Return the same condition in DuckDB's SQL, where TIMESTAMP has no zone and timestamps with a zone are another type.
 
-    Spark compares a float with a decimal as doubles, DuckDB as floats: literals that a float does not hold are made doubles.
+    Spark compares a float with a decimal as doubles, DuckDB as floats: literals that a float cannot represent become doubles.
     """
     text = re.sub(r"(?<![\d.])(0\.1|16777217\.0)(?!\d)", r"\1::DOUBLE", text)
     text = (

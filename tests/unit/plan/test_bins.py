@@ -1,4 +1,4 @@
-"""Which files are written together."""
+"""The selection of files that are rewritten together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MB = 1024 * 1024
 
 
 def listing(*files: tuple[str, int, int | None, int, str | None]) -> FileListing:
-    """Files of (path, MB, records, deleted rows, partition)."""
+    """Return files of (path, MB, records, deleted rows, partition)."""
     rows: list[dict[str, Any]] = [
         {"path": path, "size": size * MB, "records": records, "deleted": deleted, "partition": {"p": p}}
         for path, size, records, deleted, p in files

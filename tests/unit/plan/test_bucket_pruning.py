@@ -1,4 +1,4 @@
-"""Files whose buckets cannot hold the values that are looked for are left out."""
+"""Files are pruned whose buckets cannot contain the values of keys and conditions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TYPES: list[tuple[DataType, Any]] = [
 
 
 def listing(type_: DataType, files: list[list[Any]], buckets: int, known: list[bool]) -> FileListing:
-    """Files with these values of `k`, all of a file in one bucket, with bounds that tell nothing."""
+    """Return files with these values of `k`, all of a file in one bucket, and with bounds that prune no files."""
     values = pa.array([file[0] for file in files], arrow_type(type_))
     field = pa.field("k_bucket", pa.int32(), metadata={SOURCE: b"k", TRANSFORM: f"bucket[{buckets}]".encode()})
     found = transformed(values, f"bucket[{buckets}]")
@@ -83,7 +83,7 @@ def test_keys_prune_files_of_other_buckets_only(type_: DataType, value: Any) -> 
     ],
 )
 def test_conditions_prune_files_of_other_buckets(condition: str, expected: list[bool]) -> None:
-    """5 and 7 are in one bucket of two, 10 in the other; of the last file the bucket is not known."""
+    """5 and 7 are in one of two buckets, and 10 is in the other. The bucket of the last file is unknown."""
     first, second, third = transformed(pa.array([5, 7, 10]), "bucket[2]").to_pylist()
     assert first == second != third
     schema = Struct((Field("k", Primitive("long")),))

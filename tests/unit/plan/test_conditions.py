@@ -1,4 +1,4 @@
-"""Conditions taken apart: sides, keys, and what is left alone."""
+"""Conditions are divided into keys, filters of one side, and residual conditions."""
 
 from __future__ import annotations
 

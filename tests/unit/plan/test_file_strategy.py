@@ -1,4 +1,4 @@
-"""Drop, mark or rewrite: the choice for each touched file."""
+"""The choice between removing, marking and rewriting each file with deleted rows."""
 
 from __future__ import annotations
 

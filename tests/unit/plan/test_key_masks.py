@@ -1,4 +1,4 @@
-"""Files against the key values of a source, and masks put together."""
+"""Masks of files from the key values of a source, and their combination."""
 
 from __future__ import annotations
 

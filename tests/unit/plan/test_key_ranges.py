@@ -1,4 +1,4 @@
-"""The condition that the keys of a source lay on the target's rows."""
+"""The condition on the target's rows that follows from the keys of a source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All functions of the current time in a statement give one moment, in checks and defaults too."""
+"""All functions of the current time in a statement return one timestamp, also in checks and defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns of the target a MERGE must know: too few would be wrong, so whatever is not sure is None."""
+"""The target columns that a MERGE must read. The result is None if it is uncertain, because too few would be wrong."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_columns_of_conditions_values_and_unassigned_columns_are_needed() -> Non
     "text", ["a = 1", "t.c = 1", "t.b in (select 1)", "exists (select 1)", "rand() > t.b", "input_file_name() = '' or t.b = 1", "t.b +"]
 )
 def test_unparsable_expressions_have_unknown_columns(text: str) -> None:
-    """Two columns of one name, none, subqueries, functions that look at anything, text that is none."""
+    """Ambiguous and missing columns, subqueries, functions that can read anything, and invalid SQL."""
     assert needed(matched(Effect.DELETE, text)) is None
     assert needed(matched(Effect.UPDATE, **{**ALL, "b": text})) is None
 

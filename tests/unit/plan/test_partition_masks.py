@@ -1,4 +1,4 @@
-"""Conditions on partition columns: whole files, or nothing exact at all."""
+"""Conditions on partition columns match whole files or are not exact."""
 
 from __future__ import annotations
 

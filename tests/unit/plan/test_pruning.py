@@ -1,4 +1,4 @@
-"""Masks over small listings, one claim after the other: what is kept, what is pruned, what is not understood."""
+"""Masks over small listings: the files that a condition prunes, and the conditions that prune no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks against DuckDB: whatever the files and the condition, no file with a matching row is left out."""
+"""Masks compared with DuckDB: no file with a matching row is pruned, for any files and conditions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 def matching(database: duckdb.DuckDBPyConnection, data: Files, condition: str) -> dict[int, tuple[bool, bool]]:
-    """For each file with rows: whether the condition is true for any, and for all of them."""
+    """Return for each file with rows whether the condition is true for any of them, and for all of them."""
     database.register("data", data.table())
     found = database.execute(
         f"select file, bool_or(coalesce({condition}, false)), bool_and(coalesce({condition}, false)) from data t group by 1"
@@ -84,7 +84,7 @@ def test_no_file_with_a_row_that_joins_is_pruned(
 
 
 def only(listing: FileListing, columns: tuple[str, ...]) -> FileListing:
-    """The listing as a snapshot gives it: bounds of the columns asked for, nothing else."""
+    """Return the listing as a snapshot returns it: only the bounds of the requested columns."""
     rows = listing.rows
     for which in ("lower", "upper", "nulls"):
         whole = rows[which].combine_chunks()

@@ -1,4 +1,4 @@
-"""Dates and timestamps against literals, with the session's time zone unknown."""
+"""Dates and timestamps compared with literals, in an unknown session time zone."""
 
 from __future__ import annotations
 

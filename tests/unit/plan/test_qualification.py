@@ -1,4 +1,4 @@
-"""Qualifiers put in and replaced by position; the rest of the text stays character for character."""
+"""Qualifiers are inserted and replaced by position; the other text stays identical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a table's schema when a statement may add to it."""
+"""The schema of a table after a statement with schema evolution."""
 
 from __future__ import annotations
 

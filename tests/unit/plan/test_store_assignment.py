@@ -1,4 +1,4 @@
-"""Spark's ANSI store assignment, case by case."""
+"""Spark's ANSI store assignment, type by type."""
 
 from __future__ import annotations
 

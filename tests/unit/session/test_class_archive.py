@@ -1,4 +1,4 @@
-"""Where the archive of Java's classes is looked for, and when it is used."""
+"""The path of the archive of Java's classes, and the conditions of its use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowmerge.session.startup.class_archive import CACHE, archive_stem, find_arc
 
 @pytest.fixture
 def java(tmp_path, monkeypatch):
-    """A folder that looks like Java, for these tests start none."""
+    """Return a folder that looks like a Java installation, because these tests start no Java."""
     home = tmp_path / "java home"
     (home / "bin").mkdir(parents=True)
     (home / "lib").mkdir()
@@ -23,7 +23,7 @@ def java(tmp_path, monkeypatch):
 
 @pytest.fixture
 def archive(java, tmp_path):
-    """A file in the place of an archive."""
+    """Return a file at the path of an archive."""
     (tmp_path / "the cache").mkdir()
     stem = archive_stem({})
     path = stem.with_name(f"{stem.name}-5.jsa")

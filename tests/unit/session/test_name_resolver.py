@@ -1,4 +1,4 @@
-"""What a table name means, in a catalog that counts what it is asked."""
+"""The resolution of table names, in a catalog that counts its lookups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rowmerge.session.names.spark_names import TemporaryViews
 
 
 class CountingCatalog:
-    """A catalog whose tables are their own names."""
+    """A catalog whose tables are their names."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -38,7 +38,7 @@ class CountingCatalog:
 
 
 class OpenedTable(str):
-    """A table that is its own `Branches`."""
+    """A table that is also its `Branches`."""
 
     @property
     def branches(self) -> OpenedTable:
@@ -49,7 +49,7 @@ class OpenedTable(str):
 
 
 class Session:
-    """A temporary view named `recent`, in a session without Spark."""
+    """A session without Spark that has a temporary view named `recent`."""
 
     def exists(self, name: str) -> bool:
         return name == "recent"

@@ -1,4 +1,4 @@
-"""What ALTER TABLE makes of partition fields and write orders, without a table."""
+"""Partition fields and write orders in ALTER TABLE, without a table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fields(*texts: str) -> tuple[PartitionField, ...]:
 
 
 def altered(text: str, *texts: str) -> TableDefinition:
-    """What `ALTER TABLE t …` makes of a table that is partitioned by these texts."""
+    """Return the result of `ALTER TABLE t …` for a table with these partition fields."""
     command: Any = parse(f"alter table t {text}")
     shape = TableShape("w.t", "", "", COLUMNS, COLUMNS, True, fields(*texts), True, TableSettings())
     snapshot: Any = SimpleNamespace(name=shape.name, schema=shape.schema, shape=shape)

@@ -1,4 +1,4 @@
-"""The change rows that a task writes beside its data files, without Spark."""
+"""The change rows that a task writes with its data files, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on executors, without Spark: files, bounds, partitions, and that it needs nothing of ours there."""
+"""The code on executors, without Spark: files, bounds and partitions, without an import of rowmerge."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_column_with_nan_has_no_bounds(tmp_path: Path) -> None:
 
 
 def test_files_have_no_nan_bounds_and_no_minus_zero_dictionary(tmp_path: Path) -> None:
-    """Spark's own Parquet filters would take them at their word, and lose rows: NaN is above all numbers, -0.0 equals 0.0."""
+    """Spark's Parquet filters use them and lose rows: NaN is above all numbers, -0.0 equals 0.0."""
     rows = pa.table({"f": [1.0, float("nan")], "z": [0.5, -0.0], "g": [1.0, 2.0], "s": [{"f": float("nan")}, {"f": 1.0}]})
     (file,) = write(tmp_path, rows)
     columns = [pq.read_metadata(file.path.removeprefix("file://")).row_group(0).column(at) for at in range(4)]

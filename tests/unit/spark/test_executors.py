@@ -1,4 +1,4 @@
-"""What runs on executors needs no rowmerge there."""
+"""The code on executors needs no rowmerge there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of one length between statements and files: UUIDs are text and 16 bytes, at any depth, also in slices and beside NULL."""
+"""Values of fixed length between statements and files: UUIDs are strings and 16 bytes, at any depth, also in slices and with NULL."""
 
 from __future__ import annotations
 

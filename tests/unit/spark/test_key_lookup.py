@@ -1,4 +1,4 @@
-"""Which rows have a key of the source: what Arrow finds is what comparing each row with each key finds."""
+"""The rows that have a key of the source: Arrow's result equals a comparison of each row with each key."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VALUES: dict[str, tuple[DataType, list[Any]]] = {
 
 
 def keys_of(source: pa.Table, types: dict[str, DataType], ops: dict[str, str]) -> SourceKeys | None:
-    """The keys of source rows whose columns are named as the target's."""
+    """Return the keys of source rows whose columns have the names of the target's."""
     keys = [source_key(name, ops[name], types[name], source[name]) for name in types]
     return source_keys([(key, Field(key.pair.column, key.type)) for key in keys])
 
@@ -82,7 +82,7 @@ def test_all_keys_of_a_row_must_match_one_source_row(seed: int) -> None:
 
 
 def check_numbers(keys: SourceKeys, source: pa.Table, rows: pa.Table) -> None:
-    """The rows that were found have the numbers of the source rows that have the same values, and no others were found."""
+    """Verify that exactly the rows with the values of a source row match, and that they have its number."""
     if not keys.is_exact:
         return
     given: dict[tuple[Any, ...], set[int]] = {}
@@ -133,7 +133,7 @@ def test_without_combinations_each_key_is_looked_up_separately() -> None:
 
 
 class Files:
-    """Two data files of 1,000 rows in row groups of 300, `k` their number and `v` ten times that, of a column `p` outside of them."""
+    """Two data files of 1,000 rows in row groups of 300. `k` is the row's number, `v` is ten times `k`, and `p` is a partition column."""
 
     columns = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("p", pa.string())])
 
@@ -179,7 +179,7 @@ def test_no_match_is_an_empty_table(files: Files) -> None:
 
 
 def test_other_columns_are_read_only_from_row_groups_with_a_match(files: Files) -> None:
-    """Those of all others are made unreadable."""
+    """The other columns of all other row groups are unreadable."""
     for path in files.paths:
         data = bytearray(path.read_bytes())
         footer = pq.ParquetFile(path).metadata
@@ -211,7 +211,7 @@ def test_too_many_rows_are_left_to_spark(files: Files, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("count", [20, 120, 200, 400], ids="{} keys".format)
 def test_strings_are_looked_up_in_several_row_groups_together(tmp_path: Path, count: int) -> None:
-    """Rows are found in each, and have the positions that they have in the file, however many row groups are looked at together."""
+    """Matches have their positions in the file, even if several row groups are read together."""
     path = tmp_path / "part.parquet"
     columns = pa.schema([("name", pa.string()), ("v", pa.int64())])
     pq.write_table(pa.table({"name": [f"n{n * 7 % 1000}" for n in range(1000)], "v": list(range(1000))}), path, row_group_size=300)
@@ -226,6 +226,6 @@ def test_strings_are_looked_up_in_several_row_groups_together(tmp_path: Path, co
 
 
 def test_no_files_give_no_matches(files: Files) -> None:
-    """As where others added none that a command would have minded."""
+    """A concurrent commit can add files that do not affect the command."""
     files.paths = []
     assert files.looked_up([1]).num_rows == 0

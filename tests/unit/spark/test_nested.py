@@ -1,4 +1,4 @@
-"""The SQL text that gives nested values the shape of their column."""
+"""The SQL that converts nested values to the type of their column."""
 
 from __future__ import annotations
 

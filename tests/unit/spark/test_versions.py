@@ -1,4 +1,4 @@
-"""Versions of Spark that are too old are rejected by name, for rowmerge as a whole and for features that need a newer one."""
+"""Old versions of Spark are rejected by name, for rowmerge and for features that need a newer one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowmerge.spark.spark_session import check_pyspark, check_session, require_s
 
 @dataclass
 class OldServer:
-    """A session of a Spark Connect server of this version, which fails at anything but a question for the version."""
+    """A session of a Spark Connect server of this version, in which every call except for the version fails."""
 
     version: str
 

@@ -1,4 +1,4 @@
-"""Data files that no version lists are deleted wherever their partitions lie, and a failure to delete them fails nothing."""
+"""Data files that no version references are deleted in all partitions, and a failed deletion does not fail the statement."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Commands as the fixtures print them, and the fixtures' own format.
+"""Commands as the fixtures print them, and the format of the fixtures.
 
-A file holds cases. A case begins with `--- claim`; then comes one text, then what must come of it: lines after `=>` are the printed command
-or the bound text, `!> ErrorClass line:column reason` is an error. A piece of the user's text prints as ⟨text⟩line:column, ⏎ for a newline;
-fields that have their default are left out.
+A file contains cases. A case begins with `--- claim`, followed by SQL and its expected result: lines after `=>` are the printed command or
+the bound SQL, and `!> ErrorClass line:column reason` is an error. SQL of the user prints as ⟨text⟩line:column, with ⏎ for a newline.
+Fields with their default value are omitted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Case:
 
 
 def cases(*names: str) -> list[Case]:
-    """The cases of these fixture files, in order."""
+    """Return the cases of these fixture files, in order."""
     found = []
     for name in names:
         blocks = (FIXTURES / name).read_text(encoding="utf-8").split("\n--- ")
@@ -49,7 +49,7 @@ def error(problem: StatementError) -> str:
 
 
 def command(value: Any) -> str:
-    """The class on the first line, then each field that says something."""
+    """Return the class on the first line, and then each field without its default value."""
     return "\n".join([type(value).__name__, *_fields(value)])
 
 

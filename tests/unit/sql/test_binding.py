@@ -1,4 +1,4 @@
-"""Names replaced in place: in queries and statements (fixtures/binding.sql), in expressions and in relations."""
+"""Names are replaced by position: in queries and statements (fixtures/binding.sql), in expressions and in relations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TABLES = [case for case in printed.cases("binding.sql") if "not closed" not in c
 
 
 def resolve(reference: TableReference) -> str | None:
-    """`<name@version>`, or None for names in the schema `foreign`."""
+    """Return `<name@version>`, or None for names in the schema `foreign`."""
     if reference.name.parts[0] == "foreign":
         return None
     at = "".join(f"@{told}" for told in (reference.version, reference.timestamp, reference.branch_or_tag) if told is not None)

@@ -1,4 +1,4 @@
-"""Whatever text comes in, the outcome is a command, a bound text or a StatementError that points into the text."""
+"""Any input results in a command, in bound SQL, or in a StatementError with a position in the input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of the warehouse's functions in a text become what Spark knows."""
+"""Calls of the warehouse's functions are replaced by expressions of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEFAULT in VALUES and SET lists is recognised only where it is the whole value."""
+"""DEFAULT in VALUES and SET lists is recognized only as a whole value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The idempotency key in a statement's text."""
+"""The idempotency key in a statement's hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens: where they begin and end, what they mean, and that no text is lost between them."""
+"""Tokens: their positions and values, and that all text between them is whitespace and comments."""
 
 from __future__ import annotations
 

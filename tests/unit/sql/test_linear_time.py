@@ -1,4 +1,4 @@
-"""Lexing and parsing take a number of steps that grows with the length of a text, and deep nesting is rejected only by name."""
+"""The steps of lexing and parsing grow linearly with the text, and too deep nesting is rejected."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def statements_of(text: str) -> list[str]:
 
 
 def read(text: str, *steps: Callable[[str], object]) -> None:
-    """Do to a text what is done to a statement before Spark sees it; an odd text may be rejected."""
+    """Process a statement as before Spark receives it. Invalid SQL can be rejected."""
     for step in steps or (tokenize, parse, references, bound, bind_expression_alone, idempotency_key, find_defaults, statements_of):
         with suppress(StatementError):
             step(text)
@@ -83,7 +83,7 @@ def bind_expression_alone(text: str) -> str:
 
 
 def steps_of(function: Callable[[str], object], text: str) -> int:
-    """How many functions are called, of Python and of C."""
+    """Return the number of calls of Python and C functions."""
     count = 0
 
     def profile(frame: object, event: str, argument: object) -> None:
@@ -100,7 +100,7 @@ def steps_of(function: Callable[[str], object], text: str) -> int:
 
 @pytest.mark.parametrize("text", ODD_TEXTS)
 def test_twice_the_text_takes_at_most_twice_the_steps(text: str) -> None:
-    """What regular expressions do in one call is not counted here, but below."""
+    """Steps inside one call of a regular expression do not count here; the next test covers them."""
     single, double = (steps_of(read, ODD_TEXTS[text](size)) for size in (4_000, 8_000))
     assert double <= 2.2 * single + 2_000
 
@@ -109,7 +109,7 @@ REGULAR = [name for name in ODD_TEXTS if any(word in name for word in ("digits",
 
 
 def test_long_texts_are_lexed() -> None:
-    """A pattern that backtracks over the rest of a text would take a quarter of an hour for each of some, and for ever for others."""
+    """A pattern that backtracks over the text would take a quarter of an hour or more."""
     script = f"""
 from tests.unit.sql.test_linear_time import ODD_TEXTS, bind_expression_alone, idempotency_key, read, statements_of, tokenize
 for name in {REGULAR}:

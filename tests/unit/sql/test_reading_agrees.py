@@ -1,4 +1,4 @@
-"""An independent reading of the same queries: sqlglot's trees hold the tables that our finder finds, at the same places."""
+"""An independent parser reads the same queries: sqlglot's trees contain the same tables at the same positions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNREADABLE = (
 
 
 def tables(node: exp.Expression, names: frozenset[str] = frozenset()) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Offset and name of each table in a tree, names of WITH lists left out."""
+    """Return offset and name of each table in a tree, except for names of WITH lists."""
     with_ = node.args.get("with_")
     for cte in with_.expressions if with_ else ():
         inside = names | {cte.alias.lower()} if with_.args.get("recursive") else names

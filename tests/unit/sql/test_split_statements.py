@@ -1,4 +1,4 @@
-"""A text of several statements is cut at its semicolons."""
+"""SQL text with several statements is split at its semicolons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixtures of statements: each becomes the printed command, or the error at its line and column."""
+"""The fixtures of statements: each results in the printed command, or in the error at its line and column."""
 
 from __future__ import annotations
 

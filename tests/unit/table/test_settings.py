@@ -1,4 +1,4 @@
-"""Settings are parsed when they are needed: an invalid property stops what needs it and nothing else."""
+"""Settings are parsed when they are needed: an invalid property fails only the statements that need it."""
 
 from __future__ import annotations
 

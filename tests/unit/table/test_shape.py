@@ -1,4 +1,4 @@
-"""A table's shape in both formats: before a table exists, of its versions, and with another schema; and what a format lacks."""
+"""The shape of a table in both formats: before its creation, of its versions, with another schema, and errors of unsupported features."""
 
 from __future__ import annotations
 
