@@ -87,19 +87,25 @@ def _write_by_clauses(request: RowChangeRequest, matches: KeyMatches, source: So
     Each source row matches at most one target row. The clauses read only the source, so the values of target rows are not needed. A target
     row stays unchanged if its source row fulfils no condition of a clause.
     """
-    assert request.plan.source is not None
     if source.prepared_rows is not None:
         # Each prepared row has its action for a match and for no match, so the driver only chooses one of the two.
         output = write_prepared_rows(source, request.table_after, matches.source_ordinals)
     else:
-        # `marked` adds a column: whether the source row matches a target row. By this column, Spark chooses the clause. It analyses `rows`
-        # even if the source is empty, so that a wrong name is always an error.
-        source_rows = source.marked(matches.source_ordinals).alias(request.plan.source.alias)
-        rows = met_or_new_rows(source_rows, request.plan)
-        table, distribution = request.table_after, request.distribution
-        output = write_source_rows(rows, source, table, distribution=distribution) if source.row_count else WriteOutput()
+        output = _apply_clauses_in_spark(request, source, matches.source_ordinals)
     _record_target_positions(matches, output)
     return output
+
+
+def _apply_clauses_in_spark(request: RowChangeRequest, source: Source, matched_ordinals: BitMap64) -> WriteOutput:
+    """Write the rows that the clauses produce from source rows. `matched_ordinals`: the numbers of the source rows with a match."""
+    assert request.plan.source is not None
+    # A boolean column shows whether a row has a match. By this column, Spark chooses between MATCHED and NOT MATCHED clauses.
+    rows_with_match_flag = source.marked(matched_ordinals).alias(request.plan.source.alias)
+    # Spark analyses the clauses even if the source is empty, so that a wrong name is always an error.
+    clause_results = met_or_new_rows(rows_with_match_flag, request.plan)
+    if not source.row_count:
+        return WriteOutput()
+    return write_source_rows(clause_results, source, request.table_after, distribution=request.distribution)
 
 
 def _record_target_positions(matches: KeyMatches, output: WriteOutput) -> None:

@@ -49,9 +49,6 @@ def requires_one_to_one(request: RowChangeRequest) -> bool:
 def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) -> KeyMatches | None:
     """Look up the target rows that match a source row by their keys.
 
-    An ordinal is the number of a source row. The lookup returns the ordinals of the source rows with a match only if a clause needs them.
-    It then takes longer, because it must determine which key each target row has.
-
     Args:
         request: The statement to execute.
         files: The files that the statement reads.
@@ -62,12 +59,17 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
     """
     if not len(files.to_read) or not source.row_count:
         return KeyMatches({})
-    one_to_one = requires_one_to_one(request)
-    # An UPDATE applies to the source rows with a match, and WHEN NOT MATCHED to those without one. But in an
-    # upsert, every source row becomes the same new row in both cases, so the matches do not change the written rows.
-    clauses_distinguish_matches = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED
-    with_sources = clauses_distinguish_matches and not request.inserts_every_source_row
+    one_to_one, with_sources = requires_one_to_one(request), _needs_source_ordinals(request)
     return find_key_matches(request.spark, request.snapshot, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
+
+
+def _needs_source_ordinals(request: RowChangeRequest) -> bool:
+    """Return whether the lookup must also return the ordinals (row numbers) of the source rows with a match, which takes longer."""
+    if request.inserts_every_source_row:
+        # Every source row becomes the same new row with or without a match, so only the positions of the matching target rows matter.
+        return False
+    # MATCHED clauses apply only to the source rows with a match, and NOT MATCHED clauses only to those without one.
+    return requires_one_to_one(request) or request.plan.source_rows is SourceRows.UNMATCHED
 
 
 def record_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyMatches) -> None:
@@ -81,9 +83,10 @@ def record_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyM
     output.positions = matches.positions
     if request.is_upsert:
         # The job that wrote the rows counted each of them as inserted, because it did not know the matches. In an upsert, each matching
-        # target row is updated. `changed_row_count` is their number, the number of `positions`.
-        output.updated = output.changed_row_count
-        output.inserted -= output.updated
+        # target row is updated. In other statements, it is deleted, and the new rows remain inserts.
+        matching_row_count = sum(len(positions) for positions in matches.positions.values())
+        output.updated = matching_row_count
+        output.inserted -= matching_row_count
 
 
 def files_with_matches(request: RowChangeRequest, source: Source, files: FileListing) -> pa.Array:
@@ -98,6 +101,6 @@ def files_with_matches(request: RowChangeRequest, source: Source, files: FileLis
         matches = find_key_matches(request.spark, request.snapshot, files, source, one_to_one=False, with_sources=False)
     except (MissingDataFile, UnreadableDataFile):
         matches = None  # all files count as matching, so the next attempt reads this file and reports the error
-    if matches is None:
+    if matches is None:  # also if Arrow cannot compare the keys: then the matches are unknown
         return pa.repeat(pa.scalar(True), len(files))
     return pa.array([spark_path(path) in matches.positions for path in files.paths], pa.bool_())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
 from rowmerge.execution.ways.row_writing import TargetRows, join_and_write
+from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import broadcast_target_join
 from rowmerge.spark.matching.key_lookup import FEW_KEYS, is_page_skipping_faster, rows_by_keys
-from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS
+from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS, Source
 
 
 def why_not_lookup(request: RowChangeRequest) -> Reason | None:
@@ -29,23 +30,39 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     Arrow reads the target rows, and Spark joins them. Return NotApplicable if the keys or the rows show that a Spark scan is faster or
     necessary.
     """
-    assert request.needed_columns is not None  # else `why_not_lookup` returns a reason, and this function does not run
-    # The driver collects the keys of any source with up to MAX_COLLECTED_KEYS rows. It collects those of larger sources in local mode only,
-    # where the driver is the whole cluster.
-    max_driver_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0
-    source = request.source.materialize(request.key_pairs, max_keys=max_driver_keys)
+    source = _evaluate_source(request)
     if not source.row_count:
         return NotApplicable(Reason("the source has no rows"))
-    if is_page_skipping_faster(request.snapshot, source, request.needed_columns):
+    if is_page_skipping_faster(request.snapshot, source, _needed_columns(request)):
         return NotApplicable(Reason(f"Spark skips pages for up to {FEW_KEYS} keys"))
     files = request.files_for(source)
     if not len(files.to_read):
-        return NotApplicable(Reason("no file can hold a match"))
-    looked_up_rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, request.needed_columns, request.lineage)
-    if looked_up_rows is None:
+        return NotApplicable(Reason("no file can contain a match"))
+    target_rows = _look_up_target_rows(request, files, source)
+    if target_rows is None:
         return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
-    frame, file_names = looked_up_rows
-    return join_and_write(request, files, source, TargetRows(frame, broadcast_target_join(request.plan), file_names))
+    return join_and_write(request, files, source, target_rows)
+
+
+def _evaluate_source(request: RowChangeRequest) -> Source:
+    """Evaluate the source, and collect its keys on the driver if there are not too many."""
+    # In local mode the driver is the whole cluster, so it may collect more keys. 0 stands for the default limit, MAX_COLLECTED_KEYS.
+    return request.source.materialize(request.key_pairs, max_keys=MAX_LOOKED_UP_KEYS if request.is_local_mode else 0)
+
+
+def _needed_columns(request: RowChangeRequest) -> frozenset[str]:
+    """Return the target columns that the statement needs. They are known, because otherwise `why_not_lookup` returns a reason."""
+    assert request.needed_columns is not None
+    return request.needed_columns
+
+
+def _look_up_target_rows(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows | None:
+    """Return the target rows that have a key of the source, or None if Arrow cannot look them up or finds too many."""
+    found = rows_by_keys(request.spark, request.snapshot, files.to_read, source, _needed_columns(request), request.lineage)
+    if found is None:
+        return None
+    frame, file_names = found
+    return TargetRows(frame, broadcast_target_join(request.plan), file_names)
 
 
 _FALLBACK_CONDITION = (

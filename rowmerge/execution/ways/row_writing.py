@@ -52,11 +52,12 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
     """
     frame = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True, with_lineage=request.lineage is not None)
     for key in pruning_keys(request.snapshot, request.plan, source):
-        # A key on a partition column already selected the files, in which all rows have the same value of it.
-        condition = None if key.column.name in request.snapshot.partition_columns else key.row_condition()
+        if key.column.name in request.snapshot.partition_columns:
+            continue  # the key has already selected the files, and all rows of a file have the same value in this column
+        condition = key.row_condition()
         if condition is not None:
             frame = frame.where(condition)
-    return TargetRows(frame, choose_join(request.plan, source))
+    return TargetRows(frame, join=choose_join(request.plan, source))
 
 
 def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
@@ -80,14 +81,19 @@ def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source
     """
     output = _write_clause_outcomes(request, files.to_read, source, target)
     with discard_on_error(output, request.snapshot.shape.filesystem_options):
-        # A second job writes the source rows that the join left out. Without files there was no join, so no source row has a match.
-        if request.plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not len(files.to_read):
+        if _needs_job_for_new_rows(request, files, target.join):
             add_new_rows(request, output, source)
         source = source.counted()  # the number of source rows is known once the join has read them
         _check_single_matches(request, files, source, output)
     # If a concurrent commit deletes the match of a source row, that row would have to be inserted. So the commit checks these matches.
-    preventing_rows = _insert_preventing_rows_of_join(request, output, files, target.join)
-    return ExecutionResult(output, files, source, preventing_rows, conflicting_file_mask(request, source))
+    matches_to_verify = _insert_preventing_rows_of_join(request, output, files, target.join)
+    return ExecutionResult(output, files, source, matches_to_verify, conflicting_file_mask(request, source))
+
+
+def _needs_job_for_new_rows(request: RowChangeRequest, files: TargetFiles, join: Join) -> bool:
+    """Return whether a second job must write the new rows, because the join did not produce the source rows without a match."""
+    was_joined = len(files.to_read) > 0  # without files there was no join, so no source row has a match
+    return not was_joined or join.leaves_unmatched or request.plan.source_rows is SourceRows.ALL
 
 
 def _write_clause_outcomes(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> WriteOutput:
@@ -132,30 +138,29 @@ def write_changed_rows(
         source: The source of the join, or None if there is no join.
         target: The target rows of the join, or None if there is no join.
     """
-    file_names = {} if target is None else target.file_names
-    write_request = WriteRequest(
-        request.table_after,  # new files have the schema after the statement
-        _gather_mode(request, files, source, target),
-        request.distribution,
-        change_data_location=request.change_data_location,
-        may_repeat=request.plan.duplicates_allowed,
-        lineage=request.lineage,
-        origins=_row_origins(request, files, file_names),  # from which the writer computes the row ids of updated rows
-        may_be_few=may_be_few(files, source_is_few=source is not None and source.local_rows is not None),  # few rows need no executor
-    )
-    output = write_outcomes(outcomes, write_request)
-    if file_names:
-        output.rename(file_names)  # from the short names in FILE to paths
-    # Only the written output shows whether a target row has changed.
-    _discard_change_rows_of_inserts(request, output)
+    output = write_outcomes(outcomes, _write_request(request, files, source, target))
+    if target is not None and target.file_names:
+        output.rename(target.file_names)  # from the short names in FILE to paths
+    if not output.changed_row_count:
+        # The statement only inserted rows. The change feed reads these from the data files, so it needs no change data files.
+        discard(output.change_rows, request.snapshot.shape.filesystem_options)
+        output.change_rows = []
     return output
 
 
-def _discard_change_rows_of_inserts(request: RowChangeRequest, output: WriteOutput) -> None:
-    """Delete the change data files of a statement that only inserted rows, because the change feed reads these rows from the data files."""
-    if not output.changed_row_count:
-        discard(output.change_rows, request.snapshot.shape.filesystem_options)
-        output.change_rows = []
+def _write_request(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> WriteRequest:
+    """Return the options with which Spark writes the outcome rows. See `write_changed_rows` for the arguments."""
+    is_source_on_driver = source is not None and source.local_rows is not None
+    return WriteRequest(
+        table=request.table_after,  # new files have the schema after the statement
+        gather=_gather_mode(request, files, source, target),
+        distribution=request.distribution,
+        change_data_location=request.change_data_location,
+        may_repeat=request.plan.duplicates_allowed,  # several source rows may delete the same target row
+        lineage=request.lineage,
+        origins=_row_origins(request, files, {} if target is None else target.file_names),  # for the row ids of updated rows
+        may_be_few=may_be_few(files, source_is_few=is_source_on_driver),  # the driver writes few rows itself
+    )
 
 
 def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> Gather:
@@ -200,7 +205,8 @@ def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source)
 def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files: TargetFiles) -> dict[str, Positions]:
     """Return the positions of unchanged target rows whose match prevents the insert of a source row, by file path.
 
-    Other unchanged rows do not affect the result of the statement. So a concurrent change of those other rows is not a conflict.
+    WHEN NOT MATCHED … INSERT skips a source row that matches such a target row. If a concurrent commit deletes or changes the target row,
+    the source row would have to be inserted: a conflict. A concurrent change of any other unchanged row is not a conflict.
 
     Args:
         request: The statement to execute.
@@ -209,12 +215,12 @@ def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files
     """
     if request.plan.source_rows is not SourceRows.UNMATCHED:
         return {}
-    matched_unchanged = output.read_positions
-    return {path: matched_unchanged[spark_path(path)] for path in files.to_read.paths if spark_path(path) in matched_unchanged}
+    matched_unchanged_rows = output.read_positions
+    return {path: matched_unchanged_rows[spark_path(path)] for path in files.to_read.paths if spark_path(path) in matched_unchanged_rows}
 
 
 def conflicting_file_mask(request: RowChangeRequest, source: Source | None) -> FileMask:
-    """Return the function that selects the conflicting files among those that concurrent commits added.
+    """Return the mask, a function that selects the conflicting files among those that concurrent commits added.
 
     A file conflicts if it contains rows that the statement would have changed or matched. The function reads the rows of the files, and
     compares them with the source.
@@ -223,7 +229,7 @@ def conflicting_file_mask(request: RowChangeRequest, source: Source | None) -> F
         request: The statement to execute.
         source: The evaluated source, or None if the statement has none. If Spark does not keep its rows, the mask selects every file.
     """
-    if source is not None and source.counting is not None:
-        # A source with `counting` counts its rows while the join reads them, and Spark does not keep them. So they cannot be compared.
-        return every_file
+    was_streamed = source is not None and source.counting is not None  # a streamed source counts its rows while the join reads them
+    if was_streamed:
+        return every_file  # Spark did not keep the rows of the source, so they cannot be compared
     return partial(relevant_file_mask, request.spark, request.snapshot, request.plan, source)

@@ -9,9 +9,9 @@ compare them with the files of concurrent commits.
 from __future__ import annotations
 
 from rowmerge.execution.ways.row_writing import join_and_write, scan_target
-from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
+from rowmerge.execution.ways.way import SOURCE_READS_FEW_BYTES, ExecutionResult, Reason, RowChangeRequest, Way
 from rowmerge.spark.matching.joins import changes_all_rows
-from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes
+from rowmerge.spark.source.writing import reads_few_bytes
 
 
 def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
@@ -21,15 +21,19 @@ def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
     to determine its size and its keys. That evaluation saves time if the source is small, or if its keys exclude target files.
     """
     source = request.planned.source
-    # If every target row without a match changes, all files are read, and the keys exclude none.
-    if source is None or not changes_all_rows(request.plan):
+    if source is None:
+        return Reason("the statement has no source")
+    if not changes_all_rows(request.plan):
+        # The keys of the source may exclude files. Only if every target row without a match changes, all files are read in any case.
         return Reason("no clause changes every target row without a match")
-    if source.was_evaluated:  # after a conflict, the source is kept, so that the commit can compare its rows with concurrent commits
+    if source.was_evaluated:
+        # After a conflict, the source is kept, so that the commit can compare its rows with those of concurrent commits.
         return Reason("an earlier attempt evaluated the source")
-    if reads_few_bytes(source.frame):  # a source that may be small is evaluated first: a broadcast join may follow
-        return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
-    # Such a source usually has about as many rows as the target. If so many rows can be broadcast, a broadcast join is faster.
+    if reads_few_bytes(source.frame):
+        # A source that reads little may have few rows. It is evaluated first: if it is small, a faster broadcast join follows.
+        return SOURCE_READS_FEW_BYTES
     if source.is_broadcastable(request.files.candidates.live_rows):
+        # A source that synchronizes the whole target usually has about as many rows. If so many can be broadcast, that join is faster.
         return Reason("a source of as many rows as the target can be broadcast")
     return None
 

@@ -84,7 +84,10 @@ def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[Prun
 
 
 def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
-    """Return the pruning key for a key of the source, or None if its values do not fit the type of the target column."""
+    """Return the pruning key for a key of the source, or None if its values cannot be compared with the bounds of target files.
+
+    Neither can a key without known values or range, nor a key whose values do not fit the type of the target column.
+    """
     column = snapshot.schema.find(key.pair.column, case_sensitive=True)
     assert column is not None  # the planner resolved the name against this schema
     if key.values is None:
@@ -109,17 +112,22 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
     Returns:
         All live files, the files that the statement reads, and the files that it removes without reading them.
     """
-    masks, bound_columns = [plan.files], list(plan.bound_columns)  # `plan.files` is the mask of the statement's conditions
-    for key in keys:
-        mask_of_key, columns_of_key = key.file_mask(snapshot)
-        masks.append(mask_of_key)
-        bound_columns += columns_of_key
-    mask, columns = all_of(masks), tuple(dict.fromkeys(bound_columns))
-    listing = snapshot.files(columns)  # with the bounds of these columns
+    mask, bound_columns = _file_mask(snapshot, plan, keys)
+    listing = snapshot.files(bound_columns)
     candidates = listing.filter(mask(listing))
     removable = _removable_files(plan, candidates, writes_change_rows=writes_change_rows)
     is_removable = pc.is_in(candidates.rows["path"], value_set=removable.rows["path"].combine_chunks())
-    return TargetFiles(listing, candidates, removable, to_read=candidates.filter(pc.invert(is_removable)), mask=mask, columns=columns)
+    to_read = candidates.filter(pc.invert(is_removable))
+    return TargetFiles(listing, candidates, removable, to_read, mask=mask, columns=bound_columns)
+
+
+def _file_mask(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey]) -> tuple[FileMask, tuple[str, ...]]:
+    """Return the mask of the files that the plan's conditions and all keys admit, and the columns whose bounds the mask compares."""
+    condition_mask = plan.files
+    key_masks = [key.file_mask(snapshot) for key in keys]
+    mask = all_of([condition_mask, *(key_mask for key_mask, _ in key_masks)])
+    columns = [*plan.bound_columns, *(column for _, key_columns in key_masks for column in key_columns)]
+    return mask, tuple(dict.fromkeys(columns))
 
 
 def _removable_files(plan: RowPlan, candidates: FileListing, *, writes_change_rows: bool) -> FileListing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.row_writing import add_new_rows, conflicting_file_mask, write_changed_rows
@@ -10,6 +11,9 @@ from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeReques
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.values.outcomes import OutcomeShape, as_boolean, outcome_rows
 from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def why_not_target_only(request: RowChangeRequest) -> Reason | None:
@@ -33,17 +37,23 @@ def _write_selected_rows(request: RowChangeRequest) -> WriteOutput:
     Plans of all statements consist of the clauses of MERGE. Without an ON condition, no target row has a match. So the plan of an UPDATE or
     DELETE has one clause, WHEN NOT MATCHED BY SOURCE, with the WHERE condition of the statement.
     """
-    plan, files, has_lineage = request.plan, request.files.to_read, request.lineage is not None
-    rows = read_snapshot(request.spark, request.snapshot, files, with_addresses=True, with_lineage=has_lineage).alias(plan.target.alias)
-    (clause,) = plan.of(Match.NOT_MATCHED_BY_SOURCE)
-    if clause.condition is not None:
-        # Spark makes semi joins of the IN and EXISTS subqueries of a filter, but not of those inside a CASE.
-        rows = rows.where(as_boolean(clause.condition))
-    unconditional_clause = replace(clause, condition=None)  # the filter has applied the condition
-    outcome_shape = OutcomeShape(addresses=True, old_values=request.change_data_location is not None, lineage=has_lineage)
+    files, has_lineage = request.files.to_read, request.lineage is not None
+    rows = read_snapshot(request.spark, request.snapshot, files, with_addresses=True, with_lineage=has_lineage)
     # Spark analyses the outcomes even if there are no files, so that a wrong name is always an error.
-    outcomes = outcome_rows(rows, plan, [("true", unconditional_clause)], outcome_shape)  # "true": the clause applies to all `rows`
+    outcomes = _outcomes_of_selected_rows(request, rows.alias(request.plan.target.alias))
     return write_changed_rows(request, outcomes, files) if len(files) else WriteOutput()
+
+
+def _outcomes_of_selected_rows(request: RowChangeRequest, rows: DataFrame) -> DataFrame:
+    """Return, for each target row that the condition selects, its update or deletion as an outcome row (see `outcome_rows`)."""
+    (clause,) = request.plan.of(Match.NOT_MATCHED_BY_SOURCE)
+    if clause.condition is not None:
+        # Apply the condition as a filter. Spark converts IN and EXISTS subqueries of a filter to semi joins, but not those inside a CASE.
+        rows = rows.where(as_boolean(clause.condition))
+        clause = replace(clause, condition=None)
+    shape = OutcomeShape(addresses=True, old_values=request.change_data_location is not None, lineage=request.lineage is not None)
+    applies_to_all_rows = "true"  # the SQL guard of the clause
+    return outcome_rows(rows, request.plan, [(applies_to_all_rows, clause)], shape)
 
 
 WAY = Way("target_only", why_not_target_only, change_selected_rows)

@@ -12,6 +12,7 @@ from rowmerge.execution.ways.target_files import PruningKey, TargetFiles, prunin
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
 from rowmerge.spark.source.source import Source, SourceRowsOnce
+from rowmerge.spark.source.writing import FEW_BYTES
 from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution
@@ -133,6 +134,8 @@ class RowChangeRequest:
 
 Reason = NewType("Reason", str)
 """The reason why a way does not apply, as a short clause that EXPLAIN prints."""
+
+SOURCE_READS_FEW_BYTES = Reason(f"the source reads at most {FEW_BYTES // 2**20} MiB of files")
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from functools import partial
 
 from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, record_matches, why_needs_values
 from rowmerge.execution.ways.row_writing import insert_preventing_rows
-from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
+from rowmerge.execution.ways.way import SOURCE_READS_FEW_BYTES, ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
-from rowmerge.spark.source.writing import FEW_BYTES, insert_every_source_row, reads_few_bytes
+from rowmerge.spark.source.writing import insert_every_source_row, reads_few_bytes
 from rowmerge.spark.writing.write_output import discard_on_error
 
 
@@ -28,22 +28,21 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
     This is possible if every source row becomes a new row, with or without a match. The matches then only determine which target rows are
     deleted.
     """
-    table, source = request.table_after, request.planned.source
-    if (reason := why_needs_values(request)) is not None:
+    if (reason := why_needs_values(request)) is not None:  # from here on, the statement has an ON condition and a source
         return reason
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
-    # Only the first attempt writes before the lookup. Later attempts keep the source.
-    if source is None or source.was_evaluated:
+    if request.source.was_evaluated:
+        # Only the first attempt writes before the lookup. Later attempts keep the source.
         return Reason("an earlier attempt evaluated the source")
-    if table.partitioning or table.ordering:
+    if request.table_after.partitioning or request.table_after.ordering:
         return Reason("the table is partitioned or ordered")
     if not request.is_local_mode:
         # A source is rarely too large for the driver if the driver runs all of Spark.
         return Reason("Spark does not run in local mode")
-    if reads_few_bytes(source.frame):
+    if reads_few_bytes(request.source.frame):
         # The driver writes few rows itself, without Python on an executor.
-        return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
+        return SOURCE_READS_FEW_BYTES
     return None
 
 
@@ -51,22 +50,22 @@ def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Write the source's rows, then look up the target rows that they replace.
 
     One job evaluates the source, writes all its rows and returns its keys, so that Spark never keeps a large source in memory. The keys are
-    looked up afterwards. If the lookup is inexact (`INEXACT`), a join must find the matches. Then the caller deletes the written files and
-    runs the next way, which evaluates the source again.
+    looked up afterwards. If the result is NotApplicable, the caller deletes the written files and executes the statement in another way,
+    which evaluates the source again.
     """
     source_and_output = insert_every_source_row(request.source, request.plan, request.table_after)
-    if source_and_output is None:
+    if source_and_output is None:  # no files remain
         return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
     source, output = source_and_output
     with discard_on_error(output, request.snapshot.shape.filesystem_options):
         files = request.files_for(source)
         matches = find_matches(request, files, source)
-    if matches is None:
+    if matches is None:  # Arrow cannot compare the keys, or keys repeat: a join must find the matches
         return NotApplicable(INEXACT, output)
     record_matches(request, output, matches)
     # Spark did not keep the rows of the source. So the commit looks up only their keys in the files of concurrent commits.
-    concurrent_file_mask = partial(files_with_matches, request, source)
-    return ExecutionResult(output, files, source, insert_preventing_rows(request, output, files), concurrent_file_mask)
+    conflicting_files = partial(files_with_matches, request, source)
+    return ExecutionResult(output, files, source, insert_preventing_rows(request, output, files), matching=conflicting_files)
 
 
 WAY = Way("write_first", why_not_write_first, write_first, f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")
