@@ -103,7 +103,9 @@ def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) 
     if not snapshot.has_transaction(*options.transaction):
         return None
     version = table.version_of_transaction(*options.transaction)
-    return ChangeResult(snapshot.version if version is None else version, RowCounts(), timings, replayed=True)
+    if version is None:  # the commit is no longer in the history, so its version is unknown
+        version = snapshot.version
+    return ChangeResult(version, RowCounts(), timings, replayed=True)
 
 
 def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
@@ -113,7 +115,7 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
         return ChangeResult(base.version, attempt.counts, timings, result_row=attempt.result_row)
     if transaction is not None and base.has_transaction(*transaction):
         return _replayed_result(table, attempt, options, timings)
-    # RowmergeError means, like a conflict, that nothing is committed. So the new files are deleted.
+    # An error of the engine (RowmergeError) means that nothing is committed, and deletes the new files. A conflict is not raised.
     with discard_if_rejected(attempt.new_files, base.shape.filesystem_options), timings.measure("commit"):
         outcome = table.commit(base, replace(change, transaction=transaction or change.transaction))
     match outcome:
@@ -136,7 +138,7 @@ def _replayed_result(table: Table, attempt: Attempt, options: CommitOptions, tim
 
 def _unknown_state_error(table: str, operation: str, reason: str, *, is_transaction: bool) -> CommitStateUnknown:
     """Return the error for a commit that may or may not have happened. Only a transaction is safe to run again."""
-    advice = f"Look at DESCRIBE HISTORY {table} before you run it again."
+    advice = f"Check DESCRIBE HISTORY {table} before you run it again."
     if is_transaction:
-        advice = "Run it again: with its idempotency key it is not done twice."
-    return CommitStateUnknown(f"It is not known whether the {operation} on {table} was committed: {reason}. {advice}")
+        advice = "Run it again: its idempotency key prevents a second commit."
+    return CommitStateUnknown(f"It is unknown whether the {operation} on {table} was committed: {reason}. {advice}")

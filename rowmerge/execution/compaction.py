@@ -40,7 +40,8 @@ class CompactionStatistics:
 
     `considered_files`: the number of files that the condition selects. `bins`: the number of groups of files that were rewritten together.
     `partitions`: the number of partitions with rewritten files. `added_sizes`, `removed_sizes`: the size of each file in bytes.
-    `removed_vectors`: the number of removed files that had deletion vectors. `removed_rows`: the number of deleted rows in these files.
+    `removed_vector_count`: the number of removed files that had deletion vectors. `removed_vector_rows`: the number of deleted rows in
+    these files.
     """
 
     considered_files: int = 0
@@ -48,8 +49,8 @@ class CompactionStatistics:
     partitions: int = 0
     added_sizes: Sequence[int] = ()
     removed_sizes: Sequence[int] = ()
-    removed_vectors: int = 0
-    removed_rows: int = 0
+    removed_vector_count: int = 0
+    removed_vector_rows: int = 0
 
     @property
     def metrics(self) -> dict[str, int]:
@@ -65,8 +66,8 @@ class CompactionStatistics:
             "p50FileSize": sorted_sizes[len(sorted_sizes) // 2],
             "p75FileSize": sorted_sizes[len(sorted_sizes) * 3 // 4],
             "maxFileSize": sorted_sizes[-1],
-            "numDeletionVectorsRemoved": self.removed_vectors,
-            "numDeletionVectorRowsRemoved": self.removed_rows,
+            "numDeletionVectorsRemoved": self.removed_vector_count,
+            "numDeletionVectorRowsRemoved": self.removed_vector_rows,
         }
 
 
@@ -102,7 +103,7 @@ class Compaction:
     def _plan_and_rewrite(self) -> Attempt:
         """Choose the files to rewrite, write their live rows to new files, and return the commit that replaces the files.
 
-        Each attempt sets `statistics` anew, so that `run` returns the counts and sizes of the attempt that was committed.
+        Each attempt replaces `statistics`, so that `run` returns the counts and sizes of the attempt that was committed.
         """
         with self.timings.measure("plan"):
             snapshot = self.table.snapshot()
@@ -113,45 +114,51 @@ class Compaction:
             bins = self.choose_bins(files, target_size)  # each bin becomes one new file
         self.statistics = CompactionStatistics(considered_files=len(files))
         if not bins:
-            return Attempt(snapshot, None, RowCounts())
-        paths = tuple(path for bin_ in bins for path in bin_.paths)
+            return Attempt(snapshot, change=None, counts=RowCounts())
+        old_paths = tuple(path for bin_ in bins for path in bin_.paths)
         with self.timings.measure("spark"):
-            added = self._rewrite(snapshot, files.with_paths(paths), bins, target_size)
+            new_files, self.statistics = self._rewrite(snapshot, files.with_paths(old_paths), bins, target_size)
+        return self._attempt(snapshot, new_files, old_paths)
+
+    def _attempt(self, snapshot: Snapshot, new_files: tuple[AddedFile, ...], old_paths: tuple[str, ...]) -> Attempt:
+        """Return the attempt that commits the new files and removes the files from which they were rewritten."""
         change = CommitRequest(
             self.operation,
             parameters=self._parameters(),
             metrics=self.statistics.metrics,
-            files=FileChanges(added, paths),
-            reads=Reads(frozenset(paths)),  # only a concurrent change of these files is a conflict
+            files=FileChanges(added=new_files, removed=old_paths),
+            reads=Reads(frozenset(old_paths)),  # only a concurrent change of these files is a conflict
             data_change=False,  # readers of changes skip this commit
         )
-        counts = RowCounts(files_added=len(added), files_removed=len(paths), bytes_added=sum(self.statistics.added_sizes))
-        return Attempt(snapshot, change, counts, added)
+        counts = RowCounts(files_added=len(new_files), files_removed=len(old_paths), bytes_added=sum(self.statistics.added_sizes))
+        return Attempt(snapshot, change, counts, new_files)
 
-    def _rewrite(self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], target_size: int) -> tuple[AddedFile, ...]:
-        """Rewrite the files of each bin together, without deleted rows and in the table's write order. Return the new files.
+    def _rewrite(
+        self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], target_size: int
+    ) -> tuple[tuple[AddedFile, ...], CompactionStatistics]:
+        """Rewrite the files of each bin together, without deleted rows and in the table's write order. `files`: the files of all bins.
 
-        The method also completes `statistics`. `files`: the files of all bins.
+        Return the new files, and the statistics with the counts and sizes of the rewrite.
         """
         partition_count = len({tuple(bin_.partition.values()) for bin_ in bins})
         deleted_positions = deleted_rows(self.spark, snapshot, files.paths)
         if snapshot.shape.ordering:
-            # A Spark scan excludes the deleted rows, and a sort orders the others.
+            # A Spark scan excludes the deleted rows itself, and a sort orders the others.
             output = rewrite_in_order(
                 self.spark, snapshot, files, file_count=len(bins), partition_count=partition_count, target_size=target_size
             )
         else:
             output = rewrite_files(self.spark, snapshot, bins, deleted_positions, target_size=target_size)
-        self.statistics = replace(
+        statistics = replace(
             self.statistics,
             bins=len(bins),
             partitions=partition_count,
             added_sizes=[file.size for file in output.files],
             removed_sizes=files.sizes.to_pylist(),
-            removed_vectors=len(deleted_positions),
-            removed_rows=sum(len(positions) for positions in deleted_positions.values()),
+            removed_vector_count=len(deleted_positions),
+            removed_vector_rows=sum(len(positions) for positions in deleted_positions.values()),
         )
-        return tuple(output.files)
+        return tuple(output.files), statistics
 
     def _selected_files(self, snapshot: Snapshot) -> FileListing:
         """Return the files that the condition selects by their partition values or, for other columns, by their column bounds.
@@ -163,25 +170,24 @@ class Compaction:
         if self.condition is None:
             return files
         try:
-            # Spark evaluates the condition on rows of partition values. So it reports a data column as unknown, too.
+            # Spark evaluates the condition on rows of partition values, which have no data columns.
             with translated(self.condition, snapshot.name):
                 return files_where(self.spark, snapshot, files, self.condition)
         except UnknownColumn as error:
-            column = error.name.rsplit(".", 1)[-1]  # without the table's name as a qualifier
-            if snapshot.schema.find(column) is None:
-                raise  # the table has no such column
-            if not self.by_bounds:
-                raise self._partition_column_error(snapshot, error.name) from error
-        # The condition uses a data column, which `by_bounds` allows.
+            self._check_may_use_data_column(snapshot, error)
         return self._files_by_bounds(snapshot, self.condition)
 
-    def _partition_column_error(self, snapshot: Snapshot, column: str) -> PlanError:
-        """Return the error for a condition on a column that is not a partition column."""
-        partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
-        return PlanError(
-            f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{column}` is no partition column "
-            f"(there are: {partition_columns}). Leave WHERE out, or name partition columns only."
-        )
+    def _check_may_use_data_column(self, snapshot: Snapshot, error: UnknownColumn) -> None:
+        """Raise `error` if its column does not exist in the table, and PlanError for a data column that `by_bounds` does not allow."""
+        column = error.name.rsplit(".", 1)[-1]  # without the table's name as a qualifier
+        if snapshot.schema.find(column) is None:
+            raise error
+        if not self.by_bounds:
+            partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
+            raise PlanError(
+                f"{self.operation} {snapshot.name} WHERE selects whole partitions, but `{error.name}` is not a partition column "
+                f"(partition columns: {partition_columns}). Omit WHERE, or use only partition columns."
+            ) from error
 
     def _files_by_bounds(self, snapshot: Snapshot, condition: str) -> FileListing:
         """Return the files whose partition values and column bounds allow a row for which the condition is true."""
@@ -231,7 +237,7 @@ def optimize(
     snapshot = table.snapshot()
     if snapshot.clustering_columns:
         columns = ", ".join(snapshot.clustering_columns)
-        advice = f"Its files are clustered by {columns}: optimize it in an engine that clusters, or use REORG TABLE … APPLY (PURGE)."
+        advice = f"It is clustered by {columns}. Optimize it in an engine that supports clustering, or use REORG TABLE … APPLY (PURGE)."
         raise UnsupportedTableFeature(snapshot.name, "clustering", action="optimize", advice=advice)
     choose_bins = partial(bins_to_compact, options=compaction_options)
     return Compaction(spark, table, "OPTIMIZE", choose_bins, condition, options, compaction_options.target_size, by_bounds).run()

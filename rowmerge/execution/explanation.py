@@ -102,16 +102,20 @@ def explain_insert(snapshot: Snapshot, insert_rows: NewRows, source: str, overwr
         overwrite: The files that INSERT OVERWRITE removes, or None for INSERT INTO.
     """
     plan = insert_rows.plan(snapshot)
-    # Spark analyses a DataFrame when it is created, without a job. So this call raises an error for a wrong name or type in
-    # the query. Its result is not used.
-    new_rows(insert_rows.source.alias(insert_rows.plan_source.alias), plan, plan.clauses)
+    _check_query(insert_rows, plan)
+    _, *clause_lines = str(plan).splitlines()  # without the first line, the operation and the table
     return [
         f"INSERT {'INTO' if overwrite is None else 'OVERWRITE'} {snapshot.name}",
-        *str(plan).splitlines()[1:],  # without the first line, the operation and the table
+        *clause_lines,
         *_source_lines(source, insert_rows.reads_table),
         *_insert_file_lines(snapshot, insert_rows, overwrite),
         *_checks_and_version(snapshot, plan),
     ]
+
+
+def _check_query(insert_rows: NewRows, plan: RowPlan) -> None:
+    """Raise the errors that Spark's analysis finds in the names and types of a query. Spark analyses a DataFrame when it is created."""
+    new_rows(insert_rows.source.alias(insert_rows.plan_source.alias), plan, plan.clauses)
 
 
 def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None) -> list[str]:
@@ -207,7 +211,7 @@ def _check_names_and_types(spark: SparkSession, snapshot: Snapshot, statement: P
     if plan.on is not None:  # MERGE, INSERT … REPLACE USING and ON
         merge_outcomes(plan, choose_join(plan, source), target, source)
     if plan.of(Match.NOT_MATCHED):
-        unmatched_rows(plan, source, BitMap64())
+        unmatched_rows(plan, source, matched=BitMap64())
 
 
 def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:

@@ -90,12 +90,18 @@ class NewRows:
             TypeMismatch: The type of a column does not fit the table.
             PlanError: The columns of the rows do not fit the column list, the partition or the table.
         """
-        shape = snapshot.shape
+        table, old_schema = snapshot.shape, snapshot.schema
         if not self.evolves:
-            return self._plan(shape, snapshot.schema)
-        partition, query = tuple(self.static_partition_values(shape)), schema_of(self.frame)
-        schema = schema_after_insert(snapshot.schema, query, self.columns, partition, by_name=self.by_name, can_widen=shape.can_widen)
-        return replace(self._plan(shape, schema), evolved_from=snapshot.schema)
+            return self._plan(table, old_schema)
+        new_schema = schema_after_insert(
+            old_schema,
+            schema_of(self.frame),
+            self.columns,
+            tuple(self.static_partition_values(table)),
+            by_name=self.by_name,
+            can_widen=table.can_widen,
+        )
+        return replace(self._plan(table, new_schema), evolved_from=old_schema)
 
     def _plan(self, table: TableShape, schema: Struct) -> RowPlan:
         """Return the plan that inserts every row into a table with this schema.
@@ -112,16 +118,17 @@ class NewRows:
             table=table.name,
             case_sensitive=self.case_sensitive,
         )
+        # `target_names` has the table's column for each column of the query, in the order of the query.
         query_values = {}
         for target_name, source_name, source_field in zip(target_names, source.columns, schema_of(self.frame), strict=True):
             target_field = schema.find(target_name, case_sensitive=True)
             assert target_field is not None  # `insert_columns` returns names of this schema
             column_ref = f"{backquote(source.alias)}.{backquote(source_name)}"
-            query_values[target_name] = self._cast_to_target_names(column_ref, source_field.type, target_field.type)
+            query_values[target_name] = self._value_sql(column_ref, source_field.type, target_field.type)
         return planner.plan_insert(table.name, schema, static_values | query_values, source, table.rules)
 
-    def _cast_to_target_names(self, column_ref: str, source_type: DataType, target_type: DataType) -> str:
-        """Return the SQL for a column of the query. A cast gives its nested fields the names of the target's fields."""
+    def _value_sql(self, column_ref: str, source_type: DataType, target_type: DataType) -> str:
+        """Return the SQL for a column of the query. A cast gives the fields of its structs the names of the target's fields."""
         # Statements that may add nested fields match them by name. Others match them by position.
         if self.by_name or self.evolves:
             return column_ref
@@ -166,9 +173,12 @@ class Overwrite:
         Raises:
             PlanError: The partition of some files is unknown.
         """
-        return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
+        if not self.if_not_exists:
+            return False
+        is_in_partition = static_mask(snapshot, rows)(snapshot.files())  # a boolean for each file
+        return bool(pc.any(is_in_partition).as_py())
 
-    def removed_files(self, snapshot: Snapshot, rows: NewRows, output: WriteOutput) -> FileMask:
+    def removed_files_mask(self, snapshot: Snapshot, rows: NewRows, output: WriteOutput) -> FileMask:
         """Return the mask that selects the files to remove from the table.
 
         Args:
@@ -179,7 +189,7 @@ class Overwrite:
         if not self.is_dynamic(snapshot):
             return static_mask(snapshot, rows)
         columns = [field.name for field in snapshot.shape.partitioning]
-        return _partitions_mask(snapshot, columns, [file.partition for file in output.files])
+        return _any_partition_mask(snapshot, columns, [file.partition for file in output.files])
 
     def is_dynamic(self, snapshot: Snapshot) -> bool:
         """Return whether the new rows determine which partitions are removed."""
@@ -201,7 +211,8 @@ def plan_replace_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -
 def plan_replace_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> PlannedStatement:
     """Plan INSERT … REPLACE ON: delete the rows that match a new row on the condition, and insert all new rows.
 
-    The planner adds the DELETE to the plan that inserts the rows. The result combines this plan with the rows to evaluate.
+    The result has the plan of the DELETE and the INSERT, and the new rows. The query of the rows is evaluated only once, because both
+    parts of the statement must see the same rows.
 
     Args:
         rows: The rows to insert, with the alias that the condition uses.
@@ -223,11 +234,7 @@ def plan_replace_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Pla
         snapshot: The version of the table on which the statement is planned.
         condition: The condition over columns of the table.
     """
-    # The same text selects the rows to delete and checks the new rows. In the check, SOURCE, the alias of the new rows, is the only
-    # qualifier of columns. So the DELETE is planned as if SOURCE were the table's name, and a condition with the true name is an error.
-    delete_command = Delete(TableName((planner.SOURCE,)), None, SqlText(condition))
-    delete = planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive)
-    insert = rows.plan(snapshot)
+    delete, insert = _plan_delete_where(rows, snapshot, condition), rows.plan(snapshot)
     # A new row that does not fulfil the condition is an error, as in Delta on Spark.
     condition_check = Check(f"REPLACE WHERE {condition}", condition)
     plan = replace(
@@ -235,7 +242,7 @@ def plan_replace_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Pla
         clauses=(*delete.clauses, *insert.clauses),
         rules=replace(insert.rules, checks=(*insert.rules.checks, condition_check)),
         parameters={"mode": "Overwrite", "predicate": [condition]},
-        # The DELETE decides which files are read and which of their rows are deleted.
+        # An INSERT reads no files. The other fields are those of the DELETE: they select the files to read, and those to remove unread.
         target=delete.target,
         files=delete.files,
         bound_columns=delete.bound_columns,
@@ -243,6 +250,16 @@ def plan_replace_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Pla
         whole_files=delete.whole_files,
     )
     return PlannedStatement(plan, SourceRowsOnce(rows.source, planner.SOURCE), rows.reads_table)
+
+
+def _plan_delete_where(rows: NewRows, snapshot: Snapshot, condition: str) -> RowPlan:
+    """Plan the DELETE of INSERT … REPLACE WHERE. The alias SOURCE of the new rows replaces the name of the table.
+
+    The condition selects the rows to delete, and must also be true for the new rows, where columns have no other qualifier than SOURCE. So
+    the same names are valid in both places. A condition that qualifies a column with the true name of the table is an error.
+    """
+    delete_command = Delete(TableName((planner.SOURCE,)), None, SqlText(condition))
+    return planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive)
 
 
 def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions = DEFAULT_COMMIT_OPTIONS) -> ChangeResult:
@@ -268,21 +285,25 @@ def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None
     with timings.measure("plan"):
         snapshot = table.snapshot()
         _check_writable(snapshot, overwrite)
-        rows = rows_for(snapshot)
-        # To overwrite partitions, the statement must know the partition of every file. Check this before it writes rows.
-        if overwrite is not None and (rows.partition or overwrite.is_dynamic(snapshot)):
-            _check_partitions_known(snapshot)
-        if overwrite is not None and overwrite.is_skipped(snapshot, rows):
-            return Attempt(snapshot, None, RowCounts())
-        plan = rows.plan(snapshot)
-        new_shape = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
+        insert_rows = rows_for(snapshot)
+        if overwrite is not None and _is_skipped(snapshot, insert_rows, overwrite):
+            return Attempt(snapshot, change=None, counts=RowCounts())
+        plan = insert_rows.plan(snapshot)
+        table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
     with timings.measure("spark"):
-        output = rows.write_plan(plan, new_shape)
-    new_definition = None if plan.new_schema is None else TableDefinition(schema=new_shape.schema)
-    append = _append_request(snapshot, output, new_definition, reads_table=rows.reads_table)
+        output = insert_rows.write_plan(plan, table_after)
+    append = _append_request(snapshot, output, plan, table_after, reads_table=insert_rows.reads_table)
     if overwrite is None:
         return Attempt(snapshot, append, row_counts(output, append.files), append.files.added)
-    return _overwrite_attempt(snapshot, append, overwrite.removed_files(snapshot, rows, output), output, reads_table=rows.reads_table)
+    removed_files_mask = overwrite.removed_files_mask(snapshot, insert_rows, output)
+    return _overwrite_attempt(snapshot, append, removed_files_mask, output, reads_table=insert_rows.reads_table)
+
+
+def _is_skipped(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite) -> bool:
+    """Return whether INSERT OVERWRITE does nothing. Raise PlanError if it removes partitions, but the partition of a file is unknown."""
+    if rows.partition or overwrite.is_dynamic(snapshot):
+        _check_partitions_known(snapshot)  # before rows are written
+    return overwrite.is_skipped(snapshot, rows)
 
 
 def _check_writable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
@@ -292,16 +313,16 @@ def _check_writable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
         raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
 
 
-def _append_request(snapshot: Snapshot, output: WriteOutput, definition: TableDefinition | None, *, reads_table: bool) -> CommitRequest:
-    """Return the commit that adds the new files. `definition`: the definition with new columns, or None if there are none."""
+def _append_request(snapshot: Snapshot, output: WriteOutput, plan: RowPlan, table_after: TableShape, *, reads_table: bool) -> CommitRequest:
+    """Return the commit that adds the new files, and new columns of the plan. `table_after`: the table with the schema of the plan."""
     return CommitRequest(
         "WRITE",
         parameters={"mode": "Append", "partitionBy": partition_by(snapshot.shape.partitioning)},
         metrics=insert_metrics(output),
         files=FileChanges(tuple(output.files)),
-        # A blind append does not list the files.
-        reads=Reads(frozenset(snapshot.files().paths), every_file) if reads_table else Reads(),
-        definition=definition,
+        # A blind append reads nothing, so it does not even list the files. If the query reads the table, every row counts as read.
+        reads=Reads(frozenset(snapshot.files().paths), may_match=every_file) if reads_table else Reads(),
+        definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
     )
 
 
@@ -313,7 +334,7 @@ def _overwrite_attempt(snapshot: Snapshot, append: CommitRequest, mask: FileMask
         append,
         parameters={**append.parameters, "mode": "Overwrite"},
         files=FileChanges(append.files.added, tuple(removed.paths)),
-        reads=append.reads if reads_table else Reads(frozenset(removed.paths), mask),
+        reads=append.reads if reads_table else Reads(frozenset(removed.paths), may_match=mask),
     )
     return Attempt(snapshot, change, row_counts(output, change.files, removed), change.files.added)
 
@@ -322,13 +343,15 @@ def _check_partitions_known(snapshot: Snapshot) -> None:
     """Raise PlanError if the file listing lacks the partition values of a file."""
     if snapshot.files().partitions.null_count:
         raise PlanError(
-            f"{snapshot.name} has files from before its partitioning was changed: which of their rows are in a partition cannot be told. "
-            f"Write them anew first (OPTIMIZE), or name what is to be replaced: INSERT INTO … REPLACE WHERE."
+            f"{snapshot.name} has files that were written before its partitioning changed, so the partitions of their rows are unknown. "
+            f"Rewrite these files first (OPTIMIZE), or select the rows to replace by a condition: INSERT INTO … REPLACE WHERE."
         )
 
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
     """Return the mask of the files in the partition of PARTITION (p = value, …), or of all files if there is no such clause.
+
+    A mask is a function that returns a boolean for each file of a listing: whether the file is selected.
 
     Args:
         snapshot: The version of the table that contains the files.
@@ -352,14 +375,14 @@ def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str,
     if not values:
         return every_file
     _check_partitions_known(snapshot)
-    # Arrow keeps the time zone of an instant. PySpark's rows lose it.
+    # Spark evaluates each value, and the cast gives it the type of its column. Arrow keeps the time zone of an instant, unlike PySpark.
     evaluated_row = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
     schema = arrow_schema(snapshot.schema.select(tuple(values)))
     partition = {name: evaluated_row[name].cast(schema.field(name).type)[0].as_py() for name in values}
-    return _partitions_mask(snapshot, tuple(values), [partition])
+    return _any_partition_mask(snapshot, tuple(values), [partition])
 
 
-def _partitions_mask(snapshot: Snapshot, columns: Sequence[str], partitions: Iterable[Mapping[str, object]]) -> FileMask:
+def _any_partition_mask(snapshot: Snapshot, columns: Sequence[str], partitions: Iterable[Mapping[str, object]]) -> FileMask:
     """Return the mask of the files whose values in these columns equal those of one of the partitions."""
     # Hive-style folders of Delta cannot tell an empty string from NULL.
     null_values = (None,) if snapshot.shape.partition_values_in_files else (None, "", b"")

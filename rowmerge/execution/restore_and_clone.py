@@ -51,28 +51,28 @@ class Clone:
         if not self.table.exists():
             return self._create()
         if not or_replace:
-            raise AlreadyExists(f"The table {self.name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
-        return commit_with_retry(self.table, self._replacement, Timings(), self.options)
+            raise AlreadyExists(f"The table {self.name} already exists. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
+        return commit_with_retry(self.table, self._plan_replacement, Timings(), self.options)
 
     def _create(self) -> ChangeResult:
         """Commit the clone as the first version of a new table."""
         timings = Timings()
-        change, result_row = self._clone_request(None)
+        commit_request, result_row = self._clone_request(current=None)
         with timings.measure("commit"):
-            outcome = self.table.create(TableDefinition(properties=self.properties), change)
+            outcome = self.table.create(TableDefinition(properties=self.properties), commit_request)
         match outcome:
             case Committed(version):
                 return ChangeResult(version, _clone_counts(result_row), timings, result_row=result_row)
             case Conflicted():
-                raise AlreadyExists(f"The table {self.name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
+                raise AlreadyExists(f"A concurrent statement created the table {self.name}. Add IF NOT EXISTS or OR REPLACE.")
             case Unknown(reason):
-                advice = "Look at SHOW TABLES before you run it again."
-                raise CommitStateUnknown(f"It is not known whether {self.name} was created: {reason}. {advice}")
+                advice = "Check SHOW TABLES before you run the statement again."
+                raise CommitStateUnknown(f"It is unknown whether {self.name} was created: {reason}. {advice}")
 
-    def _replacement(self) -> Attempt:
+    def _plan_replacement(self) -> Attempt:
         """Return the attempt that replaces the current version of an existing table with the clone."""
         snapshot = self.table.snapshot()
-        change, result_row = self._clone_request(snapshot)
+        change, result_row = self._clone_request(current=snapshot)
         replacement = replace(change, definition=TableDefinition(properties=self.properties), replace=True)
         return Attempt(snapshot, replacement, _clone_counts(result_row), result_row=result_row)
 
@@ -119,7 +119,7 @@ def _restore_result(current: Snapshot, restored: Snapshot) -> dict[str, int]:
     Files in both versions count as neither removed nor restored. Sizes are in bytes.
     """
     difference = current.difference(restored)
-    removed_sizes, restored_sizes = difference.own_sizes, difference.other_sizes
+    removed_sizes, restored_sizes = difference.own_sizes, difference.other_sizes  # files only in `current`, and only in `restored`
     files_after = restored.files()
     return {
         "table_size_after_restore": files_after.total_size,
@@ -140,12 +140,13 @@ def _restore_attempt(table: Table, parameters: Mapping[str, object], version: in
     current.check_writable()
     restored = table.snapshot_at(version=version, timestamp=timestamp)
     if restored.version == current.version:
-        raise PlanError(f"{current.name} is at version {current.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
+        raise PlanError(f"{current.name} is already at version {current.version}. Choose an earlier version from DESCRIBE HISTORY.")
     result_row = _restore_result(current, restored)
     counts = RowCounts(files_added=result_row["num_restored_files"], files_removed=result_row["num_removed_files"])
-    reads = Reads(frozenset(current.files().paths), every_file)
-    change = CommitRequest("RESTORE", parameters=parameters, metrics=history_metrics(result_row), reads=reads, restored=restored)
-    return Attempt(current, change, counts, result_row=result_row)
+    # Every concurrent change of rows is a conflict, because the restored version would undo it.
+    reads = Reads(frozenset(current.files().paths), may_match=every_file)
+    commit_request = CommitRequest("RESTORE", parameters=parameters, metrics=history_metrics(result_row), reads=reads, restored=restored)
+    return Attempt(current, commit_request, counts, result_row=result_row)
 
 
 def restore(

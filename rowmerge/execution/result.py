@@ -94,7 +94,7 @@ def row_counts(output: WriteOutput, files: FileChanges, removed_files: FileListi
         deleted=output.changed_row_count - output.updated + rows_of_removed_files,
         files_added=len(files.added),
         files_removed=len(files.removed),
-        files_marked=len(files.deleted),  # by path, the deleted rows of files that stay
+        files_marked=len(files.deleted),  # `files.deleted`: the deleted rows of each file that stays, by path
         bytes_added=sum(file.size for file in files.added),
     )
 
@@ -110,21 +110,23 @@ def insert_metrics(output: WriteOutput) -> dict[str, int]:
     return {"numFiles": len(output.files), "numOutputRows": output.inserted, "numOutputBytes": size}
 
 
-def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied: int, source_rows: int, timings: Timings) -> dict[str, int]:
+def row_metrics(
+    plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied_rows: int, source_rows: int, timings: Timings
+) -> dict[str, int]:
     """Return the metrics of a MERGE, UPDATE, DELETE or INSERT … REPLACE, under Delta's names (DeltaOperations.scala).
 
     Args:
         plan: The plan of the statement.
         counts: The counts of changed rows and files.
         files: The file changes to commit.
-        copied: The number of unchanged rows in rewritten files.
+        copied_rows: The number of unchanged rows in rewritten files.
         source_rows: The number of source rows, or 0 for a statement without a source.
         timings: The seconds of each stage.
     """
-    execution_time = {"executionTimeMs": int(1000 * timings.seconds.get("spark", 0.0))}
+    execution_time = {"executionTimeMs": int(1000 * timings.seconds.get("spark", 0.0))}  # without planning and the commit, as in Delta
     match plan.operation:
         case "MERGE":
-            return _merge_metrics(counts, files, copied, source_rows) | execution_time
+            return _merge_metrics(counts, files, copied_rows, source_rows) | execution_time
         case "UPDATE":
             changed_rows = {"numUpdatedRows": counts.updated}
         case "DELETE":
@@ -133,7 +135,7 @@ def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied:
             changed_rows = {"numDeletedRows": counts.deleted, "numOutputRows": counts.inserted}
     return {
         **changed_rows,
-        "numCopiedRows": copied,
+        "numCopiedRows": copied_rows,
         "numAddedFiles": counts.files_added,
         "numRemovedFiles": counts.files_removed,
         "numAddedChangeFiles": len(files.change_rows),
@@ -142,15 +144,15 @@ def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied:
     }
 
 
-def _merge_metrics(counts: RowCounts, files: FileChanges, copied: int, source_rows: int) -> dict[str, int]:
+def _merge_metrics(counts: RowCounts, files: FileChanges, copied_rows: int, source_rows: int) -> dict[str, int]:
     """Return Delta's metrics of a MERGE, without the execution time."""
     return {
         "numSourceRows": source_rows,
         "numTargetRowsInserted": counts.inserted,
         "numTargetRowsUpdated": counts.updated,
         "numTargetRowsDeleted": counts.deleted,
-        "numTargetRowsCopied": copied,
-        "numOutputRows": counts.inserted + counts.updated + copied,
+        "numTargetRowsCopied": copied_rows,
+        "numOutputRows": counts.inserted + counts.updated + copied_rows,
         "numTargetFilesAdded": counts.files_added,
         "numTargetFilesRemoved": counts.files_removed,
         "numTargetChangeFilesAdded": len(files.change_rows),

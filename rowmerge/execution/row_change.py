@@ -58,29 +58,35 @@ def change_rows(
 
 
 def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
-    """Drop, mark or rewrite the files that lose rows, and return the attempt to commit."""
+    """Drop, mark or rewrite the files that lose rows, and return the attempt to commit. A rewrite copies the live rows of a file."""
     plan, snapshot = request.plan, request.snapshot
     with discard_on_error(result.output, snapshot.shape.filesystem_options), timings.measure("spark"):
-        changes, copied_rows = change_files(request.spark, snapshot, plan, result.output, result.files)
-    counts = row_counts(result.output, changes, result.files.removable)
+        file_changes, copied_rows = change_files(request.spark, snapshot, plan, result.output, result.files)
+    counts = row_counts(result.output, file_changes, result.files.removable)
     source_rows = 0 if result.source is None else result.source.row_count
-    change = CommitRequest(
+    commit_request = CommitRequest(
         plan.operation,
         parameters=plan.parameters,
-        metrics=row_metrics(plan, counts, changes, copied=copied_rows, source_rows=source_rows, timings=timings),
-        files=changes,
-        reads=_reads(request, result),
+        metrics=row_metrics(plan, counts, file_changes, copied_rows=copied_rows, source_rows=source_rows, timings=timings),
+        files=file_changes,
+        reads=_read_set(request, result),
         definition=None if plan.new_schema is None else TableDefinition(schema=request.table_after.schema),
     )
-    return Attempt(snapshot, change, counts, changes.new_files)
+    return Attempt(snapshot, commit_request, counts, file_changes.new_files)
 
 
-def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
+def _read_set(request: RowChangeRequest, result: ExecutionResult) -> Reads:
     """Return the files and rows that the statement read. A concurrent commit that changes them is a conflict."""
     files = result.files
     if request.planned.reads_table:  # every row of the version counts as read
-        return Reads(frozenset(files.listing.paths), every_file)
-    return Reads(frozenset(files.candidates.paths), files.mask, files.columns, result.insert_preventing_rows, result.matching)
+        return Reads(frozenset(files.listing.paths), may_match=every_file)
+    return Reads(
+        frozenset(files.candidates.paths),
+        may_match=files.mask,
+        columns=files.columns,
+        rows=result.insert_preventing_rows,
+        has_matching_rows=result.matching,
+    )
 
 
 def change_files(
@@ -102,18 +108,19 @@ def change_files(
         RowsMustStay: A feature of the table forbids rewriting a file.
     """
     files_losing_rows = output.touched_files(files.to_read)
+    # Each strategy has the positions of the deleted rows by file path.
     deleted_positions = _deleted_by_strategy(spark, snapshot, plan, output, files_losing_rows)
-    replaced_files = [file for file in files_losing_rows if file.path in deleted_positions[Strategy.REWRITE]]
+    dropped, marked, rewritten = (deleted_positions[strategy] for strategy in (Strategy.DROP, Strategy.MARK, Strategy.REWRITE))
     # Small files of a partition are rewritten together.
-    bins = bins_to_rewrite(replaced_files, snapshot.settings.target_file_size)
-    new_files = rewrite_files(spark, snapshot, bins, deleted_positions[Strategy.REWRITE]).files if bins else []
-    changes = FileChanges(
-        added=(*output.files, *new_files),
-        removed=(*files.removable.paths, *deleted_positions[Strategy.DROP], *deleted_positions[Strategy.REWRITE]),
-        deleted=deleted_positions[Strategy.MARK],  # the files stay, and these positions become deleted rows
+    bins = bins_to_rewrite([file for file in files_losing_rows if file.path in rewritten], snapshot.settings.target_file_size)
+    rewrite_results = rewrite_files(spark, snapshot, bins, rewritten).files if bins else []
+    file_changes = FileChanges(
+        added=(*output.files, *rewrite_results),
+        removed=(*files.removable.paths, *dropped, *rewritten),
+        deleted=marked,  # the files stay, and these positions become deleted rows
         change_rows=tuple(output.change_rows),
     )
-    return changes, sum(file.records for file in new_files)
+    return file_changes, sum(file.records for file in rewrite_results)
 
 
 def _deleted_by_strategy(
@@ -121,7 +128,8 @@ def _deleted_by_strategy(
 ) -> dict[Strategy, dict[str, Positions]]:
     """Choose the strategy for each file that loses rows. Return the positions of all deleted rows, by strategy and file path."""
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
-    earlier_deletions = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
+    paths_with_deleted_rows = [file.path for file in files if file.deleted]
+    earlier_deletions = deleted_rows(spark, snapshot, paths_with_deleted_rows) if files else {}
     for file in files:
         earlier_positions = earlier_deletions.get(file.path, Positions())
         positions = output.positions[spark_path(file.path)] | earlier_positions
@@ -137,16 +145,17 @@ def _file_strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_
     A marked file stays, and a deletion vector (Delta) or a position delete file (Iceberg) lists its deleted rows. `deleted_count`: the
     number of deleted rows after the statement. `newly_deleted_count`: the number of rows that the statement itself deletes.
     """
-    # A feature of the table may forbid moving rows to another file. Then the file must be marked, whatever the table's write mode is.
-    rows_may_move = snapshot.shape.rewrite_blocker is None
+    write_mode = snapshot.settings.write_mode(plan.operation)
+    if snapshot.shape.rewrite_blocker is not None:
+        write_mode = WriteMode.MERGE_ON_READ  # a feature of the table forbids moving rows to another file, so the file must be marked
     strategy = choose_strategy(
-        snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,
+        write_mode,
         can_mark=snapshot.shape.supports_merge_on_read,
         records=file.records,
         deleted=deleted_count,
         newly_deleted=newly_deleted_count,
         size=file.size,
     )
-    if strategy is Strategy.REWRITE:
+    if strategy is Strategy.REWRITE:  # also with a blocker, if the table cannot mark rows
         snapshot.shape.check_rows_may_move("rewrite files of")
     return strategy

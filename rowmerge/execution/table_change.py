@@ -58,12 +58,12 @@ def create_table(
     if (earlier_result := find_earlier_result(table, options, timings)) is not None:
         return earlier_result
     if not or_replace:
-        raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
+        raise AlreadyExists(f"The table {name} already exists. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
     if rows is not None and rows.reads_table:
         # The query read the rows from `base`. On another version, it may return other rows.
         options = replace(options, retries=0)
     else:
-        base = None
+        base = None  # each attempt replaces the newest version
     return commit_with_retry(table, lambda: _write_replacement(table, definition, rows, base, timings), timings, options)
 
 
@@ -78,23 +78,24 @@ def _write_and_create(
     """
     timings = Timings()
     # The table's format completes the definition, for example with the ids of columns.
-    new_table = table.resolve_shape(definition)
-    definition = replace(definition, schema=new_table.schema)
+    table_shape = table.resolve_shape(definition)
+    definition = replace(definition, schema=table_shape.schema)
     with timings.measure("spark"):
-        output = WriteOutput() if rows is None else rows.write(new_table)
+        output = WriteOutput() if rows is None else rows.write(table_shape)
     commit_request = replace(_creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction)
     # An error that rejects the commit deletes the files here. A lost race is not an error but an outcome: see `Conflicted` below.
-    with discard_if_rejected(output.files, new_table.filesystem_options), timings.measure("commit"):
+    with discard_if_rejected(output.files, table_shape.filesystem_options), timings.measure("commit"):
         outcome = table.create(definition, commit_request, creation_version)
     match outcome:
         case Committed(version):
             return ChangeResult(version, row_counts(output, commit_request.files), timings)
         case Conflicted(conflict):
-            discard(output.files, new_table.filesystem_options)
+            discard(output.files, table_shape.filesystem_options)
             # The other writer may be an earlier run of the same transaction. Then its result is the result of this statement.
             return _find_earlier_creation(table, name, conflict, options, timings)
         case Unknown(reason):
-            raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
+            advice = "Check SHOW TABLES before you run the statement again."
+            raise CommitStateUnknown(f"It is unknown whether {name} was created: {reason}. {advice}")
 
 
 def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:
@@ -106,7 +107,7 @@ def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, op
         raise conflict
     earlier_result = find_earlier_result(table, options, timings)
     if earlier_result is None:
-        raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
+        raise AlreadyExists(f"A concurrent statement created the table {name}. Add IF NOT EXISTS or OR REPLACE.")
     return earlier_result
 
 
@@ -121,7 +122,7 @@ def truncate(
         partition: The columns of PARTITION (p = value), each with the SQL text of its value. Empty to remove all files.
         options: The number of retries, and the transaction of the commit.
     """
-    return _change_metadata(table, lambda snapshot: _truncation(spark, snapshot, partition), options)
+    return _commit_planned_change(table, lambda snapshot: _truncation(spark, snapshot, partition), options)
 
 
 def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tuple[str, str | None]]) -> tuple[CommitRequest, RowCounts]:
@@ -136,12 +137,13 @@ def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tup
     mask = partition_mask(spark, snapshot, partition_values)
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
+    predicate = [f"{name} <=> {text}" for name, text in partition_values.items()]
     change = CommitRequest(
         "TRUNCATE",
-        parameters={"predicate": [f"{name} <=> {text}" for name, text in partition_values.items()]} if partition_values else {},
+        parameters={"predicate": predicate} if predicate else {},
         metrics={"numRemovedFiles": len(removed), "numDeletedRows": removed.live_rows},
         files=FileChanges(removed=tuple(removed.paths)),
-        reads=Reads(frozenset(removed.paths), mask),
+        reads=Reads(frozenset(removed.paths), may_match=mask),  # a file that a concurrent commit adds there is a conflict
     )
     return change, RowCounts(deleted=removed.live_rows, files_removed=len(removed))
 
@@ -163,26 +165,26 @@ def change_definition(
         reads_rows: Whether every row was verified against the definition. If so, new rows of a concurrent commit are a conflict.
     """
 
-    def change_for(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
+    def plan_change(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
         definition = definition_for(snapshot)
         if definition is None:
             return None
-        reads = Reads(frozenset(snapshot.files().paths), every_file) if reads_rows else Reads()
-        return CommitRequest(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
+        reads = Reads(frozenset(snapshot.files().paths), may_match=every_file) if reads_rows else Reads()
+        return CommitRequest(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()  # no rows change
 
-    return _change_metadata(table, change_for, DEFAULT_COMMIT_OPTIONS)
+    return _commit_planned_change(table, plan_change, DEFAULT_COMMIT_OPTIONS)
 
 
-def _change_metadata(
-    table: Table, change_for: Callable[[Snapshot], tuple[CommitRequest, RowCounts] | None], options: CommitOptions
+def _commit_planned_change(
+    table: Table, plan_change: Callable[[Snapshot], tuple[CommitRequest, RowCounts] | None], options: CommitOptions
 ) -> ChangeResult:
-    """Commit the change that `change_for` derives from the newest snapshot. Commit nothing if it returns None."""
+    """Commit the change that `plan_change` derives from the newest snapshot, with its counts. Commit nothing if it returns None."""
     timings = Timings()
 
     def attempt() -> Attempt:
         with timings.measure("plan"):
             snapshot = table.snapshot()
-            change, counts = change_for(snapshot) or (None, RowCounts())
+            change, counts = plan_change(snapshot) or (None, RowCounts())
         return Attempt(snapshot, change, counts)
 
     return commit_with_retry(table, attempt, timings, options)
@@ -195,22 +197,22 @@ def _write_replacement(table: Table, definition: TableDefinition, rows: NewRows 
     """
     with timings.measure("plan"):
         snapshot = table.snapshot() if base is None else base
-        new_table = table.resolve_shape(definition, snapshot, replace=True)
+        table_shape = table.resolve_shape(definition, snapshot, replace=True)
     with timings.measure("spark"):
-        output = WriteOutput() if rows is None else rows.write(new_table)
+        output = WriteOutput() if rows is None else rows.write(table_shape)
     old_paths = snapshot.files().paths
-    reads_table = rows is not None and rows.reads_table
+    reads_table = rows is not None and rows.reads_table  # then every concurrent change of rows is a conflict
     change = replace(
         _creation_request("CREATE OR REPLACE TABLE", definition, rows, output),
-        files=FileChanges(tuple(output.files), tuple(old_paths)),
-        reads=Reads(frozenset(old_paths), every_file) if reads_table else Reads(),
-        definition=replace(definition, schema=new_table.schema),
+        files=FileChanges(added=tuple(output.files), removed=tuple(old_paths)),
+        reads=Reads(frozenset(old_paths), may_match=every_file) if reads_table else Reads(),
+        definition=replace(definition, schema=table_shape.schema),
         replace=True,  # the definition replaces that of the table as a whole
     )
     return Attempt(snapshot, change, row_counts(output, change.files), tuple(output.files))
 
 
-def _creation_request(statement: str, definition: TableDefinition, rows: NewRows | None, output: WriteOutput) -> CommitRequest:
+def _creation_request(operation: str, definition: TableDefinition, rows: NewRows | None, output: WriteOutput) -> CommitRequest:
     """Return the commit that adds the written files. The operation, parameters and metrics have the names that delta-spark uses."""
     parameters = {
         "isManaged": "true",
@@ -219,6 +221,6 @@ def _creation_request(statement: str, definition: TableDefinition, rows: NewRows
         "properties": dict(definition.properties or {}),
     }
     files = FileChanges(tuple(output.files))
-    if rows is None:
-        return CommitRequest(statement, parameters, files=files)
-    return CommitRequest(f"{statement} AS SELECT", parameters, insert_metrics(output), files)
+    if rows is None:  # without AS SELECT
+        return CommitRequest(operation, parameters, files=files)
+    return CommitRequest(f"{operation} AS SELECT", parameters, insert_metrics(output), files)

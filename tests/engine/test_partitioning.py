@@ -158,7 +158,7 @@ def test_dynamic_overwrite_requires_partition_values_of_every_file(session: rowm
             session.sql(statement)
     session.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
-        with pytest.raises(errors.PlanError, match="Write them anew first"):
+        with pytest.raises(errors.PlanError, match="Rewrite these files first"):
             session.sql("insert overwrite t select 9, cast(null as string)")
         session.sql("optimize t")
         assert {file.spec_id for file in assert_files_hold_their_partitions(session)} == {1}

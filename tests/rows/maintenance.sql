@@ -100,7 +100,7 @@ select p, count(distinct f) from (select p, input_file_name() as f from t) group
 => a | 1
 => b | 2
 optimize t where id = 1;
-!> PlanError: `id` is no partition column (there are: `p`, `q`)
+!> PlanError: `id` is not a partition column (partition columns: `p`, `q`)
 optimize t where nothing = 1;
 !> UnknownColumn: nothing
 select id, p, q from t order by id;

@@ -58,10 +58,10 @@ def _needed_columns(request: RowChangeRequest) -> frozenset[str]:
 
 def _look_up_target_rows(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows | None:
     """Return the target rows that have a key of the source, or None if Arrow cannot look them up or finds too many."""
-    found = rows_by_keys(request.spark, request.snapshot, files.to_read, source, _needed_columns(request), request.lineage)
-    if found is None:
+    looked_up_rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, _needed_columns(request), request.lineage)
+    if looked_up_rows is None:
         return None
-    frame, file_names = found
+    frame, file_names = looked_up_rows
     return TargetRows(frame, broadcast_target_join(request.plan), file_names)
 
 

@@ -234,8 +234,8 @@ def compaction_metrics(spark: SparkSession, location: str, statistics: Compactio
         statistics: The counts and sizes of the compaction.
     """
     deletion_vectors: RowValues = {
-        "numDeletionVectorsRemoved": (_LONG, statistics.removed_vectors),
-        "numDeletionVectorRowsRemoved": (_LONG, statistics.removed_rows),
+        "numDeletionVectorsRemoved": (_LONG, statistics.removed_vector_count),
+        "numDeletionVectorRowsRemoved": (_LONG, statistics.removed_vector_rows),
     }
     metrics: RowValues = {
         "numFilesAdded": (_LONG, len(statistics.added_sizes)),
