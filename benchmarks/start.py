@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from rowmerge.session.startup.class_archive import CACHE, make_archive
+from rowmerge.session.startup.class_archive import CACHE, make_class_archive
 
 STARTING = """
 import json, sys, time
@@ -43,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rowmerge-start-") as made:
         folder = Path(made)
         os.environ[CACHE] = str(folder / "with")
-        make_archive()
+        make_class_archive()
         for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 5):
             for kind, starts in taken.items():
                 starts.append(start(folder / f"warehouse_{kind}_{number}", folder / kind))

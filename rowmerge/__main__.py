@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rowmerge.errors import RowmergeError
-from rowmerge.session.startup.class_archive import make_archive
+from rowmerge.session.startup.class_archive import make_class_archive
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
     )
     parser.parse_args()
     try:
-        path = make_archive()
+        path = make_class_archive()
     except RowmergeError as error:
         print(f"rowmerge: {error}", file=sys.stderr)
         return 1

@@ -93,13 +93,9 @@ class NewRows:
         table, old_schema = snapshot.shape, snapshot.schema
         if not self.evolves:
             return self._plan(table, old_schema)
+        query_schema, partition_columns = schema_of(self.frame), tuple(self.static_partition_values(table))
         new_schema = schema_after_insert(
-            old_schema,
-            schema_of(self.frame),
-            self.columns,
-            tuple(self.static_partition_values(table)),
-            by_name=self.by_name,
-            can_widen=table.can_widen,
+            old_schema, query_schema, self.columns, partition_columns, by_name=self.by_name, can_widen=table.can_widen
         )
         return replace(self._plan(table, new_schema), evolved_from=old_schema)
 

@@ -128,7 +128,7 @@ class StorageConfiguration:
         s3 = self.settings.get("s3", {})
         return s3.get("region") or s3.get("default_region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or DEFAULT_REGION
 
-    def is_set(self, provider: str, key: str) -> bool:
+    def is_true(self, provider: str, key: str) -> bool:
         """Return whether a boolean setting is true. Options may spell it as a string (`true`, `1`, `yes`, …).
 
         Args:
@@ -161,11 +161,11 @@ class StorageConfiguration:
             "access_key": s3.get("access_key_id"),
             "secret_key": s3.get("secret_access_key"),
             "session_token": s3.get("session_token"),
-            "anonymous": self.is_set("s3", "skip_signature") or None,
+            "anonymous": self.is_true("s3", "skip_signature") or None,
             "region": self.s3_region(),
             "scheme": scheme,
             "endpoint_override": host,
-            "force_virtual_addressing": (host is not None and self.is_set("s3", "virtual_hosted_style_request")) or None,
+            "force_virtual_addressing": (host is not None and self.is_true("s3", "virtual_hosted_style_request")) or None,
             "proxy_options": self.client_options.get("proxy_url"),
         }
 
@@ -174,7 +174,7 @@ class StorageConfiguration:
         gcs = self.settings.get("gs", {})
         scheme, host = _split_endpoint(gcs.get("base_url"))
         return {
-            "anonymous": self.is_set("gs", "skip_signature") or None,
+            "anonymous": self.is_true("gs", "skip_signature") or None,
             "access_token": gcs.get("bearer_token"),
             "scheme": scheme,
             "endpoint_override": host,
@@ -185,14 +185,16 @@ class StorageConfiguration:
         azure = self.settings.get("azure", {})
         account = azure.get("account_name") or _environment("AZURE_STORAGE_ACCOUNT_NAME")
         scheme, host = _split_endpoint(azure.get("endpoint"))
-        # The host of an endpoint is `<account>.blob.core.windows.net`. Arrow expects `.blob.core.windows.net`, and adds the account.
-        # Another host, such as that of an emulator, stays as it is. Then Arrow puts the account into the path.
+        # Arrow adds the account to an authority that begins with a dot: `acc.blob.core.windows.net` becomes `.blob.core.windows.net`.
+        # It adds the account to the path of any other authority, such as `127.0.0.1:10000` of an emulator.
         authority = None if host is None else host.removeprefix(account or "")
         sas_token = azure.get("sas_key")
+        if sas_token:
+            sas_token = f"?{sas_token.removeprefix('?')}"  # Arrow appends the token to URLs unchanged
         return {
             "account_name": account,
             "account_key": azure.get("account_key"),
-            "sas_token": sas_token and f"?{sas_token.removeprefix('?')}",  # Arrow appends the token to URLs unchanged
+            "sas_token": sas_token,
             **{name: azure.get(name) for name in ("client_id", "client_secret", "tenant_id")},
             "blob_storage_authority": authority,
             "dfs_storage_authority": authority and authority.replace(".blob.", ".dfs."),

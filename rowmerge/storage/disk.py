@@ -92,19 +92,26 @@ def sync_folder(folder: Path) -> None:
     """
     _sync_entries(folder)
     newly_durable = []
-    for child, parent in zip((folder, *folder.parents), folder.parents, strict=False):
+    for child in [folder, *folder.parents][:-1]:  # without the root, which has no parent
         path_and_inode = (str(child), child.stat().st_ino)
-        # Another process may have removed the folder, and created it again with the same inode and without a sync. Each of the two changes
-        # the modification time of the parent. So the name is durable only if the parent is unchanged since its last sync.
-        if path_and_inode in _durable_folders and _synced_states.get(str(parent)) == _state(parent):
+        if path_and_inode in _durable_folders and _is_unchanged_since_sync(child.parent):
             break
-        _sync_entries(parent, is_parent=True)
+        _sync_entries(child.parent, is_parent=True)
         newly_durable.append(path_and_inode)
     # Without a limit, a process that writes to many partitions would fill the memory. Folders that are removed here are synced again.
     if len(_durable_folders) > _MOST_FOLDERS:
         _durable_folders.clear()
         _synced_states.clear()
     _durable_folders.update(newly_durable)
+
+
+def _is_unchanged_since_sync(parent: Path) -> bool:
+    """Return whether a folder has had the same entries since this process last synced it.
+
+    Another process may have removed a folder in it, and created it again with the same inode and without a sync. Each of the two changes
+    the modification time of the parent.
+    """
+    return _synced_states.get(str(parent)) == _inode_and_time(parent)
 
 
 def list_folder_names(folder: Path) -> list[str]:
@@ -132,7 +139,7 @@ def _sync_new_name(path: Path) -> None:
 
 def _sync_entries(folder: Path, *, is_parent: bool = False) -> None:
     """Sync the entries of a folder, and record its state."""
-    state = _state(folder)
+    state = _inode_and_time(folder)  # before the sync: a later change of the folder gives it another state
     try:
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
@@ -143,7 +150,7 @@ def _sync_entries(folder: Path, *, is_parent: bool = False) -> None:
     _synced_states[str(folder)] = state
 
 
-def _state(folder: Path) -> tuple[int, int]:
+def _inode_and_time(folder: Path) -> tuple[int, int]:
     """Return the inode and the modification time of a folder."""
     status = folder.stat()
     return status.st_ino, status.st_mtime_ns

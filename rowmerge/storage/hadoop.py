@@ -27,6 +27,9 @@ def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
 def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     """Return the settings of hadoop-aws. A value of None stands for the default of the setting."""
     s3, endpoint = configuration.settings["s3"], configuration.s3_endpoint()
+    # A custom endpoint usually has no host name for each bucket, so the bucket is part of the path.
+    path_style = None if endpoint is None else not configuration.is_true("s3", "virtual_hosted_style_request")
+    uses_tls = None if endpoint is None else not endpoint.startswith("http://")
     return {
         # Tables are at s3://, and Hadoop has no file system for this scheme.
         "fs.s3.impl": _S3A,
@@ -37,15 +40,15 @@ def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
         "fs.s3a.session.token": s3.get("session_token"),
         "fs.s3a.endpoint": endpoint,
         "fs.s3a.endpoint.region": configuration.s3_region(),
-        "fs.s3a.path.style.access": None if endpoint is None else not configuration.is_set("s3", "virtual_hosted_style_request"),
-        "fs.s3a.connection.ssl.enabled": None if endpoint is None else not endpoint.startswith("http://"),
+        "fs.s3a.path.style.access": path_style,
+        "fs.s3a.connection.ssl.enabled": uses_tls,
     }
 
 
 def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:
     """Return the name of the class that provides the credentials for hadoop-aws, or None for the default chain."""
     s3 = configuration.settings["s3"]
-    if configuration.is_set("s3", "skip_signature"):
+    if configuration.is_true("s3", "skip_signature"):
         return f"{_S3_CREDENTIALS}AnonymousAWSCredentialsProvider"
     if "access_key_id" not in s3:
         return None
@@ -60,10 +63,11 @@ def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     """
     gcs = configuration.settings["gs"]
     key_file = gcs.get("service_account") or gcs.get("application_credentials")
-    # Without a key file this is None, which sets no type. An empty path gives an empty type.
-    auth_type = "SERVICE_ACCOUNT_JSON_KEYFILE" if key_file else key_file
-    if configuration.is_set("gs", "skip_signature"):
+    auth_type: str | None = key_file  # without a key file, None for the default; an empty path sets an empty type
+    if configuration.is_true("gs", "skip_signature"):
         auth_type = "UNAUTHENTICATED"
+    elif key_file:
+        auth_type = "SERVICE_ACCOUNT_JSON_KEYFILE"
     key = json.loads(gcs["service_account_key"]) if "service_account_key" in gcs else {}
     return {
         "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",

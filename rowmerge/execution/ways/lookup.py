@@ -30,35 +30,25 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     Arrow reads the target rows, and Spark joins them. Return NotApplicable if the keys or the rows show that a Spark scan is faster or
     necessary.
     """
-    source = _evaluate_source(request)
+    assert request.needed_columns is not None  # otherwise `why_not_lookup` returns a reason
+    # In local mode the driver is the whole cluster, so it may collect more keys. Otherwise the default limit applies (0).
+    source = request.source.materialize(request.key_pairs, max_keys=MAX_LOOKED_UP_KEYS if request.is_local_mode else 0)
     if not source.row_count:
         return NotApplicable(Reason("the source has no rows"))
-    if is_page_skipping_faster(request.snapshot, source, _needed_columns(request)):
+    if is_page_skipping_faster(request.snapshot, source, request.needed_columns):
         return NotApplicable(Reason(f"Spark skips pages for up to {FEW_KEYS} keys"))
     files = request.files_for(source)
     if not len(files.to_read):
         return NotApplicable(Reason("no file can contain a match"))
-    target_rows = _look_up_target_rows(request, files, source)
+    target_rows = _look_up_target_rows(request, files, source, request.needed_columns)
     if target_rows is None:
         return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
     return join_and_write(request, files, source, target_rows)
 
 
-def _evaluate_source(request: RowChangeRequest) -> Source:
-    """Evaluate the source, and collect its keys on the driver if there are not too many."""
-    # In local mode the driver is the whole cluster, so it may collect more keys. 0 stands for the default limit, MAX_COLLECTED_KEYS.
-    return request.source.materialize(request.key_pairs, max_keys=MAX_LOOKED_UP_KEYS if request.is_local_mode else 0)
-
-
-def _needed_columns(request: RowChangeRequest) -> frozenset[str]:
-    """Return the target columns that the statement needs. They are known, because otherwise `why_not_lookup` returns a reason."""
-    assert request.needed_columns is not None
-    return request.needed_columns
-
-
-def _look_up_target_rows(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows | None:
+def _look_up_target_rows(request: RowChangeRequest, files: TargetFiles, source: Source, columns: frozenset[str]) -> TargetRows | None:
     """Return the target rows that have a key of the source, or None if Arrow cannot look them up or finds too many."""
-    looked_up_rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, _needed_columns(request), request.lineage)
+    looked_up_rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, columns, request.lineage)
     if looked_up_rows is None:
         return None
     frame, file_names = looked_up_rows

@@ -121,7 +121,7 @@ def _schema_alteration(
     def definition(snapshot: Snapshot) -> TableDefinition | None:
         schema = change(snapshot.schema)
         for path in changed_paths:
-            columns.check_unused(snapshot, path)
+            columns.check_column_unused(snapshot, path)
         return TableDefinition(schema=schema) if schema != snapshot.schema else None
 
     return Alteration(operation, definition, parameters)

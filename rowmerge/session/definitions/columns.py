@@ -130,22 +130,24 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
     return Struct(tuple(fields))
 
 
-def check_unused(snapshot: Snapshot, path: Path) -> None:
-    """Check that no constraint or generated column uses a column that changes. NOT NULL belongs to the column and changes with it.
+def check_column_unused(snapshot: Snapshot, path: Path) -> None:
+    """Check that no constraint or generated column uses a column that changes.
+
+    Args:
+        snapshot: The version of the table to change.
+        path: The name of the column, followed by the names of nested fields.
 
     Raises:
         PlanError: A constraint or a generated column uses the column.
     """
+    problem = f"The column `{'.'.join(path)}` of {snapshot.name} is used by"
     for check in snapshot.shape.rules.checks:
-        if not check.text.startswith("NOT NULL") and mentions(check.expression, path):
-            raise _used_column_error(snapshot, path, f"the constraint {check.text}. Drop it first, and add it again afterwards.")
-    for name, text in snapshot.shape.rules.generated.items():
-        if mentions(text, path):
-            raise _used_column_error(snapshot, path, f"the generated column `{name}`, which is {text}. Change that column first.")
-
-
-def _used_column_error(snapshot: Snapshot, path: Path, user: str) -> PlanError:
-    return PlanError(f"The column `{'.'.join(path)}` of {snapshot.name} is used by {user}")
+        belongs_to_column = check.text.startswith("NOT NULL")  # such a rule has no name, and changes with its column
+        if not belongs_to_column and mentions(check.expression, path):
+            raise PlanError(f"{problem} the constraint {check.text}. Drop the constraint first, and add it again afterwards.")
+    for generated_column, expression in snapshot.shape.rules.generated.items():
+        if mentions(expression, path):
+            raise PlanError(f"{problem} the generated column `{generated_column}`: {expression}. Change that column first.")
 
 
 def rename_column(schema: Struct, path: Path, new_name: str) -> Struct:

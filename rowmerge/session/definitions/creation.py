@@ -133,14 +133,17 @@ def _create_and_register(context: SessionContext, new_table: NewTable, options: 
     table = context.catalog.new_table(name.schema, name.name, format_, location)
     has_only_location = location is not None and new_table.rows is None and not new_table.definition.schema
     if has_only_location and table.exists():
-        # CREATE TABLE with only a LOCATION adds the table that exists there to the catalog, and leaves it as it is. A change without a
-        # new definition (None) commits nothing, but returns the result of a statement with the table's newest version.
-        result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
+        result = _keep_existing_table(table)
     else:
         result = _commit_new_table(context, table, new_table, options)
     if location is not None:
         context.catalog.register(name.schema, name.name, format_, location)
     return result
+
+
+def _keep_existing_table(table: Table) -> ChangeResult:
+    """Return the result of CREATE TABLE with only a LOCATION, at which a table exists: its newest version. Nothing is committed."""
+    return change_definition(table, "CREATE TABLE", parameters={}, definition_for=lambda snapshot: None)
 
 
 def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable, options: CommitOptions) -> ChangeResult:

@@ -41,9 +41,10 @@ def describe_files(context: SessionContext, source: FileSource) -> RelationDescr
     Raises:
         FilesNotFound: There are no files or no table at the path.
     """
-    # Messages name the files by the path, or by the name that the caller gave them. Only a name with two or more parts has a schema.
-    *schema_parts, name = (source.path,) if source.name is None else source.name.parts
-    relation = Relation(schema_parts[-1] if schema_parts else "", name, "table", source.format)
+    # Messages name the files by the name that the caller gave them, or by the path, which has no schema.
+    name_parts = (source.path,) if source.name is None else source.name.parts
+    schema = name_parts[-2] if len(name_parts) > 1 else ""
+    relation = Relation(schema, name_parts[-1], kind="table", format=source.format)
     if source.format in TABLE_FORMATS:
         return describe_snapshot(relation, context.table_at_path(source).snapshot())
     columns = schema_of(read_file_source(context.spark, source)).fields

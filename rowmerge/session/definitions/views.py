@@ -51,17 +51,18 @@ def _create_temporary_view(context: SessionContext, command: CreateView) -> None
     """
     name, views = command.name.parts[-1], context.names.temporary_views
     if len(command.name.parts) > 1:
-        raise PlanError(f"A temporary view has no schema: CREATE TEMPORARY VIEW {quote(name)}.")
+        raise PlanError(f"A temporary view has no schema. Write CREATE TEMPORARY VIEW {quote(name)}.")
     is_taken = not command.or_replace and views.exists(name)
     if is_taken and command.if_not_exists:
         return
     if is_taken:
-        raise AlreadyExists(f"The temporary view {name} exists already. Add OR REPLACE.")
+        raise AlreadyExists(f"The temporary view {name} already exists. Add OR REPLACE.")
     query = command.query.text
     if command.columns:
         aliases = ", ".join(quote(alias) for alias, _ in command.columns)
         query = f"select * from ({query}) as __rowmerge_view ({aliases})"
-    # SQL statements bind the text again, so they read the newest versions. The DataFrame API reads the current rows.
+    # Each SQL statement evaluates the text of the view again, on the newest versions of its tables. `spark.table(name)` has no text, and
+    # returns the DataFrame, which reads the versions of now.
     views.create(name, query, frame=StatementScope.begin(context).query(query))
 
 

@@ -6,6 +6,7 @@ The functions return a feature that some table formats lack, or raise an error t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from rowmerge.catalog import Catalog, Relation
 from rowmerge.commands.names import CATALOGS, TableName
@@ -99,11 +100,14 @@ class NameResolver:
             SchemaNotFound: The catalog has no such schema.
         """
         relation = self.qualify(name).relation
-        if relation is not None:
-            return relation
-        # Opening a missing table raises an error that lists similar names. If another session has created the table since the lookup above,
-        # there is no such error. Then this statement still fails, as it would have done without the other session.
+        if relation is None:
+            self._raise_not_found(name)
+        return relation
+
+    def _raise_not_found(self, name: TableName) -> NoReturn:
+        """Raise SchemaNotFound, or TableNotFound with similar names. Opening the missing table raises these errors."""
         self.table(name)
+        # Another session has created the table since the lookup. The statement still fails, as it would have without that session.
         raise TableNotFound(str(name))
 
     def resolve(self, name: TableName, default_schema: str) -> ResolvedName | None:
@@ -154,7 +158,7 @@ class NameResolver:
             PlanError: The name has a tag, or a branch of a table without branches.
         """
         if self.is_temporary_view(name):
-            raise TableError(f"{name} is a temporary view, which holds no rows to change. Name the table that it reads.")
+            raise TableError(f"{name} is a temporary view, which has no rows to change. Name the table that the view reads.")
         table_name, branch = self._split_branch_or_tag(name)
         table = self.table(table_name)
         return Target(table if branch is None else branch_of(table, branch), TableName(self.locate(table_name)), branch)
@@ -182,8 +186,8 @@ def branch_of(table: Table, branch: str) -> Table:
         VersionNotFound: The table has no such branch.
     """
     if table.branches is None:
-        problem = f"{table.name} is no Iceberg table: it has no branch {branch}."
-        raise PlanError(f"{problem} Name the table alone, or make an Iceberg table of it.")
+        problem = f"{table.name} is not an Iceberg table, so it has no branch {branch}."
+        raise PlanError(f"{problem} Name the table without a branch, or convert it to an Iceberg table.")
     return table.branches.table(branch)
 
 
@@ -198,7 +202,7 @@ def branches_of(table: Table, name: str | TableName) -> Branches:
         PlanError: The format of the table has no branches or tags.
     """
     if table.branches is None:
-        raise PlanError(f"{name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
+        raise PlanError(f"{name} is not an Iceberg table, so it has no branches or tags. Use VERSION AS OF with a version number.")
     return table.branches
 
 
@@ -209,6 +213,6 @@ def change_feed_of(table: Table) -> ChangeFeed:
         ChangesNotRecorded: The format of the table has no change feed.
     """
     if table.change_feed is None:
-        advice = "Iceberg tables keep no change rows. Compare two snapshots in a query: VERSION AS OF."
+        advice = "Iceberg tables have no change feed. Compare two snapshots in a query with VERSION AS OF."
         raise ChangesNotRecorded(table.name, 0, advice)
     return table.change_feed

@@ -57,11 +57,12 @@ def java_options(config: Mapping[str, str]) -> str:
     return f"{_quote_option(f'-XX:SharedArchiveFile={path}')} {_QUIET}"
 
 
-def make_archive() -> Path:
-    """Write the archive for the Java and the Spark of this process, in a child process that runs the training statements.
+def make_class_archive() -> Path:
+    """Write a class-data-sharing archive (AppCDS), with which the Java of this process starts Spark faster.
 
-    This takes half a minute or more. The new archive replaces an old one. Running processes keep the old one open. The name of the archive
-    ends with its size, so that `find_archive` recognizes a truncated file, which would crash Java.
+    A child process runs typical statements, and Java archives the classes that these load. This takes half a minute or more. The new
+    archive replaces an old one, which running processes keep open. The name of the archive ends with its size, so that `find_archive`
+    recognizes a truncated file, which would crash Java.
 
     Returns:
         The path of the archive, a file of about 190 MB.
@@ -69,15 +70,15 @@ def make_archive() -> Path:
     Raises:
         ConfigurationError: Java, Spark or a folder for the archive is missing, or Java writes no archive.
     """
-    stem = archive_stem({})  # the archive is for sessions whose configuration adds no class path
-    if stem is None:
-        advice = f"Set {CACHE} to a folder that can be written, and JAVA_HOME."
-        raise ConfigurationError(f"There is no place or no Java for an archive of classes. {advice}")
-    with _create_temporary_folder(stem.parent) as folder:
+    path_prefix = archive_stem(config={})  # the archive is for sessions whose configuration adds no class path
+    if path_prefix is None:
+        advice = f"Set {CACHE} to a writable folder, and JAVA_HOME to a Java installation."
+        raise ConfigurationError(f"A class archive needs Java, Spark and a cache folder, and one of them is missing. {advice}")
+    with _create_temporary_folder(path_prefix.parent) as folder:
         new_archive = _create_archive(folder)
-        path = Path(f"{stem}-{new_archive.stat().st_size}.jsa")
+        path = Path(f"{path_prefix}-{new_archive.stat().st_size}.jsa")
         new_archive.replace(path)
-    for other_path in _archives(stem):
+    for other_path in _archives(path_prefix):
         if other_path != path:
             other_path.unlink(missing_ok=True)
     return path
@@ -89,7 +90,7 @@ def _create_temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(prefix=".making-", dir=parent)
     except OSError as error:
-        raise ConfigurationError(f"{parent} cannot be written: {error.strerror}. Set {CACHE} to a folder that can be.") from error
+        raise ConfigurationError(f"{parent} is not writable: {error.strerror}. Set {CACHE} to a writable folder.") from error
 
 
 def _create_archive(folder: str) -> Path:
@@ -100,21 +101,22 @@ def _create_archive(folder: str) -> Path:
     archive = Path(folder) / "classes.jsa"
     options = f"{_quote_option(f'-XX:ArchiveClassesAtExit={archive}')} {_QUIET}"
     code = "import sys; from rowmerge.session.training import train; train(*sys.argv[1:])"
+    # With SPARK_REMOTE, the child would use a Spark Connect server and start no Java.
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
     # Java writes the archive when it ends, after Python: Java keeps the captured pipes open, so `run` waits for both.
     child = subprocess.run([sys.executable, "-c", code, folder, options], env=environment, capture_output=True, text=True, check=False)
     if child.returncode or not archive.is_file():
         lines = [line for line in child.stderr.splitlines() if line.strip()]
-        reason = lines[-1] if lines else "it says nothing about why"
-        raise ConfigurationError(f"Java made no archive of classes: {reason}")
+        reason = lines[-1] if lines else "it reported no reason"
+        raise ConfigurationError(f"Java did not write a class archive: {reason}")
     return archive
 
 
 def archive_stem(config: Mapping[str, str]) -> Path | None:
     """Return the path prefix of the class-data archives for this Java and Spark, or None if Java, Spark or a cache folder is missing.
 
-    Java rejects an archive of another Java build or class path. So the name contains a digest of the Java runtime (the file lib/modules),
-    the jars of Spark and the class path.
+    Java rejects an archive of another Java build or class path. So the name contains a digest of the Java runtime, the jars of Spark and
+    the class path.
     """
     java = _java_executable()
     if java is None:
@@ -123,8 +125,8 @@ def archive_stem(config: Mapping[str, str]) -> Path | None:
     try:
         folder = _cache_folder()
         jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in os.scandir(spark_home / "jars"))
-        java_modules = (java.parent.parent / "lib" / "modules").stat()
-    except (OSError, RuntimeError):
+        java_modules = (java.parent.parent / "lib" / "modules").stat()  # the Java runtime of `<java home>/bin/java`
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home folder
         return None
     class_path = [*map(os.environ.get, _CLASS_PATH_VARIABLES), config.get("spark.driver.extraClassPath")]
     identity = [str(java), java_modules.st_size, java_modules.st_mtime_ns, str(spark_home), jars, class_path]

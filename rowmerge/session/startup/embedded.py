@@ -113,18 +113,23 @@ def _remote_session(address: str, settings: Mapping[str, str]) -> SparkSession:
 def _connect(address: str) -> SparkSession:
     """Open a session on a Spark Connect server. Raise ConfigurationError if this fails, without the address, which may contain a token."""
     try:
-        if address.startswith("local"):
+        if address.startswith("local"):  # PySpark itself starts a local server, or uses the running one
             session = SparkSession.builder.remote(address).getOrCreate()
         else:
-            _check_server_answers(address)
+            _check_server_answers(address)  # PySpark would retry for many minutes
             session = SparkSession.builder.remote(address).create()
         check_session(session)
     except ImportError as error:
         raise ConfigurationError(f"{error}. Spark Connect needs more packages: pip install 'dbt-rowmerge[connect]'.") from error
     except PySparkException as error:
-        reason = re.sub(r"=[^;'\"\s]+", "=…", str(error).splitlines()[0])
-        raise ConfigurationError(f"There is no session of the Spark Connect server: {reason} Check its address, and the token.") from None
+        reason = _without_parameter_values(str(error).splitlines()[0])
+        raise ConfigurationError(f"The Spark Connect server returned no session: {reason} Check its address and the token.") from None
     return session
+
+
+def _without_parameter_values(message: str) -> str:
+    """Return a message without the values of parameters in addresses, which may be secrets: `;token=…` instead of `;token=abc`."""
+    return re.sub(r"=[^;'\"\s]+", "=…", message)
 
 
 def _check_server_answers(address: str) -> None:

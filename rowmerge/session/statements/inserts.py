@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.rows import Insert, OverwriteMode
@@ -66,7 +66,7 @@ class InsertStatement:
             return plan_replace_where(rows, snapshot, command.replace_where.text)
         assert command.replace_on is not None
         condition = StatementScope.begin(self.context, snapshot).bind(command.replace_on)
-        # The condition may qualify columns by the target's name as in the statement, with the catalog, but without a branch.
+        # The condition may qualify columns by the target's name as in the statement, but without the branch at its end (`t.branch_b`).
         target_name = command.target if self.target.branch is None else self.target.name
         return plan_replace_on(rows, snapshot, condition, target_name, command.alias)
 
@@ -79,19 +79,19 @@ class InsertStatement:
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot)
         query = _replace_defaults(command, snapshot)
-        frame = _query_frame(query, scope)
-        # The condition of REPLACE ON names columns of the query. All other forms name columns of the target only.
-        has_alias = command.replace_on is not None
-        return NewRows(
-            _without_duplicate_names(frame) if has_alias else frame,
+        rows = NewRows(
+            _query_frame(query, scope),
             query.columns,
             command.by_name,
             partition=tuple((name, None if value is None else value.text) for name, value in command.partition),
             reads_table=scope.reads(snapshot),
             evolves=command.schema_evolution or may_evolve(spark, snapshot),
-            alias=(command.query_alias or SOURCE) if has_alias else None,
             case_sensitive=is_case_sensitive(spark),
         )
+        if command.replace_on is None:
+            return rows
+        # Only the condition of REPLACE ON names columns of the query. So they need an alias and unique names.
+        return replace(rows, frame=_without_duplicate_names(rows.frame), alias=command.query_alias or SOURCE)
 
 
 def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
@@ -127,21 +127,22 @@ class InsertQuery:
 def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
     """Replace each DEFAULT in the query of an INSERT with the default of its column.
 
-    A generated column has no default, because the write computes its value from other columns. So the column list of the result omits a
-    generated column with DEFAULT. The query text still has the column, with NULL, because a column cannot be removed from the text. The
-    caller drops it from the rows by its position. Raise PlanError for DEFAULT in INSERT … BY NAME, or in only some rows of a generated
-    column.
+    A generated column has no default, because the write computes its value. It gets NULL in the query, is omitted from the column list, and
+    the caller drops it from the rows by its position. If `g` is generated and `d` has the default 7, then `t (id, g, d) VALUES (1, DEFAULT,
+    DEFAULT)` becomes `VALUES (1, NULL, 7)` with the columns `id` and `d`, and the generated position 1.
+
+    Raise PlanError for DEFAULT in INSERT … BY NAME, or in only some rows of a generated column.
     """
     text = command.query.text
     defaults = find_defaults(text)
     if not defaults.keywords:
         return InsertQuery(text, command.columns)
     if command.by_name:
-        raise PlanError("INSERT … BY NAME takes no DEFAULT. Leave the column out of the query, and it gets its default.")
+        raise PlanError("INSERT … BY NAME does not accept DEFAULT. Omit the column from the query to insert its default.")
     columns = command.columns or _columns_of_query(command, snapshot)
-    fields = {position: snapshot.schema.find(name) for position, name in enumerate(columns)}
-    generated_positions = _generated_positions(defaults, fields, snapshot)
-    query = defaults.filled(text, lambda position: _default_value(fields.get(position), snapshot))
+    fields_by_position = {position: snapshot.schema.find(name) for position, name in enumerate(columns)}
+    generated_positions = _generated_default_positions(defaults, fields_by_position, snapshot)
+    query = defaults.filled(text, lambda position: _default_value(fields_by_position.get(position), snapshot))
     if not generated_positions:
         return InsertQuery(query, command.columns)
     other_columns = tuple(name for position, name in enumerate(columns) if position not in generated_positions)
@@ -154,22 +155,23 @@ def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
 
 
-def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
+def _generated_default_positions(defaults: Defaults, fields_by_position: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
     """Return the positions of the generated columns with DEFAULT, which the caller drops from the rows.
 
     A column can only be dropped as a whole. So raise PlanError if a generated column has DEFAULT in some rows, and values in others.
-    `fields`: the column of the table for each position in the query, or None if there is no such column.
+    `fields_by_position`: the column of the table for each position in the query, or None if there is no such column.
     """
-    positions = set()
-    for position in dict.fromkeys(keyword.position for keyword in defaults.keywords):
-        field = fields.get(position)
+    generated_positions = set()
+    default_positions = dict.fromkeys(keyword.position for keyword in defaults.keywords)  # each position once, in the order of the query
+    for position in default_positions:
+        field = fields_by_position.get(position)
         if field is None or field.name not in snapshot.shape.rules.generated:
             continue  # `field` is None for a value without a column, which is an error later
         if not defaults.is_default_in_all_rows(position):
-            problem = f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it."
-            raise PlanError(f"{problem} Say it in all of them, or leave the column out.")
-        positions.add(position)
-    return frozenset(positions)
+            problem = f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some rows contain DEFAULT for it."
+            raise PlanError(f"{problem} Write DEFAULT in all rows, or omit the column.")
+        generated_positions.add(position)
+    return frozenset(generated_positions)
 
 
 def _default_value(field: Field | None, snapshot: Snapshot) -> str:

@@ -147,23 +147,30 @@ def source_query(command: Merge) -> str:
 def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
     """Return the alias and the columns of a MERGE's source, whose rows are `frame`.
 
-    The alias qualifies the source's columns in the plan, so it must differ from the target's alias. If the statement has no alias, a
-    table has its name as its alias, and a query has the alias SOURCE. `apart_from` chooses another alias if the target has the same one.
+    The alias qualifies the source's columns in the plan:
+
+    - A source with an alias in the statement keeps it.
+    - A table without an alias has its own name as its alias.
+    - A query without an alias has the alias SOURCE or, if that is the target's alias, another one. The statement cannot use this alias.
     """
     columns = tuple(frame.columns)
     if command.source_alias is not None:
-        return Side(command.source_alias, (), columns)
+        return Side(command.source_alias, names=(), columns=columns)
     target = build_side(command.target.parts, command.target_alias, ())
     table_name = _source_table_name(command)
-    if table_name is None:
-        query_alias = apart_from(Side(SOURCE, (), columns), target, SOURCE).alias
-        return Side(query_alias, (), columns)  # without a name with which the statement could qualify columns
-    source_path = _source_path(table_name, names)
+    if table_name is not None:
+        return _resolve_source_table(command, target, _source_path(table_name, names), columns)
+    distinct_alias = apart_from(Side(SOURCE, names=(), columns=columns), target, SOURCE).alias
+    return Side(distinct_alias, names=(), columns=columns)
+
+
+def _resolve_source_table(command: Merge, target: Side, source_path: tuple[str, ...], columns: tuple[str, ...]) -> Side:
+    """Return the alias and the columns of a source table without an alias. `source_path`: the parts of its qualified name."""
     source = build_side(source_path, None, columns)
     is_target = source_path == command.target.parts  # the command has the target's name with its schema
     if is_target or command.target_alias is not None:
-        return source  # a source with the alias of the target is an error, which the plan reports
-    # Two tables with the same name in different schemas get different aliases.
+        return source  # if both sides now have the same alias, planning raises an error
+    # Two tables in different schemas can have the same name. Then the source gets another alias than its name.
     return apart_from(source, target, SOURCE)
 
 

@@ -89,7 +89,7 @@ def test_a_version_whose_files_vacuum_deleted_is_rejected(table: DeltaTable) -> 
 
 
 def test_the_current_version_and_unknown_versions_are_rejected(table: DeltaTable) -> None:
-    with pytest.raises(PlanError, match="is at version 5 now"):
+    with pytest.raises(PlanError, match="is already at version 5"):
         to(table, 5)
     with pytest.raises(VersionNotFound):
         to(table, 6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.session.startup.class_archive import CACHE, archive_stem, find_archive, java_options, make_archive
+from rowmerge.session.startup.class_archive import CACHE, archive_stem, find_archive, java_options, make_class_archive
 
 
 @pytest.fixture
@@ -58,17 +58,17 @@ def test_without_java_there_is_no_archive(archive, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert java_options({}) == ""
     with pytest.raises(ConfigurationError, match="no Java"):
-        make_archive()
+        make_class_archive()
 
 
 def test_a_cache_path_that_is_a_file_is_reported(java, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv(CACHE, str(tmp_path / "file" / "cache"))
     with pytest.raises(ConfigurationError, match=f"file/cache cannot be written: .*{CACHE}"):
-        make_archive()
+        make_class_archive()
 
 
 def test_the_output_of_java_is_in_the_error(java, tmp_path):
     with pytest.raises(ConfigurationError, match="Java made no archive of classes: "):
-        make_archive()
+        make_class_archive()
     assert not list((tmp_path / "the cache").iterdir())

@@ -15,7 +15,7 @@ EXCEPTIONS = {
     "catalog/directory.py drop_schema": "the marker of a schema",
     "catalog/directory.py _drop": "the pointer to an external table, and the metadata of a view",
     "catalog/functions.py drop": "the file of a function",
-    "session/startup/class_archive.py make_archive": "archives of compiled classes in the cache folder of this machine",
+    "session/startup/class_archive.py make_class_archive": "archives of compiled classes in the cache folder of this machine",
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
     "storage/conditional_puts.py _conditional_put_overwrites": "the probe object that the same call made",
     "storage/disk.py write_file": "the temporary file that the same call made",
