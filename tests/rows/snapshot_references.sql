@@ -116,7 +116,7 @@ select * from s.branch_x;
 --- delta: a Delta table has no branch to write to
 create table t (id int) using delta;
 insert into t.branch_x values (1);
-!> PlanError: default.t is no Iceberg table: it has no branch x
+!> PlanError: default.t is not an Iceberg table, so it has no branch x
 select * from t.branch_x;
 !> PlanError: it has no branches and tags
 
@@ -149,6 +149,6 @@ select count(*) from t version as of 'v1';
 --- delta: there are no branches and tags
 create table t (id int) using delta;
 alter table t create tag v1;
-!> PlanError: t is no Iceberg table, and has no branches and tags
+!> PlanError: t is not an Iceberg table, so it has no branches or tags
 select * from t version as of 'v1';
-!> PlanError: Write VERSION AS OF and a number
+!> PlanError: Use VERSION AS OF with a version number

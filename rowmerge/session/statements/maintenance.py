@@ -77,13 +77,14 @@ def _change_reference(context: SessionContext, command: SetReference | DropRefer
     """Create, replace or drop a branch or a tag. Raise PlanError if the table format has no branches."""
     table = context.names.table(command.target)
     if table.branches is None:
-        raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
-    kind = "TAG" if command.tag else "BRANCH"
+        raise PlanError(f"{command.target} is not an Iceberg table, so it has no branches or tags. Read older versions with VERSION AS OF.")
     if isinstance(command, DropReference):
+        verb = "DROP"
         table.branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
     else:
+        verb = "CREATE"
         _set_reference(table.branches, command)
-    operation = f"{'DROP' if isinstance(command, DropReference) else 'CREATE'} {kind}"
+    operation = f"{verb} {'TAG' if command.tag else 'BRANCH'}"
     return StatementResult(frames.empty_frame(context.spark), operation, None, table.snapshot().version)
 
 

@@ -57,18 +57,18 @@ def test_without_java_there_is_no_archive(archive, monkeypatch):
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", "")
     assert java_options({}) == ""
-    with pytest.raises(ConfigurationError, match="no Java"):
+    with pytest.raises(ConfigurationError, match="needs Java, Spark and a cache folder"):
         make_class_archive()
 
 
 def test_a_cache_path_that_is_a_file_is_reported(java, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv(CACHE, str(tmp_path / "file" / "cache"))
-    with pytest.raises(ConfigurationError, match=f"file/cache cannot be written: .*{CACHE}"):
+    with pytest.raises(ConfigurationError, match=f"file/cache is not writable: .*{CACHE}"):
         make_class_archive()
 
 
 def test_the_output_of_java_is_in_the_error(java, tmp_path):
-    with pytest.raises(ConfigurationError, match="Java made no archive of classes: "):
+    with pytest.raises(ConfigurationError, match="Java did not write a class archive: "):
         make_class_archive()
     assert not list((tmp_path / "the cache").iterdir())

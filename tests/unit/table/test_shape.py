@@ -83,10 +83,10 @@ def test_an_error_names_the_feature_that_a_format_lacks(table: Table) -> None:
     lacking: list[tuple[object, type[RowmergeError], str]] = []
     if table.branches is None:
         assert table.maintenance is None
-        lacking.append((lambda: branch_of(table, "audit"), PlanError, "t is no Iceberg table: it has no branch audit"))
-        lacking.append((lambda: branches_of(table, "s.t"), PlanError, "s.t is no Iceberg table: it has no branches and tags"))
+        lacking.append((lambda: branch_of(table, "audit"), PlanError, "t is not an Iceberg table, so it has no branch audit"))
+        lacking.append((lambda: branches_of(table, "s.t"), PlanError, "s.t is not an Iceberg table, so it has no branches or tags"))
     if table.change_feed is None:
-        lacking.append((lambda: change_feed_of(table), ChangesNotRecorded, "Iceberg tables keep no change rows"))
+        lacking.append((lambda: change_feed_of(table), ChangesNotRecorded, "Iceberg tables have no change feed"))
     assert len(lacking) == (2 if table.branches is None else 1)
     for use, error, text in lacking:
         with pytest.raises(error, match=text):
