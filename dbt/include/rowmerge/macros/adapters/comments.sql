@@ -3,7 +3,7 @@
 {%- endmacro %}
 
 
-{#- One commit, for those columns whose comment is another one now. -#}
+{#- Sets the changed column comments in one commit. -#}
 {% macro rowmerge__alter_column_comment(relation, column_dict) %}
   {% set present = {} %}
   {% for name, comment in adapter.descriptions_in(relation)['columns'].items() %}
@@ -20,7 +20,7 @@
 
 
 {% macro rowmerge__persist_docs(relation, model, for_relation, for_columns) -%}
-  {% if relation.is_function %}{{ return('') }}{% endif %}{#- its statement said them -#}
+  {% if relation.is_function %}{{ return('') }}{% endif %}{#- CREATE FUNCTION sets the comments of a function. -#}
   {% set about_relation = for_relation and config.persist_relation_docs() and model.description %}
   {% set about_columns = for_columns and config.persist_column_docs() and model.columns %}
   {% if about_relation or about_columns %}

@@ -23,7 +23,7 @@ as
 {%- endmacro %}
 
 
-{#- The columns and checks of a contract, which the rows are held against while they are written. -#}
+{#- The columns and checks of a contract. The engine validates the rows while it writes them. -#}
 {% macro rowmerge_column_list(elements) -%}
   {%- if elements %} (
     {{ elements | join(',\n    ') }}
@@ -33,7 +33,7 @@ as
 
 
 {% macro rowmerge__file_format_clause() -%}
-{#- Always said: without it, a table that is there would keep its own. #}
+{#- Always rendered: without the clause, an existing table keeps its own value. #}
 using {{ adapter.table_format(config) }}
 {%- endmacro %}
 
@@ -46,7 +46,7 @@ using {{ adapter.table_format(config) }}
 {%- endmacro %}
 
 
-{#- A table of a passing name has its files in the warehouse. -#}
+{#- The files of a table with a temporary name are in the warehouse. -#}
 {% macro rowmerge_location_clause_of(relation) -%}
   {%- if relation.identifier == model['alias'] %}{{ location_clause() }}{% endif -%}
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- What a model says about its table besides its rows, for the methods that write rows without SQL. -#}
+{#- The table definition of a model, without its rows, for the methods that write rows without SQL. -#}
 {% macro rowmerge_table_definition() %}
   {% set comments = {} %}
   {% if config.persist_column_docs() %}

@@ -1,4 +1,4 @@
-{#- There are no transactions to step out of: hooks run before and after, whatever they say about one. -#}
+{#- The adapter has no transactions. Hooks run before and after the statement, with any value of `transaction`. -#}
 {% macro run_hooks(hooks, inside_transaction=True) %}
   {% for hook in hooks | selectattr('transaction', 'equalto', inside_transaction) %}
     {% set rendered = render(hook.get('sql')) | trim %}

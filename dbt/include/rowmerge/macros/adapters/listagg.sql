@@ -1,6 +1,6 @@
 {#-
-  Texts of a group, joined. dbt-spark's leaves the order out; with one, they are joined by a character that is in no text, so that a limit
-  can take them apart again.
+  Joins the strings of a group. dbt-spark ignores the order. With an order, this macro joins the strings with a character that no string
+  contains. So the macro can split the result again to apply a limit.
 -#}
 {% macro rowmerge__listagg(measure, delimiter_text, order_by_clause, limit_num) -%}
   {%- if not order_by_clause -%}

@@ -1,4 +1,4 @@
-{#- dbt's own would double the backslashes of a quote in a name, for the names are written as JSON afterwards. -#}
+{#- dbt's macro doubles the backslash before a quote in a name, because dbt then writes the names as JSON. -#}
 {% macro rowmerge__resolve_model_name(input_model_name) -%}
   {{ input_model_name }}
 {%- endmacro %}

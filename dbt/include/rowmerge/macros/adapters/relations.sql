@@ -1,4 +1,4 @@
-{#- A temporary view by a name of its own: nothing of another thread, model or run can be hit. -#}
+{#- A temporary view with a unique name, which no other thread, model or run uses. -#}
 {% macro rowmerge__make_temp_relation(base_relation, suffix) %}
   {% set relation = base_relation.incorporate(path={'identifier': adapter.temporary_name(base_relation.identifier)}, type='view') %}
   {{ return(relation.include(database=false, schema=false)) }}
@@ -12,7 +12,7 @@
 {% endmacro %}
 
 
-{#- Functions have names of their own: that there is one tells nothing about a model of its name. -#}
+{#- Functions have a separate namespace: a function and a model can have the same name. -#}
 {% macro load_cached_relation(relation) %}
   {% set found = adapter.get_relation(database=relation.database, schema=relation.schema, identifier=relation.identifier) %}
   {{ return(none if found is not none and found.is_function and model.resource_type != 'function' else found) }}

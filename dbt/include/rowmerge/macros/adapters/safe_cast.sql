@@ -1,4 +1,4 @@
-{#- No string becomes an array, a map or a struct: of a fixture's text for one, the expression that it holds is taken. -#}
+{#- Spark casts no string to an array, a map or a struct. So a fixture's string for such a type is rendered as an expression. -#}
 {% macro rowmerge__safe_cast(field, type) %}
 {%- set plain = field -%}
 {%- if cast_from_string_unsupported_for(type) and field is string and field | length > 1 -%}
@@ -12,7 +12,7 @@ try_cast({{ plain }} as {{ type }})
 {% endmacro %}
 
 
-{#- In Spark's strings a backslash escapes, too. -#}
+{#- In string literals of Spark, a backslash is an escape character. -#}
 {% macro rowmerge__escape_single_quotes(expression) -%}
 {{ expression | replace("\\", "\\\\") | replace("'", "\\'") }}
 {%- endmacro %}

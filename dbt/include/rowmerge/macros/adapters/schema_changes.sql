@@ -1,4 +1,4 @@
-{#- Names are compared without regard to case, as Spark does. dbt calls this one without dispatching. -#}
+{#- Compares names case-insensitively, as Spark does. dbt calls this macro without dispatch. -#}
 {% macro diff_columns(source_columns, target_columns) %}
   {% set known = target_columns | map(attribute='name') | map('lower') | list %}
   {% set result = [] %}
@@ -25,7 +25,7 @@
 {% endmacro %}
 
 
-{#- dbt's contract, for macros of projects: our materialization renders the changes of its plan. -#}
+{#- dbt's interface, for macros of projects. The adapter's materialization renders the changes of its plan. -#}
 {% macro rowmerge__process_schema_changes(on_schema_change, source_relation, target_relation) %}
   {% if on_schema_change == 'ignore' %}
     {{ return({}) }}
@@ -65,8 +65,8 @@
 
 
 {#-
-  Changes a table's columns, at any depth. Types first, dropped columns then: what the table refuses is refused before another step is made
-  that is hard to undo, and each step is a commit that leaves a right table.
+  Changes the columns of a table, at any depth. Type changes precede dropped columns. So the table rejects an invalid change before a step
+  that is hard to undo. Each step is one commit, and the table is valid after each step.
 -#}
 {% macro rowmerge_change_columns(relation, changes) %}
   {% if changes.properties %}

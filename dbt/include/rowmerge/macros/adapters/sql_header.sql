@@ -1,6 +1,6 @@
 {#-
-  Statements that a model wants to run before its own, in one session with it. They run before anything looks at the model's query, which may
-  need what they make: the columns of a contract, of a view, of a schema change.
+  Runs the SQL header of a model in the session of the model, before its statement. The header runs before any analysis of the model's
+  query (for a contract, a view, or a schema change), because the query may use objects that the header creates.
 -#}
 {% macro rowmerge_run_sql_header() %}
   {% if config.get('sql_header') %}

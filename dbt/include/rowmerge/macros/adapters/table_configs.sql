@@ -1,4 +1,4 @@
-{#- What a node says about its table, judged once before anything of it runs. -#}
+{#- Validates the table configs of a node once, before the node runs a statement. -#}
 {% macro rowmerge_check_table_configs() %}
   {% do adapter.table_format(config) %}
   {% for name in ['liquid_clustered_by', 'auto_liquid_cluster', 'zorder'] if config.get(name) %}

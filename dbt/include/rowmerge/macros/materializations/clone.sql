@@ -1,4 +1,4 @@
-{#- A clone is a table of the other table's files (a shallow clone), or a view where there can be none. -#}
+{#- Creates a shallow clone, which references the files of the other table. Where shallow clones are not possible, it creates a view. -#}
 {% materialization clone, adapter='rowmerge' %}
   {{ return(materialization_clone_default()) }}
 {% endmaterialization %}
@@ -9,7 +9,7 @@
 {% endmacro %}
 
 
-{#- Its files are in the warehouse: a `location_root` is the other table's, too. -#}
+{#- The files of the clone are in the warehouse, because a `location_root` is also the folder of the other table. -#}
 {% macro rowmerge__create_or_replace_clone(this_relation, defer_relation) %}
   {%- set present = adapter.format_of(this_relation) -%}
   {%- if present == 'iceberg' or present not in (none, adapter.format_of(defer_relation)) -%}

@@ -1,4 +1,4 @@
-{#- dbt's own materialization `function` looks for a macro by a function's type and language, and runs what it returns. -#}
+{#- dbt's materialization `function` selects a macro by the type and the language of a function, and runs the returned SQL. -#}
 {% macro rowmerge__scalar_function_sql(target_relation) %}
   {{ rowmerge_create_function(target_relation, 'FUNCTION') }}
 {% endmacro %}
@@ -58,7 +58,7 @@
 {% endmacro %}
 
 
-{#- As it is written, where nothing in it ends it. -#}
+{#- Renders the body between `$$`, or as a string literal if the body contains `$$`. -#}
 {% macro rowmerge_function_body(code) -%}
   {%- if '$$' in code -%}{{ adapter.literal(code) }}{%- else -%}$$
 {{ code }}

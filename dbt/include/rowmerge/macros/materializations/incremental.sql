@@ -4,7 +4,7 @@
   {%- do rowmerge_check_table_configs() -%}
   {%- set rebuilds = existing_relation is none or existing_relation.is_view or should_full_refresh() -%}
   {%- set changed_relation = none if rebuilds else existing_relation -%}
-  {#- Before anything runs: whatever is wrong with the configs stops the model here. -#}
+  {#- An error in the configs stops the model here, before it runs a statement. -#}
   {%- set plan = adapter.incremental_plan(context, target_relation, changed_relation) -%}
 
   {%- if rowmerge_changes_format(existing_relation) and not should_full_refresh() -%}
@@ -24,7 +24,7 @@
     {% do rowmerge_build_incremental(plan, existing_relation) %}
   {% else %}
     {% call(source) rowmerge_model_rows(target_relation) %}
-      {#- The columns of the rows are known now: the hooks and the header may have created what the query reads. -#}
+      {#- The columns of the rows are now available, because hooks and the SQL header may create tables that the query reads. -#}
       {% set plan = adapter.incremental_plan(context, target_relation, changed_relation, source) %}
       {% do rowmerge_change_columns(target_relation, plan.schema_changes) %}
       {% set strategy_sql = adapter.get_incremental_strategy_macro(context, plan.incremental_strategy) %}
@@ -45,7 +45,7 @@
 {% endmaterialization %}
 
 
-{#- The first time, and with --full-refresh: the model's rows as a table, or what a strategy makes of them that reduces its rows. -#}
+{#- The query of a first run or of --full-refresh: the rows of the model, or the rows that remain if the strategy reduces them. -#}
 {% macro rowmerge_build_incremental(plan, existing_relation) %}
   {% if not plan.newest_first %}
     {{ return(build_table(existing_relation, plan.target_relation)) }}
@@ -66,8 +66,8 @@
 
 
 {#-
-  Runs its body with the model's rows as a relation: a SQL model's query, which goes into a statement as a subquery, so that no temporary
-  table or view stands between; or a temporary view of what a Python model returns.
+  Calls its body with a relation that contains the rows of the model. For a SQL model, the relation is the query as a subquery, so no
+  temporary table or view is necessary. For a Python model, the relation is a temporary view of the returned rows.
 -#}
 {% macro rowmerge_model_rows(target_relation) %}
   {% if model['language'] != 'python' %}

@@ -1,6 +1,6 @@
 {#-
-  Runs its body, which creates or replaces the relation that it is given. A table of another format cannot be replaced by one: the new rows
-  are written to a table of a name of their own first, so that whatever stops them leaves the old table as it was.
+  Calls its body, which creates or replaces the relation of the argument. A statement cannot replace a table of another format. In this
+  case, the body first writes the new rows to a table with a temporary name. An error then leaves the old table unchanged.
 -#}
 {% macro rowmerge_replace_table(existing_relation, target_relation) %}
   {% if not rowmerge_changes_format(existing_relation) %}
@@ -18,7 +18,7 @@
 {% endmacro %}
 
 
-{#- Whether the table that is there has another format than the model asks for. -#}
+{#- Whether the existing table has another format than the config of the model. -#}
 {% macro rowmerge_changes_format(existing_relation) %}
   {{ return(existing_relation is not none and adapter.format_of(existing_relation) not in (none, adapter.table_format(config))) }}
 {% endmacro %}

@@ -1,4 +1,4 @@
-{#- A seed is one commit that creates or replaces its table, with --full-refresh and without. -#}
+{#- A seed creates or replaces its table in one commit, with or without --full-refresh. -#}
 {% materialization seed, adapter='rowmerge' %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
@@ -21,7 +21,7 @@
   {% endcall %}
 
   {% do apply_grants(target_relation, config.get('grants')) %}
-  {#- The rows brought the comments along, but for those of columns of a table that changed its format. -#}
+  {#- The commit of the rows sets the comments, except the column comments of a table whose format changes. -#}
   {% do persist_docs(target_relation, model) %}
 
   {{ run_hooks(post_hooks, inside_transaction=True) }}

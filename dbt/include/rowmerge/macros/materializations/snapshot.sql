@@ -30,7 +30,7 @@
     {% set names = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() %}
     {% do adapter.assert_valid_snapshot_target_given_strategy(target_relation, names, strategy) %}
     {% set select_sql = snapshot_staging_table(strategy, sql, target_relation) %}
-    {#- As with incremental models, the staging rows are a subquery of the one MERGE. -#}
+    {#- As in incremental models, the staging rows are a subquery of the MERGE statement. -#}
     {% set staging = adapter.query_relation(target_relation, select_sql) %}
     {% set helper_columns = ['dbt_change_type', 'dbt_unique_key'] %}
     {% for key in ([] if strategy.unique_key is string else strategy.unique_key) %}
@@ -63,7 +63,7 @@
   {%- set names = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
   {%- set current = config.get('dbt_valid_to_current') -%}
   {%- set dest, src = 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE' -%}
-{#- Columns and fields that are new in the source come with the rows, in their commit. -#}
+{#- The commit of the rows also adds the columns and fields that only the source has. -#}
 merge with schema evolution into {{ target.render() }} as {{ dest }}
 using {{ source }} as {{ src }}
 on {{ src }}.{{ names.dbt_scd_id }} = {{ dest }}.{{ names.dbt_scd_id }}

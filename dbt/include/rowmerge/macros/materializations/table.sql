@@ -20,7 +20,7 @@
 {% endmaterialization %}
 
 
-{#- A table is replaced by a table and a view by a view; only a relation of the other kind has to go first. -#}
+{#- A table replaces a table, and a view replaces a view. A relation of the other kind must be dropped first. -#}
 {% macro drop_other_kind(existing_relation, target_relation) %}
   {% if existing_relation is not none and existing_relation.type != target_relation.type %}
     {{ log('Dropping ' ~ existing_relation ~ ' because it is a ' ~ existing_relation.type) }}
@@ -29,7 +29,7 @@
 {% endmacro %}
 
 
-{#- The model's rows as a table, in one commit; the result is the node's. -#}
+{#- Writes the rows of the model as a table, in one commit. The result of the statement is the result of the node. -#}
 {% macro build_table(existing_relation, target_relation) %}
   {% call(relation) rowmerge_replace_table(existing_relation, target_relation) %}
     {% if model['language'] == 'python' %}

@@ -1,4 +1,4 @@
-{#- dbt run-operation restore --args '{relation: orders, version: 3}': an older version becomes the newest, by metadata alone. -#}
+{#- dbt run-operation restore --args '{relation: orders, version: 3}': make an older version the newest one. Only metadata changes. -#}
 {% macro restore(relation=none, version=none, timestamp=none, reference=none, table=none) %}
   {% do rowmerge_operation(
       'restore',

@@ -11,8 +11,8 @@ from {{ plan.temp_relation }}
 
 
 {#-
-  For strategies of projects. dbt-spark has a macro of this name with other arguments; this is dbt's own order. Our own strategies do not call
-  it: since dbt-core 1.12 a macro of dbt that is run outside of a node finds dbt's macro of this name first.
+  For strategies of projects. dbt-spark has a macro of this name with other arguments. This macro has the argument order of dbt. The
+  strategies of the adapter do not call it: since dbt-core 1.12, a macro outside a node resolves this name to dbt's macro.
 -#}
 {% macro get_insert_into_sql(target_relation, temp_relation, dest_columns) %}
   {{ return(rowmerge__get_incremental_append_sql({

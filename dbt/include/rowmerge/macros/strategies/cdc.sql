@@ -4,8 +4,8 @@
 
 
 {#-
-  The model is a stream of changes. Of each key its newest one counts, and only when it is not older than the row that is there: the table
-  keeps the columns of the order to know.
+  The model is a change stream. The strategy applies the newest change of each key, if the change is not older than the row of the table.
+  The table stores the order columns for this comparison.
 -#}
 {% macro rowmerge__get_incremental_cdc_sql(arg_dict) -%}
   {%- set plan = adapter.strategy_plan(config, 'cdc', arg_dict) -%}
@@ -31,7 +31,7 @@ when not matched{{ '' if stream.keeps_deletes else ' and not ' ~ src ~ '.__dbt_d
 {%- endmacro %}
 
 
-{#- Of each key the newest change, and whether it is a deletion. A value that is no operation stops the statement. -#}
+{#- The newest change of each key, and whether the change is a deletion. An unknown operation is an error of the statement. -#}
 {% macro rowmerge_newest_changes(plan, source) -%}
 (
 select * except (__dbt_rank)
@@ -56,7 +56,7 @@ case when lower({{ stream.operation }}) in ({{ rowmerge_literals(stream.delete_c
 {%- endmacro %}
 
 
-{#- What the table is made of the first time: what the changes leave. -#}
+{#- The rows of the first run: the rows that exist after all changes. -#}
 {% macro rowmerge_rows_of_changes(plan, source) -%}
 select * except (__dbt_deleted{{ '' if plan.change_stream.keeps_deletes else ', ' ~ plan.change_stream.operation }})
 from {{ rowmerge_newest_changes(plan, source) }}

@@ -1,4 +1,4 @@
-{#- A key says that rows are to be merged; without one they are appended. -#}
+{#- A model with a key merges its rows. A model without a key appends its rows. -#}
 {% macro rowmerge__get_incremental_default_sql(arg_dict) %}
   {% if arg_dict['unique_key'] %}
     {{ return(get_incremental_merge_sql(arg_dict)) }}

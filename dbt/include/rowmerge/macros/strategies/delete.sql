@@ -3,7 +3,7 @@
 {% endmacro %}
 
 
-{#- Rows whose key the model selects leave; a key that it selects twice is deleted once. -#}
+{#- Deletes the rows whose key the model selects. The model may select a key twice. -#}
 {% macro rowmerge__get_incremental_delete_sql(arg_dict) -%}
   {%- set plan = adapter.strategy_plan(config, 'delete', arg_dict) -%}
 merge into {{ plan.target_relation.render() }} as {{ plan.target_alias }}

@@ -1,4 +1,4 @@
-{#- One statement and one commit: nobody sees the table between the delete and the insert. -#}
+{#- Deletes and inserts in one statement and one commit. No reader sees the table between the delete and the insert. -#}
 {% macro rowmerge__get_incremental_delete_insert_sql(arg_dict) %}
   {% set delete_insert_sql = adapter.dispatch('get_delete_insert_merge_sql', 'dbt') %}
   {% if rowmerge_is_overridden(delete_insert_sql) %}
@@ -30,7 +30,7 @@
 {%- endmacro %}
 
 
-{#- Rows of the target that have the keys of a new row leave, all new rows come in; a NULL key is a key like any other. -#}
+{#- Deletes the target rows whose key equals the key of a new row, and inserts all new rows. NULL keys are equal. -#}
 {% macro rowmerge_replace_on(plan, keys) -%}
 insert {{ rowmerge_evolution(plan) }}into {{ plan.target_relation.render() }} as DBT_INTERNAL_DEST by name
 replace on {% for key in keys -%}
@@ -44,10 +44,10 @@ from {{ plan.temp_relation }}
 
 
 {#-
-  Predicates narrow what is deleted; in REPLACE ON a column in one would be the target's or the source's. As a MERGE: every source row
-  comes once to be inserted,
-  and the first row of each key once more to delete the rows of the target that it matches. The source's columns get names
-  of their own, so that a column in a predicate is the target's, with an alias before it or without.
+  Predicates limit the deleted rows. In REPLACE ON, a column of a predicate is ambiguous between target and source. So this macro
+  renders a MERGE. Each source row occurs once for the insert.
+  The first row of each key occurs a second time, to delete the matching target rows. The source columns have unique names.
+  So a column of a predicate always belongs to the target, with or without an alias.
 -#}
 {% macro rowmerge_delete_insert_by_merge(plan) -%}
   {%- set dest, src = 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE' -%}

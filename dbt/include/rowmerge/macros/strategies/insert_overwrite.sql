@@ -1,6 +1,6 @@
 {#-
-  The partitions that the new rows are in are replaced, the others stay; a table without partitions is replaced whole. Columns are compared
-  row by row. What a transform makes of a row is known when it is written.
+  Replaces the partitions of the new rows, and keeps the other partitions. A table without partitions is replaced as a whole. The statement
+  compares partition columns for each row. The write computes the partition values of transforms.
 -#}
 {% macro rowmerge__get_incremental_insert_overwrite_sql(arg_dict) -%}
   {%- set plan = adapter.strategy_plan(config, 'insert_overwrite', arg_dict) -%}

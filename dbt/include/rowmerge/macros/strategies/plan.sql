@@ -1,9 +1,9 @@
 {#-
-  What several strategies render of a plan. Their macros get dbt's `arg_dict`, and render the plan that adapter.strategy_plan returns for it:
-  dbt/adapters/rowmerge/incremental/plan.py describes its fields.
+  The parts of a plan that several strategies render. The strategy macros get dbt's `arg_dict`, and render the plan that
+  adapter.strategy_plan returns. dbt/adapters/rowmerge/incremental/plan.py describes the fields of a plan.
 -#}
 
-{#- Lets a statement add columns and fields that the table lacks, and leave out fields that the model lacks. -#}
+{#- Allows a statement to add columns and fields that only the model has, and to omit fields that only the table has. -#}
 {% macro rowmerge_evolution(plan) -%}
   {{ 'with schema evolution ' if plan.with_schema_evolution }}
 {%- endmacro %}
@@ -14,7 +14,7 @@
 {%- endmacro %}
 
 
-{#- NULL keys are equal: a row with a NULL key does not become two rows with every run. -#}
+{#- NULL keys are equal. So repeated runs do not insert a row with a NULL key again. -#}
 {% macro rowmerge_on_clause(plan) -%}
   {%- for key in plan.keys -%}
 {{ plan.source_alias }}.{{ key }} <=> {{ plan.target_alias }}.{{ key }}{{ '\n    and ' if not loop.last }}
@@ -27,7 +27,7 @@ false
 {%- endmacro %}
 
 
-{#- Of each key the newest row; the others would make a merge fail. -#}
+{#- The newest row of each key. A merge with several rows of one key fails. -#}
 {% macro rowmerge_newest_rows(plan, source) -%}
 (
 select * except (__dbt_rank)
@@ -43,7 +43,7 @@ where __dbt_rank = 1
 {%- endmacro %}
 
 
-{#- Whether a project has a macro of its own for a macro of dbt, as adapter.dispatch finds it. Such a macro takes dbt's arguments alone. -#}
+{#- Whether adapter.dispatch resolves a macro of dbt to a macro of the project. Such a macro accepts only dbt's arguments. -#}
 {% macro rowmerge_is_overridden(dispatched) %}
   {{ return(dispatched.macro.package_name != 'dbt_rowmerge') }}
 {% endmacro %}

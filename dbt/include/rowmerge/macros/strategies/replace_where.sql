@@ -3,7 +3,7 @@
 {% endmacro %}
 
 
-{#- The rows for which the condition is true leave, the model's come in. A row of the model for which it is not true is an error. -#}
+{#- Deletes the rows for which the condition is true, and inserts the rows of the model. A model row for which it is not true is an error. -#}
 {% macro rowmerge__get_incremental_replace_where_sql(arg_dict) -%}
   {{ rowmerge_replace_where(adapter.strategy_plan(config, 'replace_where', arg_dict)) }}
 {%- endmacro %}
