@@ -1,0 +1,72 @@
+"""The SQL examples of the pages run as they are written, statement by statement."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+import rowmerge
+from tests.support.examples import Block, examples_of
+
+TABLES = {
+    "docs/sql.md": """
+        create schema analytics;
+        create table analytics.orders (id bigint, amount double) using iceberg;
+        insert into analytics.orders values (1, 1.5);
+        insert into analytics.orders values (2, 2.5)
+    """,
+    "docs/functions.md": """
+        create schema shop;
+        create table shop.orders (customer string, price decimal(18, 2), amount decimal(18, 2)) using delta;
+        insert into shop.orders values ('Ada Byron', 19.90, 2)
+    """,
+}
+"""The tables that the examples of a page read."""
+RESULTS = {"docs/functions.md": [(1990, 19900, "AB")]}
+"""The rows of the last statement of a page."""
+
+
+def run(session: rowmerge.Session, text: str) -> list[tuple[object, ...]]:
+    """Run the statements of a text, and return the rows of the last one."""
+    results = [[tuple(row) for row in session.sql(statement).collect()] for statement in rowmerge.split_statements(text)]
+    return results[-1]
+
+
+@pytest.mark.parametrize("block", examples_of("test_the_statements_of_a_page_run"), ids=str)
+def test_the_statements_of_a_page_run(session: rowmerge.Session, block: Block) -> None:
+    run(session, TABLES[block.page])
+    rows = run(session, block.text)
+    assert rows == RESULTS.get(block.page, rows)
+
+
+@pytest.mark.parametrize("block", examples_of("test_the_statement_of_a_strategy_runs"), ids=str)
+def test_the_statement_of_a_strategy_runs(session: rowmerge.Session, block: Block) -> None:
+    """The table has the columns that the page names: `id`, `day` and `amount`. The change stream of a block may need others."""
+    config = yaml.safe_load(block.text.partition("\n")[0].removeprefix("-- "))
+    operation = config.get("cdc_operation_column")
+    day, days = ("string", ("u", "d")) if operation == "day" else ("date", ("2024-01-01", "2024-01-01"))
+    operations = ("u", "d") if operation == "op" else None
+    session.sql("create schema main")
+    session.sql(f"create table main.orders (id bigint, day {day}, amount decimal(10, 2)) using delta")
+    session.sql(f"insert into main.orders values (1, '{days[0]}', 1), (2, '{days[0]}', 1)")
+    rows = [
+        f"({key}L, cast('{days[at]}' as {day}), 2.5" + (f", '{operations[at]}')" if operations else ")") for at, key in enumerate((1, 3))
+    ]
+    columns = "id, day, amount" + (", op" if operations else "")
+    session.sql(f"create temporary view new_orders as select * from values {', '.join(rows)} as v ({columns})")
+    before = session.describe("main", "orders").version
+    run(session, block.text)
+    assert session.describe("main", "orders").version == before + 1
+
+
+@pytest.mark.parametrize("block", examples_of("test_explain_prints_the_lines_of_the_page"), ids=str)
+def test_explain_prints_the_lines_of_the_page(session: rowmerge.Session, block: Block) -> None:
+    session.sql("create table w (id bigint, v bigint) using delta as select id, id from range(100)")
+    session.sql("create table n (id bigint, v bigint) using delta as select id, id from range(60)")
+    ((text,),) = session.sql(
+        "explain merge into w using n on w.id = n.id when matched then update set * when not matched then insert *"
+    ).collect()
+    lines = [re.escape(line).replace("…", ".*") for line in block.text.splitlines()]
+    assert re.search("\n".join(lines), text), text

@@ -1,0 +1,120 @@
+"""Every code block of the documentation has a test that runs it; commands and profiles are valid."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from dbt.cli.main import cli
+from dbt.config.renderer import ProfileRenderer
+from dbt_common.context import set_invocation_context
+
+from dbt.adapters.rowmerge import RowmergeCredentials
+from tests.support.examples import FENCE, PAGES, ROOT, RULES, Block, blocks, examples_of
+
+MAKE_TARGETS = set(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+SHELL = {"cd", "mkdir", "rm", "source", "pip"}
+"""Commands of the shell, and of pip, which needs the network."""
+PYTHON = {"python", "python3", ".venv/bin/python"}
+OUTSIDE = {"venv", "pytest"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_block_has_a_rule(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(FENCE.findall(text)) == 2 * len(blocks(page)), "a fence is indented, has no end, or is not ```"
+    assert [str(block) for block in blocks(page) if not any(rule.covers(block) for rule in RULES)] == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.test} {rule.language} {rule.beginning}")
+def test_each_rule_covers_a_block_and_names_a_test(rule: Any) -> None:
+    path, _, test = rule.test.partition("::")
+    assert f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")
+    assert any(rule.covers(block) for page in PAGES for block in blocks(page))
+
+
+@pytest.mark.parametrize("block", examples_of("test_each_command_exists"), ids=str)
+def test_each_command_exists(block: Block) -> None:
+    for words in commands(block.text):
+        assert_exists(words)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "performance" not in page])
+def test_each_command_in_a_sentence_exists(page: str) -> None:
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for code in re.findall(r"`((?:make|python -m) [^`\n]+)`", text):
+        for words in commands(code):
+            assert_exists(words)
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each command of a shell block."""
+    for line in text.splitlines():
+        for command in line.split(" && "):
+            if words := shlex.split(command, comments=True):
+                yield words
+
+
+def assert_exists(words: list[str]) -> None:
+    """Check the first words of a command: the target, the subcommand, or the module and the files that it names."""
+    match words:
+        case ["make", *arguments]:
+            targets = [argument for argument in arguments if re.fullmatch(r"[\w-]+", argument)]
+            assert targets and set(targets) <= MAKE_TARGETS, words
+        case ["dbt", subcommand, *_]:
+            assert subcommand in cli.commands, words
+        case [python, "-m", module, *arguments] if python in PYTHON:
+            assert module in OUTSIDE or importlib.util.find_spec(module), words
+            assert all((ROOT / path).exists() for path in arguments if path.startswith(("tests/", "benchmarks/"))), words
+        case [command, *_]:
+            assert command in SHELL, words
+
+
+@pytest.mark.parametrize("module", ["rowmerge", "benchmarks.paired"])
+def test_a_program_prints_its_usage(module: str) -> None:
+    process = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0 and process.stdout.startswith("usage:"), process.stderr
+
+
+def rendered(value: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a part of a profile as dbt renders it, with a value for each environment variable."""
+    for name in re.findall(r"env_var\('(\w+)'\)", str(value)):
+        monkeypatch.setenv(name, "secret")
+    set_invocation_context(dict(os.environ))
+    return ProfileRenderer({}).render_data(value)
+
+
+def credentials(target: dict[str, Any]) -> RowmergeCredentials:
+    """Return the adapter's credentials of a target. Raises an error for an unknown key or an invalid value."""
+    data = {name: value for name, value in target.items() if name not in ("type", "threads")}
+    RowmergeCredentials.validate(data)
+    return RowmergeCredentials.from_dict(data)
+
+
+@pytest.mark.parametrize("block", examples_of("test_the_adapter_accepts_each_profile"), ids=str)
+def test_the_adapter_accepts_each_profile(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    for profile in rendered(yaml.safe_load(block.text), monkeypatch).values():
+        assert profile["target"] in profile["outputs"]
+        for target in profile["outputs"].values():
+            assert target["type"] == "rowmerge"
+            assert credentials(target).warehouse == target["warehouse"]
+
+
+@pytest.mark.parametrize("block", examples_of("test_the_adapter_accepts_each_part_of_a_target"), ids=str)
+def test_the_adapter_accepts_each_part_of_a_target(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of a target on an object store or in a REST catalog. The functional tests start such services."""
+    part = rendered(yaml.safe_load(block.text), monkeypatch)
+    target = {"schema": "analytics", **part}
+    if "catalog" not in part:
+        target["warehouse"] = "s3://lake/warehouse"
+    accepted = credentials(target)
+    for name in set(part) - {"type"}:
+        assert getattr(accepted, name), f"{name} has no effect"
