@@ -21,13 +21,12 @@ SUITE = "dbt.tests.adapter."
 OURS = Path(__file__).parent / "adapter"
 HEADER = f"""# Conformance
 
-dbt has a suite of tests that every adapter should pass, `dbt-tests-adapter`. This page counts the tests of its classes that dbt-rowmerge
-passes with each release of dbt-core, by area, on Delta tables. `make test-dbt DBT=1.12` runs them with one release. Fixtures are changed
-only where they contain another database's SQL (`tests/functional/adapter/<area>`). A class that a new release of the suite adds fails a
-unit test until the class is run or listed below.
-`python -m tests.functional.conformance_page` prints this page.
+`dbt-tests-adapter` is dbt's test suite for adapters. This page counts the tests of the suite that dbt-rowmerge passes on Delta tables, by
+area and by release of dbt-core. `make test-dbt DBT=1.12` runs the tests with one release. The tests in `tests/functional/adapter/<area>`
+change a fixture only if it contains the SQL of another database. If a new release of the suite adds a class, a unit test fails until the
+class runs or is in the list below. `python -m tests.functional.conformance_page` prints this page.
 
-| area | {" | ".join(f"dbt-core {release}" for release in RELEASES)} | left out |
+| area | {" | ".join(f"dbt-core {release}" for release in RELEASES)} | excluded |
 | --- | {" | ".join("---:" for _ in RELEASES)} | ---: |
 """
 
@@ -75,7 +74,7 @@ def page() -> str:
         f"- {_told((passes[release] - passes[older]).total())} need dbt-core {release}: {_new_areas(passes[older], passes[release])}."
         for older, release in pairwise(RELEASES)
     ]
-    sections = ["", "## What older releases of dbt-core do not have", "", *newer, "", "## What is left out, and why", "", *why, ""]
+    sections = ["", "## Tests that need a newer dbt-core", "", *newer, "", "## Excluded tests", "", *why, ""]
     return HEADER + "\n".join([*lines, total, *sections])
 
 

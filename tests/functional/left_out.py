@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LEFT_OUT = {
-    "There are no materialized views.": [
+    "The adapter has no materialized views.": [
         "catalog.relation_types.CatalogRelationTypes.test_relation_types_populate_correctly[model.test.my_materialized_view]",
         "materialized_view.basic.MaterializedViewBasic",
         "materialized_view.changes.MaterializedViewChanges",
@@ -12,7 +12,7 @@ LEFT_OUT = {
         "materialized_view.changes.MaterializedViewChangesFailMixin",
         "simple_copy.test_simple_copy.SimpleCopyBase.test_simple_copy_with_materialized_views",
     ],
-    "There are no users to grant anything to: a `grants` config is warned about, and the files' own permissions hold.": [
+    "A warehouse has no users, so grants are not possible. A `grants` config causes a warning, and the permissions of the files apply.": [
         "grants.test_incremental_grants.BaseIncrementalGrants",
         "grants.test_invalid_grants.BaseInvalidGrants",
         "grants.test_model_grants.BaseModelGrants",
@@ -29,10 +29,10 @@ LEFT_OUT = {
         "functions.test_js_udfs.BasicJSAggregateUDF",
         "functions.test_js_udfs.JSAggregateUDFVolatilityIgnored",
     ],
-    "Functions in Python run here.": [
+    "The test expects that an adapter rejects functions in Python, and dbt-rowmerge supports them.": [
         "functions.test_udfs.PythonUDFNotSupported.test_udfs",
     ],
-    "Moments carry their zone here, and this class is for those that do not; its sibling is run.": [
+    "The class is for timestamps without a time zone. Timestamps of Spark have one, and the class for timestamps with a time zone runs.": [
         "utils.test_current_timestamp.BaseCurrentTimestampNaive",
     ],
 }
