@@ -151,6 +151,6 @@ def _run_optional(call: Callable[[], object], ignored: type[Exception]) -> None:
     try:
         call()
     except ignored as error:
-        logger.debug("A call that no statement needs failed: %s", error)
+        logger.debug("An optional background call failed: %s", error)
     finally:
         _background_threads.discard(threading.current_thread())

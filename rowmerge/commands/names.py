@@ -37,7 +37,7 @@ class TableName:
         return TableName(self.parts[:-1]), name
 
 
-def qualifier_size(column: Sequence[str], table: Sequence[str]) -> int:
+def count_qualifier_parts(column: Sequence[str], table: Sequence[str]) -> int:
     """Return the number of parts before a column's name that qualify the column by a table: 2 for `analytics.orders.id`.
 
     The qualifier can be the table's full name or its last parts, without regard to case. Return 0 if the table does not qualify the column.
@@ -47,9 +47,10 @@ def qualifier_size(column: Sequence[str], table: Sequence[str]) -> int:
         table: The parts of the table's name or alias.
     """
     column_parts, table_parts = [part.lower() for part in column], [part.lower() for part in table]
-    for size in range(min(len(table), len(column) - 1), 0, -1):
-        if column_parts[:size] == table_parts[-size:]:
-            return size
+    longest_qualifier = min(len(table_parts), len(column_parts) - 1)
+    for part_count in range(longest_qualifier, 0, -1):
+        if column_parts[:part_count] == table_parts[-part_count:]:
+            return part_count
     return 0
 
 

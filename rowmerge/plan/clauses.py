@@ -133,7 +133,7 @@ def _check_missing_column(source: Side, field: Field, clause: str, *, evolves: b
     for name in source.columns:
         if name.lower() == field.name.lower():
             raise PlanError(
-                f"The source's column `{name}` and the table's `{field.name}` differ in case alone, and no table can hold both. "
+                f"The source's column `{name}` and the table's `{field.name}` differ only in case, and a table cannot have both. "
                 f"Select it AS `{field.name}`, or set spark.sql.caseSensitive to false."
             )
 
@@ -147,7 +147,7 @@ def _insert_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dic
             raise PlanError(f"INSERT takes whole columns, not the field `{'.'.join(column)}`. Build the struct with named_struct().")
         name = scope.column(column[0], "the INSERT list").name
         if name in values:
-            raise PlanError(f"The column `{name}` is given twice in the INSERT list. Name it once.")
+            raise PlanError(f"The column `{name}` occurs twice in the INSERT list. Name it once.")
         values[name] = _assigned_value(assignment, _default_value(name, scope.rules), scope)
     return {**scope.rules.defaults, **_without_computed_columns(values)}
 
@@ -201,7 +201,7 @@ def _add_assignment(assignments: Assignments, column: Field, path: tuple[str, ..
     siblings, field = assignments, column  # the current column or field, and the assignments to it and its siblings
     for name in path[1:]:  # descend one level
         if not isinstance(field.type, Struct):
-            raise PlanError(f"`{dotted_path}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
+            raise PlanError(f"`{dotted_path}` is not a field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
         children = siblings.setdefault(field.name, {})
         if isinstance(children, str):  # the whole struct is assigned
             raise _double_assignment_error(dotted_path)

@@ -27,10 +27,7 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 TARGET = "target"
 SOURCE = "source"
 VALUE_COLUMN = "__rowmerge_value_%d"
-_EVOLVE_INSERT = (
-    "To add new columns to the table, write INSERT WITH SCHEMA EVOLUTION INTO; in session.write, say schema_evolution=True; "
-    "in ALTER TABLE, ADD COLUMNS."
-)
+_EVOLVE_INSERT = "To add columns, use INSERT WITH SCHEMA EVOLUTION INTO, session.write(schema_evolution=True) or ALTER TABLE ADD COLUMNS."
 
 
 def plan_merge(
@@ -259,7 +256,7 @@ def insert_columns(
         PlanError: A column occurs twice, or the query has too many or too few columns.
     """
     if by_name:
-        clause = f"{table}, into which the query goes BY NAME"
+        clause = f"{table}, the target of INSERT … BY NAME"
         target_names = [column_of(schema, name, case_sensitive, clause, _EVOLVE_INSERT).name for name in query_columns]
     elif columns is not None:
         target_names = [column_of(schema, name, case_sensitive, "the INSERT list").name for name in columns]
@@ -267,7 +264,7 @@ def insert_columns(
         target_names = [name for name in schema.names if name not in partition]
     for name, count in Counter(target_names).items():
         if name in partition or count > 1:
-            raise PlanError(f"The column `{name}` is given twice. Name it once.")
+            raise PlanError(f"The column `{name}` occurs twice. Name it once.")
     if len(target_names) != len(query_columns):
         advice = f" {_EVOLVE_INSERT}" if columns is None and len(query_columns) > len(target_names) else ""
         raise _column_count_error(table, query_columns, target_names, advice)
@@ -277,8 +274,8 @@ def insert_columns(
 def _column_count_error(table: str, query_columns: Sequence[str], targets: Sequence[str], advice: str) -> PlanError:
     """Return the error for a query whose number of columns differs from the number of table columns in `targets`."""
     return PlanError(
-        f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(targets)} are wanted "
-        f"({', '.join(targets)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME.{advice}"
+        f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(targets)} are required "
+        f"({', '.join(targets)}). Select exactly these columns, list columns after the table's name, or use INSERT INTO … BY NAME.{advice}"
     )
 
 
@@ -300,7 +297,7 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
         field = column_of(table.schema, name, case_sensitive, "PARTITION")
         if field.name not in partition_columns:
             quoted_columns = ", ".join(f"`{column}`" for column in partition_columns)
-            advice = f"It is by {quoted_columns}." if partition_columns else "Leave PARTITION out."
+            advice = f"It is partitioned by {quoted_columns}." if partition_columns else "Leave PARTITION out."
             raise PlanError(f"PARTITION ({name}): {table.name} is not partitioned by `{field.name}`. {advice}")
         if field.name in casts:
             raise PlanError(f"PARTITION names `{field.name}` twice. Name it once.")

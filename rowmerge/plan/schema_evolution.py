@@ -106,8 +106,8 @@ def _check_names_are_new(new_fields: Sequence[Field], table: Struct) -> None:
     for field in new_fields:
         if table.find(field.name) is not None:
             raise PlanError(
-                f"The query's column {backquote(field.name)} lies beyond the table's last column, so it would be a new one, and the "
-                f"table has a column of that name. Give it another name with AS, or insert BY NAME."
+                f"The query's column {backquote(field.name)} is after the table's last column, so it would be a new column. The "
+                f"table already has a column with this name. Rename the query's column with AS, or insert BY NAME."
             )
 
 
@@ -239,8 +239,10 @@ def _new_field(field: Field, parent_path: Path) -> Field:
         arrow_type(type_)
     except ValueError as error:
         path = _quoted_path((*parent_path, field.name))
-        advice = "Cast NULL to the type that is meant" if "void" in str(error) else "Cast it to a type that can be stored"
-        raise TypeMismatch(f"The new column {path} has the type {sql_name(type_)}, which no table can hold ({error}). {advice}.") from error
+        advice = "Cast NULL to the intended type" if "void" in str(error) else "Cast it to a supported type"
+        raise TypeMismatch(
+            f"The new column {path} has the type {sql_name(type_)}, which tables do not support ({error}). {advice}."
+        ) from error
     return Field(field.name, type_)
 
 

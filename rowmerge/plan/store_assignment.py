@@ -169,9 +169,9 @@ def _why_names_differ(source: Struct, target: Struct) -> str | None:
         field_counts = f"it has {len(source)} field(s) instead of {len(target)}: " if len(source) != len(target) else ""
         return f"{field_counts}it lacks the field {_quoted_names(missing_names)}"
     if extra_names := [name for name in source.names if name.lower() not in target_types]:
-        return f"it has the field {_quoted_names(extra_names)} too much"
+        return f"it has the extra field {_quoted_names(extra_names)}"
     has_duplicates = len(source_types) < len(source) or len(target_types) < len(target)
-    return "it has two fields of one name" if has_duplicates else None
+    return "it has two fields with the same name" if has_duplicates else None
 
 
 def _types_by_name(struct: Struct) -> dict[str, DataType]:

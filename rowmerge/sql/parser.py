@@ -69,11 +69,11 @@ def parse(text: str) -> Statement:
             return Query(text)
         raise
     if len(tokens) == 1:  # only END
-        raise Unparsable("There is no statement here. Write one", text=text)
+        raise Unparsable("The text contains no statement. Write one", text=text)
     cursor = Cursor(tokens)
     if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # BEGIN … END is a script of statements, which Spark executes
         second_statement = tokens[tokens.keys.index(";") + 1]
-        raise cursor.unsupported("A second statement begins here. Send one statement at a time", second_statement)
+        raise cursor.unsupported("A second statement begins here. Execute one statement at a time", second_statement)
     return _parse_explain(cursor) or _parse_command(cursor) or Query(text[: tokens.ends[-1]])
 
 
@@ -119,5 +119,5 @@ def _parse_explain(cursor: Cursor) -> Explain | None:
     command = _parse_command(explained) if explained.key() in _EXPLAINED else None
     cursor.index = 0
     if isinstance(command, CreateTable) and command.query is None:
-        raise cursor.unsupported("EXPLAIN of CREATE TABLE takes a query: CREATE TABLE … AS SELECT …")
+        raise cursor.unsupported("EXPLAIN of CREATE TABLE needs a query: CREATE TABLE … AS SELECT …")
     return Explain(command, mode) if isinstance(command, Merge | Update | Delete | Insert | Truncate | CreateTable) else None

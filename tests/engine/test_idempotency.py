@@ -142,7 +142,7 @@ def test_a_key_on_an_unsupported_statement_is_rejected(table: rowmerge.Session) 
         table.sql("select 1", idempotency_key="k")
     with pytest.raises(ConfigurationError, match="one in a hint"):
         table.sql("delete /*+ idempotency_key('a') */ from t", idempotency_key="b")
-    with pytest.raises(Unparsable, match="behind the first word"):
+    with pytest.raises(Unparsable, match="after the first word"):
         table.sql("insert into t select /*+ idempotency_key('a') */ 1, 1")
     for wrong in ("", ("a", -1), ("a", True), ("", 1)):
         with pytest.raises(ConfigurationError, match="idempotency key"):

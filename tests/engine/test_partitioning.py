@@ -143,7 +143,7 @@ def test_python_creates_a_table_with_partition_transforms(session: rowmerge.Sess
     assert len(files) == 5
     told = [tuple(row) for row in session.sql("describe t").collect()]
     assert told[-4:] == [("", "", ""), ("# Partitioning", "", ""), ("Part 0", "bucket(2, id)", ""), ("Part 1", "day", "")]
-    with pytest.raises(errors.UnsupportedStatement, match="squares is no partition transform"):
+    with pytest.raises(errors.UnsupportedStatement, match="squares is not a partition transform"):
         made.write(rows, "t", mode="replace", partitioned_by=["squares(id)"])
 
 

@@ -61,7 +61,7 @@ def test_a_table_of_another_warehouse_is_read_by_its_path(session, tmp_path, for
     assert rows(session, f"select id from read_files('{path}', format => '{format_}', versionAsOf => {first})") == [(1,)]
     other.sql("delete from t where id = 1")
     assert rows(session, f"select t.id from read_files('{path}', format => '{format_}', name => 't')") == [(2,)]
-    with pytest.raises(UnsupportedStatement, match="takes no header"):
+    with pytest.raises(UnsupportedStatement, match="does not support header"):
         session.sql(f"select * from read_files('{path}', format => '{format_}', header => true)")
     with pytest.raises(FilesNotFound, match=f"There is no {format_} table for"):
         session.sql(f"select * from read_files('{path}/no', format => '{format_}')")
@@ -72,11 +72,11 @@ def test_a_table_of_another_warehouse_is_read_by_its_path(session, tmp_path, for
 def test_unreadable_paths_and_formats_are_reported(session, folder, tmp_path):
     with pytest.raises(FilesNotFound, match=r"There is no file for raw.orders \(/no/such.csv\). Check the path"):
         session.sql("select * from read_files('/no/such.csv', name => 'raw.orders')")
-    with pytest.raises(UnsupportedStatement, match="reads no format parqet. Did you mean parquet"):
+    with pytest.raises(UnsupportedStatement, match="does not support the format parqet. Did you mean parquet"):
         session.sql(f"select * from read_files('{folder}/a.csv', format => 'parqet')")
-    with pytest.raises(Unparsable, match="does not know what /data is. Add format =>"):
+    with pytest.raises(Unparsable, match="cannot infer the format of /data. Add format =>"):
         session.sql("select * from read_files('/data')")
-    with pytest.raises(Unparsable, match="The option SEP is given twice"):
+    with pytest.raises(Unparsable, match="The option SEP occurs twice"):
         session.sql(f"select * from read_files('{folder}/a.csv', sep => ';', SEP => ',')")
     (tmp_path / "x.avro").write_bytes(b"Obj")
     with pytest.raises(UnsupportedStatement, match=r"spark.jars.packages = org.apache.spark:spark-avro"):

@@ -81,7 +81,7 @@ select id, v, d from t order by id;
 --- an insert with too few columns says which are wanted
 create table t (id int, v string) using delta;
 insert into t values (1);
-!> PlanError: 2 are wanted
+!> PlanError: 2 are required
 
 --- insert overwrite replaces the table
 create table t (id int) using delta tblproperties ({mode});

@@ -6,7 +6,7 @@ insert into t by name select 3 as id, 'x' as p;
 insert into t (p, id) select 'y', 4;
 insert into t values (5, 'all', 5, date '2020-01-01', 'z');
 insert into t values (6, 'few');
-!> PlanError: 5 are wanted
+!> PlanError: 5 are required
 select * from t order by id;
 => 1 | none | 2 | 2024-01-02 | NULL
 => 2 | NULL | 2 | 2024-01-02 | NULL

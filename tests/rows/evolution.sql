@@ -514,7 +514,7 @@ describe t;
 insert with schema evolution into t select 1, 2;
 !> PlanError: 2 column(s)
 insert with schema evolution into t select 1, 2, 3, 'x', 5 as K;
-!> PlanError: `K` lies beyond
+!> PlanError: `K` is after
 
 --- an insert list names columns of the table alone
 create table t (k int, x struct<a: int>) using delta;
@@ -746,7 +746,7 @@ describe t;
 create table t (k int, v int) using delta;
 set spark.sql.caseSensitive = true;
 merge with schema evolution into t using (values (1, 2)) s (k, V) on t.k = s.k when not matched then insert *;
-!> PlanError: differ in case alone
+!> PlanError: differ only in case
 merge with schema evolution into t using (values (1, 2, 'x')) s (k, v, EXTRA) on t.k = s.k when not matched then insert (k, v, EXTRA) values (s.k, s.v, s.EXTRA);
 set spark.sql.caseSensitive = false;
 select extra from t;

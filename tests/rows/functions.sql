@@ -3,11 +3,11 @@ create function price(base double, times int default 2) returns double return ba
 select price(10), price(10, 3), price(times => 4, base => 10), price(price(1)) + 1;
 => 20.0 | 30.0 | 40.0 | 5.0
 select price(1, 2, 3);
-!> PlanError: takes no more than 2 arguments
+!> PlanError: takes at most 2 arguments
 select price();
-!> PlanError: is given no base, which has no default
+!> PlanError: needs the argument base, which has no default
 select price(1, base => 2);
-!> PlanError: is given base twice
+!> PlanError: takes the argument base only once
 select price(1, cost => 2);
 !> PlanError: has no parameter cost
 
@@ -139,9 +139,9 @@ select id, squared(v), squared(v + 1) from t group by id order by id;
 => 1 | 9 | 25
 => 2 | 25 | 36
 select squared(distinct v) from t;
-!> UnsupportedStatement: DISTINCT cannot stand in the aggregate
+!> UnsupportedStatement: does not support DISTINCT
 select squared(v) over () from t;
-!> UnsupportedStatement: OVER cannot stand behind the aggregate
+!> UnsupportedStatement: does not support OVER
 update t set v = squared(v);
 !> UnsupportedStatement
 

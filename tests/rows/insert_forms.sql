@@ -93,7 +93,7 @@ select count(*) from t;
 --- a column list with a column twice is refused
 create table t (id int, v string) using delta;
 insert into t (id, v, ID) values (1, 'a', 2);
-!> PlanError: `id` is given twice
+!> PlanError: `id` occurs twice
 
 --- a column list with an unknown column is refused
 create table t (id int, v string) using delta;
@@ -103,9 +103,9 @@ insert into t (id, w) values (1, 'a');
 --- a column list and a query of other lengths are refused with both
 create table t (id int, v string) using delta;
 insert into t (id, v) select 1;
-!> PlanError: the query has 1 column(s) (1), but 2 are wanted (id, v)
+!> PlanError: the query has 1 column(s) (1), but 2 are required (id, v)
 insert into t (id) values (1, 'a');
-!> PlanError: the query has 2 column(s) (col1, col2), but 1 are wanted (id)
+!> PlanError: the query has 2 column(s) (col1, col2), but 1 are required (id)
 insert into t values (1, 'a', 2.0);
 !> PlanError: the query has 3 column(s)
 select count(*) from t;
@@ -131,7 +131,7 @@ insert into t by name select 1 as id, 2 as extra;
 --- by name refuses a column twice
 create table t (id int, v int) using delta;
 insert into t by name select 1 as id, 2 as ID;
-!> PlanError: `id` is given twice
+!> PlanError: `id` occurs twice
 
 --- by name takes a values list with names
 create table t (id int, v string) using delta;
@@ -255,9 +255,9 @@ insert into t (id);
 insert into t (id, ) values (1);
 !> Unparsable: a column's name
 insert into t as x values (1);
-!> Unparsable: The alias `x` is for REPLACE ON
+!> Unparsable: The alias `x` is allowed only with REPLACE ON
 insert into t if not exists values (1);
-!> Unparsable: IF NOT EXISTS goes with INSERT OVERWRITE
+!> Unparsable: IF NOT EXISTS is allowed only with INSERT OVERWRITE
 insert into t version as of 1 values (1);
 !> Unparsable: version
 

@@ -135,11 +135,11 @@ insert overwrite t partition (q = 1) values (1);
 insert into t partition (p = 'a', p = 'b') values (1);
 !> PlanError: twice
 insert into t partition (p = 'a') (id, p) values (1, 'b');
-!> PlanError: `p` is given twice
+!> PlanError: `p` occurs twice
 insert into t partition (p = 'a') by name select 1 as id, 'b' as p;
-!> PlanError: `p` is given twice
+!> PlanError: `p` occurs twice
 insert into t partition (p = 'a') values (1, 'b');
-!> PlanError: 1 are wanted (id)
+!> PlanError: 1 are required (id)
 create table u (id int) using delta;
 insert overwrite u partition (id = 1) select 1;
 !> PlanError: not partitioned
@@ -232,7 +232,7 @@ insert overwrite t if not exists select 4, 'c';
 create table t (id int, v string) using delta;
 insert into t values (1, 'a');
 insert overwrite t select 1 as id, 'a' as v, 2 as extra;
-!> PlanError: 2 are wanted
+!> PlanError: 2 are required
 insert overwrite t values (array('x'), 'a');
 !> TypeMismatch: `id`
 insert overwrite t values (10000000000, 'a');

@@ -75,7 +75,7 @@ select * from t order by id;
 --- replace where goes with insert into alone
 create table t (id int) using delta;
 insert overwrite t replace where id = 1 select 1;
-!> Unparsable: REPLACE WHERE goes with INSERT INTO
+!> Unparsable: REPLACE WHERE is allowed only with INSERT INTO
 insert into t replace where id = 1;
 !> Unparsable: Expected
 
@@ -212,7 +212,7 @@ insert into t replace on rand() > 0.5 values (1);
 insert into t as x replace on x.id = 1 (select 1 as id) x;
 !> PlanError: both have the alias `x`
 insert overwrite t replace on true values (1);
-!> Unparsable: REPLACE ON goes with INSERT INTO
+!> Unparsable: REPLACE ON is allowed only with INSERT INTO
 insert into t replace with (id) values (1);
 !> Unparsable: WHERE, USING or ON
 --- replace where judges rows as they are stored

@@ -28,9 +28,9 @@ select * from t order by a;
 --- a list with too few or too many values is refused
 create table t (a int, b int) using delta;
 merge into t using (values (1)) s (k) on t.a = s.k when not matched then insert (a, b) values (s.k);
-!> Unparsable: 2 column(s) and gives 1 value(s)
+!> Unparsable: 2 column(s) and 1 value(s)
 merge into t using (values (1)) s (k) on t.a = s.k when not matched then insert (a) values (s.k, 2);
-!> Unparsable: 1 column(s) and gives 2 value(s)
+!> Unparsable: 1 column(s) and 2 value(s)
 
 --- a column twice is refused, whatever its case and qualifier
 create table t (a int, b int) using delta;

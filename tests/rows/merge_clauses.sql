@@ -146,19 +146,19 @@ select * from t;
 --- only the last matched clause may lack a condition
 create table t (id int, v string) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id when matched then delete when matched then update set v = 'a';
-!> Unparsable: Only the last WHEN MATCHED clause can go without a condition
+!> Unparsable: Only the last WHEN MATCHED clause can omit the condition
 merge into t using (values (1)) s (id) on t.id = s.id when matched then delete when matched and t.v = 'a' then update set v = 'a';
-!> Unparsable: Only the last WHEN MATCHED clause can go without a condition
+!> Unparsable: Only the last WHEN MATCHED clause can omit the condition
 
 --- only the last not matched clause may lack a condition
 create table t (id int) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id when not matched then insert * when not matched by target and s.id = 1 then insert *;
-!> Unparsable: Only the last WHEN NOT MATCHED clause can go without a condition
+!> Unparsable: Only the last WHEN NOT MATCHED clause can omit the condition
 
 --- only the last by source clause may lack a condition
 create table t (id int) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id when not matched by source then delete when not matched by source then update set id = 1;
-!> Unparsable: Only the last WHEN NOT MATCHED BY SOURCE clause can go without a condition
+!> Unparsable: Only the last WHEN NOT MATCHED BY SOURCE clause can omit the condition
 
 --- one unconditional clause of each kind is fine in any order
 create table t (id int) using delta tblproperties ({mode});
@@ -211,13 +211,13 @@ merge into t using (select 1 as id where false) s on t.id = s.id when not matche
 --- the wrong action for a kind is refused
 create table t (id int, v string) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id when not matched then update set v = 'a';
-!> Unparsable: INSERT only
+!> Unparsable: only INSERT
 merge into t using (values (1)) s (id) on t.id = s.id when not matched then delete;
-!> Unparsable: INSERT only
+!> Unparsable: only INSERT
 merge into t using (values (1)) s (id) on t.id = s.id when matched then insert *;
-!> Unparsable: WHEN NOT MATCHED only
+!> Unparsable: only in WHEN NOT MATCHED
 merge into t using (values (1)) s (id) on t.id = s.id when not matched by source then insert *;
-!> Unparsable: WHEN NOT MATCHED only
+!> Unparsable: only in WHEN NOT MATCHED
 merge into t using (values (1)) s (id) on t.id = s.id when not matched by source then update set *;
 !> Unparsable: needs a source row
 merge into t using (values (1)) s (id) on t.id = s.id when matched by source then delete;

@@ -10,14 +10,7 @@ from sqlglot import Token, TokenType
 
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
-_COMPARISONS = {
-    TokenType.EQ: "=",
-    TokenType.NULLSAFE_EQ: "<=>",
-    TokenType.LT: "<",
-    TokenType.LTE: "<=",
-    TokenType.GT: ">",
-    TokenType.GTE: ">=",
-}
+_SYMBOLS = {TokenType.EQ: "=", TokenType.NULLSAFE_EQ: "<=>", TokenType.LT: "<", TokenType.LTE: "<=", TokenType.GT: ">", TokenType.GTE: ">="}
 _NOT_DISTINCT = [TokenType.IS, TokenType.NOT, TokenType.DISTINCT, TokenType.FROM]
 
 
@@ -38,7 +31,7 @@ def top_level_comparisons(tokens: list[Token]) -> list[Operator]:
 
 def _comparison_operator(tokens: list[Token], index: int) -> Operator | None:
     """Return the comparison operator that begins at a token, or None."""
-    if op := _COMPARISONS.get(tokens[index].token_type):
+    if op := _SYMBOLS.get(tokens[index].token_type):
         return Operator(op, index, index + 1)
     is_distinct_from = [token.token_type for token in tokens[index : index + 4]] == _NOT_DISTINCT
     return Operator("<=>", index, index + 4) if is_distinct_from else None

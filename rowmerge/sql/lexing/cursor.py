@@ -216,7 +216,7 @@ class Cursor(TokenCursor):
         """
         token = self.token()
         if token.kind is not Kind.STRING:
-            raise self.expected(f"{description}, a string in quotes")
+            raise self.expected(f"{description} as a string literal")
         self.index += 1
         return string_value(token.text)
 
@@ -237,7 +237,7 @@ class Cursor(TokenCursor):
         """
         token = self.token()
         if token.kind is not Kind.NUMBER or not token.text.isdecimal():
-            raise self.expected(f"{description}, a whole number")
+            raise self.expected(f"{description} as a whole number")
         self.index += 1
         return int(token.text)
 

@@ -25,7 +25,7 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
         return None
     hint_start, hint_end = _leading_hint_offset(text), text.find("*/", name_in_hint.end())
     if hint_start != name_in_hint.start() or hint_end < 0:
-        reason = f"{_HINT_NAME} stands in a hint behind the first word of the statement, and nowhere else"
+        reason = f"{_HINT_NAME} is allowed only in a hint directly before or after the first word of the statement"
         raise unparsable(text, name_in_hint.start(), reason)
     return _parse_hint(text, hint_start + len(HINT), hint_end)
 
@@ -46,7 +46,7 @@ def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None
             return string_value(key)
         case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, number), Token(key=")"), *_] if number.isdigit():
             return string_value(app), int(number)
-    reason = f"{_HINT_NAME} takes a text in quotes, and after it a whole number if you like. Write {_HINT_NAME}('my key')"
+    reason = f"{_HINT_NAME} takes a string, optionally followed by a whole number. Write {_HINT_NAME}('my key')"
     raise unparsable(text, start + tokens.starts[name_index], reason)
 
 

@@ -234,10 +234,7 @@ def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
 
     The loop creates no `Token` objects and makes few calls, because a statement can have many thousands of tokens.
     """
-    keys: list[str] = []
-    kinds: list[Kind] = []
-    starts: list[int] = []
-    ends: list[int] = []
+    keys, kinds, starts, ends = list[str](), list[Kind](), list[int](), list[int]()
     offset, size, match_token = 0, len(text), _TOKEN.match
     while offset < size:
         match = match_token(text, offset)

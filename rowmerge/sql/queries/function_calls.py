@@ -253,7 +253,7 @@ def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, inner
         elif parameter.default is not None:
             arguments[name] = parameter.default
         else:
-            raise _argument_error(function, f"is given no {parameter.name}, which has no default")
+            raise _argument_error(function, f"needs the argument {parameter.name}, which has no default")
     return arguments
 
 
@@ -265,7 +265,7 @@ def _find_given_arguments(tokens: Tokens, call: _Call, function: CalledFunction)
         is_named = tokens.is_name(first) and tokens.keys[first + 1] == "=>"
         name = tokens[first].name.lower() if is_named else _parameter_at(position, function)
         if name in offsets_by_name:
-            raise _argument_error(function, f"is given {name} twice")
+            raise _argument_error(function, f"takes the argument {name} only once")
         if name not in parameter_names:
             raise _argument_error(function, f"has no parameter {name}")
         value_first = first + 2 if is_named else first
@@ -278,7 +278,7 @@ def _parameter_at(position: int, function: CalledFunction) -> str:
     parameters = function.definition.parameters
     if position >= len(parameters):
         plural = "" if len(parameters) == 1 else "s"
-        raise _argument_error(function, f"takes no more than {len(parameters)} argument{plural}")
+        raise _argument_error(function, f"takes at most {len(parameters)} argument{plural}")
     return parameters[position].name.lower()
 
 
@@ -306,8 +306,10 @@ def _refuse_aggregate(cursor: Cursor, call: _Call, function: CalledFunction) -> 
         return
     first_argument, following = cursor.tokens[call.opening_index + 1], cursor.tokens[call.closing_index + 1]
     if first_argument.key == "DISTINCT":
-        reason = f"DISTINCT cannot stand in the aggregate {function.name}. Select the distinct rows in a subquery"
+        reason = f"The aggregate function {function.name} does not support DISTINCT. Select the distinct rows in a subquery"
         raise cursor.unsupported(reason, first_argument)
     if following.key == "FILTER" or (following.key == "OVER" and function.definition.language == "sql"):
-        reason = f"{following.key} cannot stand behind the aggregate {function.name}. Aggregate in a subquery, and filter or join there"
+        reason = (
+            f"The aggregate function {function.name} does not support {following.key}. Aggregate in a subquery, and filter or join there"
+        )
         raise cursor.unsupported(reason, following)

@@ -15,7 +15,7 @@ _TABLE_OPTIONS = {"versionasof": "versionAsOf", "timestampasof": "timestampAsOf"
 _ENDING = re.compile(rf"\.({'|'.join(FILE_FORMATS)})(?:\.\w+)?/?$", re.IGNORECASE)
 
 
-def parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
+def parse_table_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
     """Parse the arguments of TABLE_CHANGES, `(name, start [, end])`, as a list of expressions.
 
     The session checks the number and the values of the arguments later, when it resolves the table.
@@ -47,9 +47,11 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     stated_format, schema, name = (_pop_option(options, option) for option in ("format", "schema", "name"))
     file_format = _infer_format(path) if stated_format is None else stated_format
     if file_format is None:
-        raise cursor.error(f"read_files does not know what {path} is. Add format => '…', one of {', '.join(_FORMATS)}", start_token)
+        raise cursor.error(
+            f"read_files cannot infer the format of {path}. Add format => '…' with one of the formats {', '.join(_FORMATS)}", start_token
+        )
     if file_format.lower() not in _FORMATS:
-        raise cursor.unsupported(f"read_files reads no format {file_format}. {suggest(file_format, _FORMATS)}", start_token)
+        raise cursor.unsupported(f"read_files does not support the format {file_format}. {suggest(file_format, _FORMATS)}", start_token)
     table_name = None if name is None else TableName(tuple(token.name for token in tokenize(name) if token.is_name))
     source = FileSource(path, file_format.lower(), schema, table_name, options)
     return _with_table_options(cursor, source) if source.format in TABLE_FORMATS else source
@@ -75,7 +77,7 @@ def _parse_options(cursor: Cursor) -> dict[str, str]:
         name = cursor.string("an option") if token.kind is Kind.STRING else cursor.identifier("the name of an option")
         cursor.expect("=>")
         if name.lower() in map(str.lower, options):
-            raise cursor.error(f"The option {name} is given twice. Give it once", token)
+            raise cursor.error(f"The option {name} occurs twice. Keep one", token)
         options[name] = _parse_constant(cursor, name)
     return options
 
@@ -88,8 +90,8 @@ def _with_table_options(cursor: Cursor, source: FileSource) -> FileSource:
     if len(source.options) > 1:
         unsupported_options.append("two versions")
     if unsupported_options:
-        advice = "Leave it out; it may have versionAsOf or timestampAsOf"
-        raise cursor.unsupported(f"read_files of a {source.format} table takes no {unsupported_options[0]}. {advice}")
+        advice = "Leave it out. Only one of versionAsOf and timestampAsOf is allowed"
+        raise cursor.unsupported(f"read_files of a {source.format} table does not support {unsupported_options[0]}. {advice}")
     return replace(source, options={_TABLE_OPTIONS[name.lower()]: value for name, value in source.options.items()})
 
 

@@ -9,10 +9,9 @@ from rowmerge.commands.names import FileSource, SqlText, TableName
 from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING, tokenize
-from rowmerge.sql.queries.read_files import parse_changes_arguments, parse_file_source
+from rowmerge.sql.queries import keywords
+from rowmerge.sql.queries.read_files import parse_file_source, parse_table_changes_arguments
 
-_ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
-_BEFORE_QUERY = frozenset("AS UNION EXCEPT MINUS INTERSECT ALL DISTINCT EXPLAIN EXTENDED FORMATTED COST CODEGEN QUERY".split())
 _READING = frozenset(
     "SELECT WITH FROM TABLE VALUES ( INSERT MERGE UPDATE DELETE CREATE REPLACE CACHE EXPLAIN DESCRIBE DESC SET DECLARE ALTER BEGIN".split()
 )
@@ -27,7 +26,7 @@ class Read:
     """One table or table function that a query reads.
 
     The tokens from `start` up to, but not including, `end` are the name with its time travel or arguments. `query_span`: the first token of
-    the query that reads the table, and the token after the query. `alias_index`: the token before which an alias is added, or None
+    the query that reads the table, and the token after the query. `new_alias_index`: the token before which an alias is added, or None
     if the table has an alias or cannot have one. `arguments`: the arguments of the table function TABLE_CHANGES, of which
     the first names the table. `files`: the files of READ_FILES.
     """
@@ -36,7 +35,7 @@ class Read:
     start: int
     end: int
     query_span: tuple[int, int]
-    alias_index: int | None = None
+    new_alias_index: int | None = None
     time_travel: expressions.TimeTravel | None = None
     arguments: tuple[SqlText, ...] | None = None
     files: FileSource | None = None
@@ -69,9 +68,13 @@ def names_of_with(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The scope of a query: the lower-case names from WITH lists that are visible in the query, and the span of the query's tokens."""
+    """The scope of a query.
 
-    with_names: Set[str]
+    `cte_names`: the lower-case names from WITH lists (common table expressions) that are visible in the query. `query_span`: the index of
+    the query's first token, and the index of the token after the query.
+    """
+
+    cte_names: Set[str]
     query_span: tuple[int, int]
 
 
@@ -93,36 +96,39 @@ class _ReadFinder:
         cursor = self.cursor
         if cursor.accept("EXPLAIN"):
             cursor.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
-        with_names = self.find_reads_in_with_list(frozenset()) if cursor.next_is("WITH") else None
-        scope = _Scope(with_names or frozenset(), (0, self.text_end))
+        cte_names = self.find_reads_in_with_list(frozenset()) if cursor.next_is("WITH") else None
+        scope = _Scope(cte_names or frozenset(), query_span=(0, self.text_end))
         verb = cursor.key()
         if verb in ("MERGE", "UPDATE", "DELETE") and cursor.key(1) != "(":
             self._find_reads_in_row_statement(scope)
             return
-        if verb in ("DESCRIBE", "DESC") and not _accept_describe_query(cursor):
+        if verb in ("DESCRIBE", "DESC") and not keywords.accept_describe_query(cursor):
             self._find_described_table(scope)
             return
         if verb == "INSERT":
-            self._skip_to_insert_query(scope.with_names)
+            self._skip_to_insert_query(scope.cte_names)
         self.find_reads_in_query(self.text_end, scope)
 
-    def _skip_to_insert_query(self, with_names: Set[str]) -> None:
-        """Step from INSERT over the target and the target's clauses to the query whose rows are inserted."""
+    def _skip_to_insert_query(self, cte_names: Set[str]) -> None:
+        """Step from INSERT over the target and the target's clauses to the query whose rows are inserted.
+
+        `cte_names`: the names from WITH lists, which a subquery in the clauses can use.
+        """
         cursor = self.cursor
-        cursor.index += 1
+        cursor.expect("INSERT")
         cursor.accept_any("INTO", "OVERWRITE")
         cursor.accept_before_name("TABLE")
         _parse_name(cursor)
         while not cursor.at_end and not expressions.begins_query(cursor):
             if cursor.accept("REPLACE", "WHERE"):
-                self._skip_replace_condition(with_names)
+                self._skip_replace_condition(cte_names)
                 return
-            self._skip_token_or_brackets(with_names)
+            self._skip_token_or_brackets(cte_names)
 
-    def _skip_replace_condition(self, with_names: Set[str]) -> None:
+    def _skip_replace_condition(self, cte_names: Set[str]) -> None:
         """Step over the condition of REPLACE WHERE. In `id IN (SELECT …) SELECT …`, the first SELECT is part of the condition."""
         while not self.cursor.at_end and not expressions.begins_separate_query(self.cursor):
-            self._skip_token_or_brackets(with_names)
+            self._skip_token_or_brackets(cte_names)
 
     def _find_described_table(self, scope: _Scope) -> None:
         """Add the table of `DESCRIBE [TABLE] [EXTENDED|FORMATTED] name` to the reads. Ignore other described objects."""
@@ -139,46 +145,59 @@ class _ReadFinder:
         cursor = self.cursor
         verb = cursor.accept_any("MERGE", "UPDATE", "DELETE")
         while cursor.accept_any("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
-            pass  # the order of these words is not checked here
+            pass  # the parser checks the order of these words
         _parse_name(cursor)  # the target is written, not read
         if verb == "MERGE":
-            while not cursor.at_end and not cursor.accept("USING"):  # the target's alias
+            while not cursor.at_end and not cursor.accept("USING"):  # skips the target's alias
                 cursor.index += 1
             self._find_reads_in_relation(scope)
         # The other clauses, such as SET and WHERE, read tables in subqueries only.
-        self.find_reads_in_expression(self.text_end, scope.with_names)
+        self.find_reads_in_expression(self.text_end, scope.cte_names)
 
-    def find_reads_in_query(self, end: int, scope: _Scope, starts_in_from: bool = False) -> None:
-        """Find the tables that a query reads: they come after FROM, JOIN, the keyword TABLE, or a comma in a FROM clause.
+    def find_reads_in_query(self, end: int, scope: _Scope, in_from: bool = False) -> None:
+        """Find the tables that a query reads.
 
-        `starts_in_from`: whether the next token is inside a FROM clause, as is the text after `a` in `(a JOIN b, c)`.
+        `in_from`: whether the next token is inside a FROM clause, as is the text after `a` in `(a JOIN b, c)`.
         """
         self._enter_level()
-        cursor, query_start = self.cursor, self.cursor.index
-        in_from = starts_in_from  # a comma in a FROM clause separates relations
-        while cursor.index < end:
-            key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is not a keyword
-            with_names = self.find_reads_in_with_list(scope.with_names) if key == "WITH" else None
-            if with_names is not None:
-                scope, query_start = replace(scope, with_names=with_names), cursor.index  # the query follows its WITH list
-            elif key == "TABLE" and _begins_table_query(cursor, query_start):
-                cursor.index += 1
-                self._add_table(scope, allows_alias=False)
-            elif _begins_relation(cursor, key, in_from):
-                in_from = True
-                cursor.index += 1
-                self._find_reads_in_relation(scope)
-            else:
-                in_from = in_from and not _ends_from(cursor, key)
-                self._skip_token_or_brackets(scope.with_names)
-        cursor.index = end
-        self.depth -= 1  # leaves the level that `_enter_level` counted
+        query_start = self.cursor.index
+        while self.cursor.index < end:
+            cte_names = self.find_reads_in_with_list(scope.cte_names) if self.cursor.next_is_keyword("WITH") else None
+            if cte_names is None:
+                in_from = self._find_reads_at_token(scope, query_start, in_from)
+            else:  # the query follows its WITH list
+                scope, query_start = replace(scope, cte_names=cte_names), self.cursor.index
+        self.cursor.index = end
+        self._leave_level()
+
+    def _find_reads_at_token(self, scope: _Scope, query_start: int, in_from: bool) -> bool:
+        """Step over one token, brackets, or a keyword and its table. Return whether the FROM clause continues after it.
+
+        Tables come after FROM, JOIN, the keyword TABLE, and, `in_from` of a FROM clause, after a comma.
+        """
+        cursor = self.cursor
+        keyword = "" if cursor.key(-1) == "." else cursor.key()  # a field name is not a keyword
+        if keyword == "TABLE" and keywords.begins_table_query(cursor, query_start):
+            cursor.index += 1
+            self._add_table(scope, allows_alias=False)
+            return in_from
+        if keywords.begins_relation(cursor, keyword, in_from):
+            cursor.index += 1
+            self._find_reads_in_relation(scope)
+            return True
+        continues_from = in_from and not keywords.ends_from(cursor, keyword)
+        self._skip_token_or_brackets(scope.cte_names)
+        return continues_from
+
+    def _leave_level(self) -> None:
+        """End the level of nesting that the last call of `_enter_level` began."""
+        self.depth -= 1
 
     def _enter_level(self) -> None:
         """Count one more level of nesting. Raise UnsupportedStatement beyond DEEPEST levels, before Python's stack overflows."""
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Name some of them in a WITH list")
+            raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Move some of them to a WITH list")
 
     def find_reads_in_with_list(self, outer_names: Set[str]) -> Set[str] | None:
         """Find the tables that the queries of a WITH list read. Return the lower-case names that are visible to a query after the list.
@@ -189,8 +208,8 @@ class _ReadFinder:
         cursor, with_index = self.cursor, self.cursor.index
         if not expressions.accept_with_list(cursor):
             return None
-        list_end = cursor.index
-        cursor.index = with_index + 1  # back to the first name of the list, to search its queries
+        # The list is complete. Go back to its first name, to search the queries.
+        list_end, cursor.index = cursor.index, with_index + 1
         is_recursive = expressions.accept_recursive(cursor)
         visible_names = set(outer_names)
         while cursor.index < list_end:
@@ -220,21 +239,25 @@ class _ReadFinder:
         cursor, start = self.cursor, self.cursor.index
         expressions.skip_values_list(cursor)  # to know where the list ends
         end, cursor.index = cursor.index, start
-        self.find_reads_in_expression(end, scope.with_names)
+        self.find_reads_in_expression(end, scope.cte_names)
 
     def _find_reads_in_parentheses(self, scope: _Scope) -> None:
         """Find the tables of a relation in parentheses: `(query)` or `(relation JOIN relation …)`."""
         cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
         if self._is_query(closing):
-            self.find_reads_in_query(closing, self._scope_of_subquery(closing, scope.with_names))
+            self.find_reads_in_query(closing, self._scope_of_subquery(closing, scope.cte_names))
         else:
-            # The first relation follows the parenthesis. The others follow JOIN or a comma, as in the FROM clause of a query.
-            self._enter_level()
-            self._find_reads_in_relation(scope)
-            self.depth -= 1  # leaves the level, which the next call enters again for the other relations
-            self.find_reads_in_query(closing, scope, starts_in_from=True)
+            self._find_reads_in_joined_relations(closing, scope)
         self._leave_brackets(closing)
+
+    def _find_reads_in_joined_relations(self, end: int, scope: _Scope) -> None:
+        """Find the tables of `relation JOIN relation …` or `relation, relation …`. The first relation has no keyword before it."""
+        self._enter_level()
+        self._find_reads_in_relation(scope)
+        self._leave_level()
+        # The other relations follow JOIN or a comma, as in the FROM clause of a query.
+        self.find_reads_in_query(end, scope, in_from=True)
 
     def _add_table(self, scope: _Scope, allows_alias: bool) -> None:
         """Parse the next table, and add it to the reads unless its name is that of a query in a WITH list.
@@ -246,33 +269,38 @@ class _ReadFinder:
         if cursor.next_is("("):
             self._add_table_function(name, start, scope, allows_alias)
             return
-        time_travel, end = expressions.parse_time_travel(cursor), cursor.index
+        time_travel = expressions.parse_time_travel(cursor)
+        end = cursor.index  # the options and TABLESAMPLE after it stay in the text
         if cursor.next_is("WITH", "("):  # options of the read
             cursor.index += 1
             cursor.skip_group()
         expressions.skip_sample(cursor)
-        is_query_of_with_list = len(name.parts) == 1 and name.parts[0].lower() in scope.with_names
+        is_query_of_with_list = len(name.parts) == 1 and name.parts[0].lower() in scope.cte_names
         if not is_query_of_with_list:
-            alias_index = _alias_index(cursor, allows_alias)
-            self.reads.append(Read(name, start, end, scope.query_span, alias_index, time_travel))
+            new_alias_index = _alias_index(cursor, allows_alias)
+            self.reads.append(Read(name, start, end, scope.query_span, new_alias_index, time_travel))
 
     def _add_table_function(self, name: TableName, start: int, scope: _Scope, allows_alias: bool) -> None:
         """Add a call of TABLE_CHANGES or READ_FILES to the reads. For any other table function, add the tables in the arguments.
 
-        The engine replaces calls of these two functions like tables. The cursor is after `name`, which begins at token `start`.
+        The engine replaces calls of these two functions, which have no schema, in the same way as tables. The cursor is after `name`, which
+        begins at token `start`.
         """
         cursor, is_qualified = self.cursor, len(name.parts) > 1
         if not allows_alias and not is_qualified:  # `TABLE name` and DESCRIBE do not accept a table function
             return
-        function = "" if is_qualified else name.parts[0].upper()  # the engine's functions have no schema
-        if function not in ("TABLE_CHANGES", "READ_FILES"):
+        arguments, files = None, None
+        if not is_qualified and name.parts[0].upper() == "TABLE_CHANGES":
+            arguments = parse_table_changes_arguments(cursor)
+        elif not is_qualified and name.parts[0].upper() == "READ_FILES":
+            files = parse_file_source(cursor)
+        else:
             self._find_tables_in_arguments(scope)
             return
-        arguments = parse_changes_arguments(cursor) if function == "TABLE_CHANGES" else None
-        files = parse_file_source(cursor) if function == "READ_FILES" else None
         end = cursor.index
         expressions.skip_sample(cursor)
-        self.reads.append(Read(name, start, end, scope.query_span, _alias_index(cursor, allows_alias), arguments=arguments, files=files))
+        new_alias_index = _alias_index(cursor, allows_alias)
+        self.reads.append(Read(name, start, end, scope.query_span, new_alias_index, arguments=arguments, files=files))
 
     def _find_tables_in_arguments(self, scope: _Scope) -> None:
         """Find the tables in the arguments of a table function: `TABLE(name)`, `TABLE name`, and the tables that queries read."""
@@ -280,39 +308,39 @@ class _ReadFinder:
         cursor.index += 1
         arguments_scope = replace(scope, query_span=(cursor.index, closing))
         while cursor.index < closing:
-            if _accept_table_keyword(cursor):
+            if keywords.accept_table_keyword(cursor):
                 self._add_table(arguments_scope, allows_alias=False)
             else:
-                self._skip_token_or_brackets(scope.with_names)
+                self._skip_token_or_brackets(scope.cte_names)
         self._leave_brackets(closing)
 
-    def find_reads_in_expression(self, end: int, with_names: Set[str]) -> None:
+    def find_reads_in_expression(self, end: int, cte_names: Set[str]) -> None:
         """Find the tables that the subqueries of an expression or of several clauses read. Subqueries are always in brackets."""
         cursor = self.cursor
         while cursor.index < end:
             closing = self.closings[cursor.index] if cursor.key() in CLOSING else 0
             cursor.index += 1
             if closing and self._is_query(closing):
-                self.find_reads_in_query(closing, self._scope_of_subquery(closing, with_names))
+                self.find_reads_in_query(closing, self._scope_of_subquery(closing, cte_names))
                 self._leave_brackets(closing)
         cursor.index = end
 
-    def _skip_token_or_brackets(self, with_names: Set[str]) -> None:
+    def _skip_token_or_brackets(self, cte_names: Set[str]) -> None:
         """Step over one token, or over brackets. Find the tables that queries in the brackets read."""
         if self.cursor.key() in CLOSING:
-            self._find_reads_in_brackets(with_names)
+            self._find_reads_in_brackets(cte_names)
         else:
             self.cursor.index += 1
 
-    def _find_reads_in_brackets(self, with_names: Set[str], is_query: bool = False) -> None:
+    def _find_reads_in_brackets(self, cte_names: Set[str], is_query: bool = False) -> None:
         """Find the tables that queries in brackets read, and step over the brackets. `is_query`: whether only a query is allowed here."""
         cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
         end = self._enter_inner_parentheses(closing)
         if is_query or self._is_query(end):
-            self.find_reads_in_query(end, self._scope_of_subquery(end, with_names))
+            self.find_reads_in_query(end, self._scope_of_subquery(end, cte_names))
         else:
-            self.find_reads_in_expression(end, with_names)
+            self.find_reads_in_expression(end, cte_names)
         self._leave_brackets(closing)
 
     def _enter_inner_parentheses(self, closing: int) -> int:
@@ -326,9 +354,9 @@ class _ReadFinder:
         """Step over a closing bracket. A bracket that is not closed ends with the text."""
         self.cursor.index = min(closing + 1, self.text_end)
 
-    def _scope_of_subquery(self, end: int, with_names: Set[str]) -> _Scope:
+    def _scope_of_subquery(self, end: int, cte_names: Set[str]) -> _Scope:
         """Return the scope of the query that begins at the next token and ends before token `end`, its closing bracket."""
-        return _Scope(with_names, (self.cursor.index, end))
+        return _Scope(cte_names, (self.cursor.index, end))
 
     def _is_query(self, end: int) -> bool:
         """Return whether the tokens up to `end`, inside brackets, form a query rather than an expression with a subquery."""
@@ -339,35 +367,7 @@ class _ReadFinder:
             return True
         following_index = min(self.closings[cursor.index] + 1, end)  # after the parentheses with which the tokens begin
         following = cursor.tokens.keys[following_index]
-        return following_index in (end, self.text_end) or following in _ENDS_FROM or following in expressions.BEFORE_BY
-
-
-def _accept_describe_query(cursor: Cursor) -> bool:
-    """Step over DESCRIBE [QUERY], and return whether a query follows."""
-    cursor.index += 1
-    return (not cursor.next_is("TABLE") and expressions.begins_query(cursor)) or cursor.accept("QUERY")
-
-
-def _begins_table_query(cursor: Cursor, query_start: int) -> bool:
-    """Return whether the keyword TABLE begins the query `TABLE name` rather than being part of another clause."""
-    return (cursor.index == query_start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name
-
-
-def _begins_relation(cursor: Cursor, key: str, in_from: bool) -> bool:
-    """Return whether a relation follows FROM, JOIN or a comma. It does not follow the FROM of DELETE FROM or IS [NOT] DISTINCT FROM."""
-    if key != "FROM":
-        return key == "JOIN" or (key == "," and in_from)
-    is_comparison = cursor.key(-1) == "DISTINCT" and cursor.key(-2) in ("IS", "NOT", "!")
-    return cursor.key(-1) != "DELETE" and not is_comparison
-
-
-def _ends_from(cursor: Cursor, key: str) -> bool:
-    """Return whether a word is a keyword that ends a FROM clause rather than an alias."""
-    if cursor.key(-1) == "AS":
-        return False
-    if key in expressions.BEFORE_BY or key == "LATERAL":
-        return cursor.key(1) in ("BY", "VIEW")
-    return key in _ENDS_FROM
+        return following_index in (end, self.text_end) or following in keywords.ENDS_FROM or following in expressions.BEFORE_BY
 
 
 def _parse_name(cursor: Cursor) -> TableName:
@@ -383,16 +383,3 @@ def _parse_name(cursor: Cursor) -> TableName:
 def _alias_index(cursor: Cursor, allows_alias: bool) -> int | None:
     """Return the index of the next token if a table's alias has to be added before it, otherwise None."""
     return cursor.index if allows_alias and not expressions.alias_follows(cursor) else None
-
-
-def _accept_table_keyword(cursor: Cursor) -> bool:
-    """Step over TABLE in an argument `TABLE name` or `TABLE(name)`, up to the name. Return whether such an argument comes next."""
-    if cursor.key(-1) not in ("(", ",", "=>"):
-        return False
-    if cursor.accept_before_name("TABLE"):
-        return True
-    keyword_index = cursor.index
-    is_table_argument = cursor.accept("TABLE", "(") and cursor.token().is_name and not expressions.begins_query(cursor)
-    if not is_table_argument:
-        cursor.index = keyword_index  # an argument such as `TABLE(SELECT …)` is left to the search for queries
-    return is_table_argument

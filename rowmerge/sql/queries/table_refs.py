@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from rowmerge.commands.names import FileSource, SqlText, TableName, qualifier_size
+from rowmerge.commands.names import FileSource, SqlText, TableName, count_qualifier_parts
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel
 from rowmerge.sql.lexing.lexer import Tokens, tokenize
@@ -90,7 +91,7 @@ def _find_reads(cursor: Cursor, search: _Search) -> list[Read]:
         return search(cursor)
     except RecursionError:
         # The caller of the statement has used up most of Python's stack.
-        raise cursor.unsupported("Queries are nested too deeply. Name some of them in a WITH list", cursor.tokens[0]) from None
+        raise cursor.unsupported("Queries are nested too deeply. Move some of them to a WITH list", cursor.tokens[0]) from None
 
 
 def _table_reference(cursor: Cursor, read: Read) -> TableReference:
@@ -110,43 +111,58 @@ def _replace_tables_and_calls(text: str, search: _Search, resolve_table: Resolve
     cursor = Cursor(tokenize(text))
     reads = _find_reads(cursor, search)
     edits: list[Edit] = []
-    newly_aliased_reads: list[tuple[Read, TableName]] = []  # tables to which this function adds an alias, with their full names
+    aliased_tables: list[_AliasedTable] = []
     for read in reads:
         table = _table_reference(cursor, read)
         replacement = resolve_table(table)
         if replacement is None:
             continue
         edits.append(Edit(table.start, table.end, replacement))
-        if read.alias_index is not None:  # the table has no alias, and the grammar allows one
-            edits.append(_alias_edit(cursor.tokens, read.alias_index, table.name.parts[-1]))
-            newly_aliased_reads.append((read, table.name))
-    edits += _qualifier_edits(cursor.tokens, reads, newly_aliased_reads)
-    return apply_edits(text, edits if resolve_function is None else add_call_edits(cursor, resolve_function, edits))
+        if read.new_alias_index is not None:  # the table has no alias, and the grammar allows one
+            edits.append(_alias_edit(cursor.tokens, read.new_alias_index, table.name.parts[-1]))
+            aliased_tables.append(_AliasedTable(read, table.name))
+    edits += _qualifier_edits(cursor.tokens, reads, aliased_tables)
+    if resolve_function is not None:
+        edits = add_call_edits(cursor, resolve_function, edits)
+    return apply_edits(text, edits)
 
 
-def _alias_edit(tokens: Tokens, alias_index: int, alias: str) -> Edit:
-    """Return the edit that adds an alias before token `alias_index`, directly after the previous token."""
-    offset = tokens.ends[alias_index - 1]
+class _AliasedTable(NamedTuple):
+    """A table that is read without an alias, and gets the last part of its name as its alias."""
+
+    read: Read
+    name: TableName
+
+    def count_qualifier_parts(self, token_index: int, parts: list[str]) -> int:
+        """Return how many parts of the dotted name at a token qualify a column of the table: 2 for `analytics.orders.id`, or 0."""
+        return count_qualifier_parts(parts, self.name.parts) if self.read.is_read_by_query_of(token_index) else 0
+
+
+def _alias_edit(tokens: Tokens, new_alias_index: int, alias: str) -> Edit:
+    """Return the edit that adds an alias before token `new_alias_index`, directly after the previous token."""
+    offset = tokens.ends[new_alias_index - 1]
     return Edit(offset, offset, f" AS {backquote(alias)}")
 
 
-def _qualifier_edits(tokens: Tokens, reads: list[Read], newly_aliased_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
+def _qualifier_edits(tokens: Tokens, reads: list[Read], aliased_tables: list[_AliasedTable]) -> Iterator[Edit]:
     """Yield an edit for each column `analytics.orders.id` of a table that gets the alias `orders`: it becomes `orders.id`.
 
     Only the query that reads a table can refer to its columns. If the qualifier matches several tables of the query, it refers to the
-    first. `reads`: all tables in the text. `newly_aliased_reads`: the tables that get an alias, each with its full name.
+    first. `reads`: all tables in the text.
     """
-    tables = [(read, name.parts) for read, name in newly_aliased_reads if len(name.parts) > 1]
+    tables = [table for table in aliased_tables if len(table.name.parts) > 1]
     if not tables:
         return
-    table_starts = {read.start for read in reads}  # a dotted name in a FROM clause is a table, not a column
-    for start, parts in _dotted_names(tokens):
-        # For each table, the number of parts that qualify the name: 2 for `analytics.orders.id`, and 0 if it does not refer to the table.
-        sizes = [qualifier_size(parts, table_parts) for read, table_parts in tables if read.is_read_by_query_of(start)]
-        size = next((size for size in sizes if size > 1), None)  # a qualifier of one part is the alias and is kept
-        if size is not None and start not in table_starts:
-            alias_index = start + 2 * (size - 1)  # the last part of the qualifier: every second token is a dot
-            yield Edit(tokens.starts[start], tokens.starts[alias_index], "")
+    table_indexes = {read.start for read in reads}  # a dotted name in a FROM clause is a table, not a column
+    for token_index, parts in _dotted_names(tokens):
+        if token_index in table_indexes:
+            continue
+        part_counts = [table.count_qualifier_parts(token_index, parts) for table in tables]
+        part_count = next((count for count in part_counts if count > 1), None)  # a qualifier of one part is the alias and is kept
+        if part_count is not None:
+            # The alias is the last part of the qualifier. The tokens between the parts are dots.
+            alias_index = token_index + 2 * (part_count - 1)
+            yield Edit(tokens.starts[token_index], tokens.starts[alias_index], "")
 
 
 def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:

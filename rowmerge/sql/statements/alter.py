@@ -12,16 +12,16 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import parse_last_expression
 from rowmerge.sql.statements import alter_columns, columns, partitioning, snapshot_references
 
-_REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
+_REWRITE = "Rewrite the table with CREATE OR REPLACE TABLE … AS SELECT …"
 _NOT_SUPPORTED = "ALTER TABLE … {form} is not supported. {advice}"
 
 Alteration = definitions.DefinitionCommand | SetReference | DropReference
 
 _UNSUPPORTED = {
-    ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the old one"),
+    ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the original table"),
     ("REPLACE", "COLUMNS"): ("REPLACE COLUMNS", _REWRITE),
-    ("SET", "LOCATION"): ("SET LOCATION", "Create a table at the new place with CREATE TABLE … LOCATION"),
-    ("CLUSTER", "BY"): ("CLUSTER BY", "Leave it out, or write the table anew with PARTITIONED BY"),
+    ("SET", "LOCATION"): ("SET LOCATION", "Create a table at the new location with CREATE TABLE … LOCATION"),
+    ("CLUSTER", "BY"): ("CLUSTER BY", "Leave it out, or rewrite the table with PARTITIONED BY"),
 }
 
 
@@ -62,7 +62,7 @@ def _parse_column_of_table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
     path_token = cursor.token()
     path = cursor.table_name("the name of a column").parts
     if len(path) == 1:
-        raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", path_token)
+        raise cursor.error(f"COMMENT ON COLUMN needs the name of the table. Write table.{path[0]}", path_token)
     longest_table_name = 3 if path[0].lower() in CATALOGS else 2
     size = min(len(path) - 1, longest_table_name)
     return TableName(path[:size]), path[size:]
@@ -128,10 +128,10 @@ def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple
         cursor.expect_end("NOT NULL")
         return definitions.SetNullable(name, column, nullable=verb == "DROP")
     if not verb or not cursor.accept("DEFAULT"):
-        raise cursor.unsupported(f"Of a column only type, comment, place, default and NOT NULL can be altered. {_REWRITE}")
+        raise cursor.unsupported(f"ALTER COLUMN changes only the type, the comment, the position, the default and NOT NULL. {_REWRITE}")
     column_name, *fields = column
     if fields:
-        raise cursor.unsupported(f"A field inside the column `{column_name}` has no default of its own. Give the whole column one")
+        raise cursor.unsupported(f"A field inside the column `{column_name}` cannot have a default. Set a default for the whole column")
     value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
     cursor.expect_end("DEFAULT")
     return definitions.SetDefault(name, column_name, value)
@@ -140,7 +140,7 @@ def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple
 def _refusal(cursor: Cursor, kind: str) -> Exception:
     """Return the error for an unsupported form of ALTER, with the statement to use instead if there is one."""
     if kind == "VIEW":
-        return cursor.unsupported("Of ALTER VIEW only SET and UNSET TBLPROPERTIES are supported. Use CREATE OR REPLACE VIEW")
+        return cursor.unsupported("ALTER VIEW supports only SET and UNSET TBLPROPERTIES. Use CREATE OR REPLACE VIEW")
     if cursor.at_end:
         return cursor.expected("what to alter")
     form, advice = _UNSUPPORTED.get((cursor.key(), cursor.key(1)), (cursor.key() or cursor.token().text, _REWRITE))

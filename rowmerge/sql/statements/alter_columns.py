@@ -27,7 +27,7 @@ def parse_rename_column(cursor: Cursor, name: TableName) -> RenameColumn:
     cursor.expect("TO")
     new_name = cursor.identifier("the column's new name")
     if cursor.next_is("."):
-        raise cursor.unsupported("A column cannot be moved into or out of a struct. Give the new name alone, without a path")
+        raise cursor.unsupported("A column cannot be moved into or out of a struct. Write only the new name, without a path")
     cursor.expect_end("the new name")
     return RenameColumn(name, column, new_name)
 
@@ -72,7 +72,7 @@ def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]
         return None
     change = replace(change, place=parse_column_place(cursor, "the column before it"))
     if cursor.next_is(","):
-        raise cursor.unsupported("ALTER COLUMN takes one column, and several only for comments. Write one statement for each")
+        raise cursor.unsupported("ALTER COLUMN takes several columns only for comments. Write one statement for each column")
     cursor.expect_end("the change of the column")
     return change
 

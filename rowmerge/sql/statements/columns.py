@@ -27,7 +27,7 @@ def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDe
     """
     *struct_path, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
     if cursor.next_is("."):
-        raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined on its own. Define the whole struct anew")
+        raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined separately. Redefine the whole struct")
     column = ColumnDefinition(name, parse_data_type(cursor), within=tuple(struct_path))
     seen_options = set[str]()
     while (option_and_column := _parse_column_option(cursor, column)) is not None:
@@ -67,7 +67,7 @@ def _key_refusal(cursor: Cursor) -> StatementError:
         return cursor.expected("CHECK")
     constraint = cursor.key() + (" KEY" if cursor.key() in ("PRIMARY", "FOREIGN") else "")
     advice = "Leave it out; NOT NULL and CHECK are enforced, and a MERGE keeps its keys unique"
-    return cursor.unsupported(f"{constraint} is not supported: nothing would enforce it. {advice}")
+    return cursor.unsupported(f"{constraint} is not supported, because it would not be enforced. {advice}")
 
 
 def _parse_column_option(cursor: Cursor, column: ColumnDefinition) -> tuple[str, ColumnDefinition] | None:
@@ -147,7 +147,7 @@ def _parse_entries(cursor: Cursor, read_value: Callable[[str], str], entry_kind:
         token = cursor.token()
         key = parse_property_key(cursor)
         if key in entries:
-            raise cursor.error(f"{entry_kind} `{key}` stands twice in one list. Keep one", token)
+            raise cursor.error(f"{entry_kind} `{key}` occurs twice in the list. Keep one", token)
         entries[key] = read_value(key)
 
     cursor.parenthesized(read_entry)

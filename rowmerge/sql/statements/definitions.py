@@ -66,7 +66,7 @@ def parse_schema_name(cursor: Cursor) -> str:
     path = cursor.path("the name of a schema")
     if len(path) == 1 or (len(path) == 2 and path[0].lower() in CATALOGS):
         return path[-1]
-    raise cursor.unsupported(f"Schemas have one level. Name the schema `{path[-1]}` alone", token)
+    raise cursor.unsupported(f"Schemas have one level. Write only the schema's name `{path[-1]}`", token)
 
 
 def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
@@ -116,7 +116,7 @@ def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
     if cursor.accept("AS") or begins_query(cursor):
         table = replace(table, query=_parse_query(cursor))
         if table.columns and not has_column_list:  # PARTITIONED BY (column type) defines the columns
-            raise cursor.error("CREATE TABLE … AS takes its columns from the query. Name them alone in PARTITIONED BY", list_token)
+            raise cursor.error("CREATE TABLE … AS takes its columns from the query. In PARTITIONED BY, write only their names", list_token)
     cursor.expect_end("the table's clauses")
     return replace(table, checks=(*table.checks, *(check for column in table.columns for check in column.checks)))
 
@@ -138,7 +138,7 @@ def _parse_table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
         clause_token = cursor.token(-1)
         table = _parse_table_clause(cursor, clause, table)
         if clause in seen_clauses:
-            raise cursor.error(f"{clause} stands twice. Keep one", clause_token)
+            raise cursor.error(f"{clause} occurs twice. Keep one", clause_token)
         seen_clauses.add(clause)
     if cursor.next_is("CLUSTER", "BY"):
         raise cursor.unsupported("CLUSTER BY (liquid clustering) is not supported. Leave it out, or use PARTITIONED BY")
@@ -239,7 +239,7 @@ def _parse_view_clauses(cursor: Cursor) -> tuple[str | None, dict[str, str]]:
     seen_clauses = set[str]()
     while clause := cursor.accept_any("COMMENT", "TBLPROPERTIES"):
         if clause in seen_clauses:
-            raise cursor.error(f"{clause} stands twice. Keep one", cursor.token(-1))
+            raise cursor.error(f"{clause} occurs twice. Keep one", cursor.token(-1))
         seen_clauses.add(clause)
         if clause == "COMMENT":
             comment = cursor.string("a comment")

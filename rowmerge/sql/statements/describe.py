@@ -114,6 +114,6 @@ def _parse_show_columns(cursor: Cursor) -> ShowColumns:
     schema_token = cursor.token(1)
     schema = _parse_optional_schema(cursor)
     if schema is not None and qualifier and qualifier[-1].lower() != schema.lower():
-        raise cursor.error(f"The schema stands twice: {qualifier[-1]} and {schema}. Keep one", schema_token)
+        raise cursor.error(f"The statement names two schemas: {qualifier[-1]} and {schema}. Keep one", schema_token)
     cursor.expect_end("the table")
     return ShowColumns(name if schema is None else TableName((schema, table)))

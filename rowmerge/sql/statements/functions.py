@@ -64,7 +64,7 @@ def _parse_return_type(cursor: Cursor) -> str:
     """Parse `RETURNS type`, and return the SQL text of the type. Raise an error for TABLE."""
     cursor.expect("RETURNS")
     if cursor.next_is("TABLE"):
-        raise cursor.unsupported("A function that returns a TABLE is not supported. Make a view, or write the query where it is read")
+        raise cursor.unsupported("A function that returns a TABLE is not supported. Create a view, or write the query in place of the call")
     return parse_data_type(cursor).text
 
 
@@ -80,7 +80,7 @@ def parse_drop_function(cursor: Cursor) -> functions.DropFunction | None:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.table_name("the name of a function")
     if cursor.next_is("("):
-        raise cursor.unsupported("A schema has one function of a name. Leave the list of types out")
+        raise cursor.unsupported("Functions are not overloaded by their parameter types. Leave the list of types out")
     cursor.expect_end("the name")
     return functions.DropFunction(name, if_exists)
 
@@ -122,10 +122,12 @@ def _parse_parameters(cursor: Cursor) -> tuple[functions.Parameter, ...]:
     names = [parameter.name.lower() for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
-            raise cursor.error(f"The parameter {name} stands twice. Give one another name", list_token)
+            raise cursor.error(f"The parameter {name} occurs twice. Rename one of them", list_token)
     for previous, parameter in itertools.pairwise(parameters):
         if previous.default is not None and parameter.default is None:
-            reason = f"{parameter.name} has no default, and stands after {previous.name}, which has one. Put it before"
+            reason = (
+                f"The parameter {parameter.name} has no default, but follows {previous.name}, which has one. Move it before {previous.name}"
+            )
             raise cursor.error(reason, list_token)
     return parameters
 
@@ -174,15 +176,15 @@ def _parse_language(cursor: Cursor) -> functions.Language:
     """Parse SQL or PYTHON. Raise UnsupportedStatement for other languages."""
     language = cursor.identifier("a language").lower()
     if language not in ("sql", "python"):
-        raise cursor.unsupported(f"Functions in the language {language} are not supported. Write it in SQL or PYTHON", cursor.token(-2))
+        raise cursor.unsupported(f"Functions in the language {language} are not supported. Use SQL or PYTHON", cursor.token(-2))
     return cast(functions.Language, language)
 
 
 def _refuse_inconsistent(cursor: Cursor, definition: functions.FunctionDefinition) -> None:
     """Raise UnsupportedStatement for clauses that do not apply to the function's language, and for an aggregate without parameters."""
     if definition.language == "python" and definition.handler is None:
-        raise cursor.unsupported("A function in Python needs a HANDLER: the name of the Python function, or of an aggregate's class")
+        raise cursor.unsupported("A Python function needs a HANDLER: the name of the Python function, or of an aggregate's class")
     if definition.language == "sql" and (definition.handler is not None or definition.packages):
-        raise cursor.unsupported("HANDLER and PACKAGES are for functions in Python. Leave them out, or add LANGUAGE PYTHON")
+        raise cursor.unsupported("HANDLER and PACKAGES are allowed only for Python functions. Leave them out, or add LANGUAGE PYTHON")
     if definition.aggregate and not definition.parameters:
-        raise cursor.unsupported("An aggregate function needs a parameter: what it aggregates")
+        raise cursor.unsupported("An aggregate function needs a parameter for the values that it aggregates")

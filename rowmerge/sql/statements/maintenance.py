@@ -35,9 +35,9 @@ def parse_vacuum(cursor: Cursor) -> Vacuum:
 def _vacuum_refusal(cursor: Cursor) -> StatementError:
     """Return the error for text that is not a clause of VACUUM, or for an unsupported clause."""
     if cursor.next_is("LITE"):
-        return cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM looks at every file of the table")
+        return cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM checks every file of the table")
     if cursor.next_is("USING", "INVENTORY"):
-        return cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM lists the table's files by itself")
+        return cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM itself lists the table's files")
     return cursor.expected("RETAIN n HOURS, DRY RUN or the end of the statement")
 
 
@@ -102,14 +102,16 @@ def _parse_optional_where(cursor: Cursor, following: str) -> SqlText | None:
 def _parse_target(cursor: Cursor) -> TableName:
     """Parse the name of a table. Raise UnsupportedStatement for a path."""
     if cursor.token().kind is Kind.STRING:
-        raise cursor.unsupported("A table is named here, not its path. Give the path a name: CREATE TABLE name USING delta LOCATION 'path'")
+        raise cursor.unsupported(
+            "A path is not supported here. Create a table for the path, and use its name: CREATE TABLE name USING delta LOCATION 'path'"
+        )
     return cursor.table_name()
 
 
 def _parse_hours(cursor: Cursor) -> float:
     """Parse `n HOURS` after RETAIN and return the number of hours, which can be fractional."""
     if cursor.next_is("-"):
-        raise cursor.error("A retention is not negative. Write 0 HOURS or more")
+        raise cursor.error("A retention cannot be negative. Write 0 HOURS or more")
     token = cursor.token()
     has_type_suffix = token.text[-1:].isalpha()  # such as 7L
     if token.kind is not Kind.NUMBER or has_type_suffix:

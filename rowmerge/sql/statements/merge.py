@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowmerge.commands.names import SqlText, TableName, qualifier_size
+from rowmerge.commands.names import SqlText, TableName, count_qualifier_parts
 from rowmerge.commands.rows import Action, Assignment, DeleteAction, InsertAction, Match, Merge, UpdateAction, When
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import at_comma, parse_alias, parse_expression, parse_relation
 
-_INSERT_ERROR = "INSERT goes with WHEN NOT MATCHED only: the target has this row already. Write UPDATE or DELETE"
-_CHANGE_ERROR = "WHEN NOT MATCHED takes INSERT only: the target has no such row to change. Write INSERT, or use WHEN NOT MATCHED BY SOURCE"
+_INSERT_ERROR = "INSERT is allowed only in WHEN NOT MATCHED, because the target already has this row. Write UPDATE or DELETE"
+_CHANGE_ERROR = "WHEN NOT MATCHED allows only INSERT, because the target has no row to change. Write INSERT, or WHEN NOT MATCHED BY SOURCE"
 
 
 def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
@@ -71,7 +71,7 @@ def parse_assignments(cursor: Cursor, qualifier: tuple[str, ...], ends: Callable
 def _parse_column(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[str, ...]:
     """Parse the path of a column of the target, and return it without the qualifier."""
     path = cursor.path("a column of the target")
-    return path[qualifier_size(path, qualifier) :]
+    return path[count_qualifier_parts(path, qualifier) :]
 
 
 def _at_when(cursor: Cursor) -> bool:
@@ -96,7 +96,7 @@ def _parse_when(cursor: Cursor, previous_clauses: list[When], qualifier: tuple[s
     match = _parse_match(cursor)
     unconditional_matches = [clause.match for clause in previous_clauses if clause.condition is None]
     if match in unconditional_matches:
-        raise cursor.error(f"Only the last {match.value} clause can go without a condition. Add AND … to the ones before it", when_token)
+        raise cursor.error(f"Only the last {match.value} clause can omit the condition. Add AND … to the clauses before it", when_token)
     condition = None
     if cursor.accept("AND"):
         condition = parse_expression(cursor, "a condition after AND", lambda c: c.next_is_keyword("THEN", "WHEN"))
@@ -155,7 +155,7 @@ def _parse_insert(cursor: Cursor, qualifier: tuple[str, ...]) -> InsertAction:
     values_token = cursor.token()
     values = cursor.parenthesized(lambda: parse_expression(cursor, "a value", at_comma))
     if len(columns) != len(values):
-        reason = f"INSERT names {len(columns)} column(s) and gives {len(values)} value(s). Give each column one value"
+        reason = f"INSERT has {len(columns)} column(s) and {len(values)} value(s). Write one value for each column"
         raise cursor.error(reason, values_token)
     return InsertAction(tuple(map(Assignment, columns, values)))
 

@@ -40,8 +40,8 @@ def _parse_transform_name(cursor: Cursor) -> str:
     token = cursor.token()
     transform = _TRANSFORMS.get(cursor.identifier("a partition transform").lower())
     if transform is None:
-        advice = "There are bucket(n, column), truncate(width, column), years, months, days and hours(column)"
-        raise cursor.unsupported(f"{token.text} is no partition transform. {advice}", token)
+        advice = "The transforms are bucket(n, column), truncate(width, column), years, months, days and hours(column)"
+        raise cursor.unsupported(f"{token.text} is not a partition transform. {advice}", token)
     return transform
 
 
@@ -52,7 +52,7 @@ def _parse_parameter(cursor: Cursor, transform: str) -> int:
         raise cursor.expected("a column")
     number = cursor.integer(_PARAMETERS[transform])
     if not 0 < number <= _MAX_PARAMETER:
-        raise cursor.error(f"{_PARAMETERS[transform].capitalize()} is a whole number from 1 to {_MAX_PARAMETER}, not {number}", token)
+        raise cursor.error(f"{_PARAMETERS[transform].capitalize()} must be a whole number from 1 to {_MAX_PARAMETER}, not {number}", token)
     return number
 
 
@@ -111,7 +111,7 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
 def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
     """Raise Unparsable for a second clause of the same kind. `previous`: the value of the first clause, or None if there is none."""
     if previous is not None:
-        raise cursor.error(f"WRITE has its {kind} twice. Keep one", cursor.token(-1))
+        raise cursor.error(f"WRITE specifies the {kind} twice. Keep one", cursor.token(-1))
 
 
 def _parse_order(cursor: Cursor, clause: str, name: TableName) -> SetWriteOrder:
@@ -128,7 +128,7 @@ def _parse_order(cursor: Cursor, clause: str, name: TableName) -> SetWriteOrder:
 def _parse_sort_field(cursor: Cursor) -> SortField:
     """Parse `field [ASC|DESC] [NULLS FIRST|LAST]`. As in Iceberg on Spark, the defaults are ASC NULLS FIRST and DESC NULLS LAST."""
     if cursor.next_is("ZORDER", "("):
-        raise cursor.unsupported("An order by zorder(…) is not supported. Order by the columns, the one that is looked up most first")
+        raise cursor.unsupported("ORDERED BY zorder(…) is not supported. List the columns, with the one that is filtered most often first")
     field = parse_partition_field(cursor)
     ascending = cursor.accept_any("ASC", "DESC") != "DESC"
     nulls_first = cursor.expect_any("FIRST or LAST") == "FIRST" if cursor.accept("NULLS") else ascending

@@ -62,12 +62,12 @@ def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure, argum
     """Parse `parameter =>`, and return the parameter's name. Raise Unparsable if `arguments` already contains the parameter."""
     parameters, token = tuple(procedure.parameters), cursor.token()
     if not _begins_named_argument(cursor):
-        raise cursor.error(f"An argument without a name stands after one with a name. Name it too: one of {', '.join(parameters)}")
+        raise cursor.error(f"A positional argument follows a named argument. Name it too, with one of {', '.join(parameters)}")
     cursor.index += 2
     if token.name.lower() not in parameters:
-        raise cursor.unsupported(f"{name} takes no argument {token.name}. {suggest(token.name, parameters)}", token)
+        raise cursor.unsupported(f"{name} has no argument {token.name}. {suggest(token.name, parameters)}", token)
     if token.name.lower() in arguments:
-        raise cursor.error(f"The argument {token.name.lower()} is given twice. Give it once", token)
+        raise cursor.error(f"The argument {token.name.lower()} occurs twice. Keep one", token)
     return token.name.lower()
 
 

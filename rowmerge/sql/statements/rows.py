@@ -134,7 +134,7 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
     insert = replace(insert, partition=partition, if_not_exists=if_not_exists, overwrite_mode=overwrite_mode)
     insert = _parse_replaced_rows(cursor, insert)
     if alias is not None and insert.replace_on is None:
-        raise cursor.error(f"The alias `{alias}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
+        raise cursor.error(f"The alias `{alias}` is allowed only with REPLACE ON. Leave it out, or add REPLACE ON and a condition")
     return insert
 
 
@@ -206,7 +206,7 @@ def _parse_overwrite_mode(cursor: Cursor, insert_keyword: str) -> OverwriteMode 
         raise cursor.unsupported(f"The option `{option}` of INSERT {insert_keyword} is not supported. Leave it out", with_token)
     option_values = {value.lower() for value in options.values()}  # the option can have both names, but only one value
     if option_values not in ({"dynamic"}, {"static"}):
-        raise cursor.error(f"`{next(iter(options))}` is dynamic or static. Set it to one of them", with_token)
+        raise cursor.error(f"`{next(iter(options))}` must be dynamic or static. Set it to one of them", with_token)
     return OverwriteMode(option_values.pop())
 
 
@@ -226,9 +226,9 @@ def _parse_replaced_rows(cursor: Cursor, insert: Insert) -> Insert:
         return insert
     kind = cursor.expect_any("WHERE, USING or ON")
     if insert.overwrite:
-        raise cursor.error(f"REPLACE {kind} goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
+        raise cursor.error(f"REPLACE {kind} is allowed only with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
     if insert.partition:
-        raise cursor.error(f"REPLACE {kind} and PARTITION do not go together. Select the partition's values, without PARTITION")
+        raise cursor.error(f"REPLACE {kind} and PARTITION cannot be combined. Select the partition's values, without PARTITION")
     if kind == "USING":
         return replace(insert, replace_using=cursor.identifiers("a column's name"))
     condition = expressions.parse_expression(cursor, f"a condition after REPLACE {kind}", expressions.begins_separate_query)
@@ -265,7 +265,9 @@ def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> b
     if not cursor.next_is("IF", "NOT", "EXISTS"):
         return False
     if mode == "INTO":
-        raise cursor.error("IF NOT EXISTS goes with INSERT OVERWRITE … PARTITION (column = value). For new rows only, use MERGE INTO")
+        raise cursor.error(
+            "IF NOT EXISTS is allowed only with INSERT OVERWRITE … PARTITION (column = value). To insert only new rows, use MERGE INTO"
+        )
     if not partition or any(value is None for _, value in partition):
         raise cursor.error("IF NOT EXISTS needs PARTITION (column = value, …) before it, with a value for every column")
     cursor.index += 3

@@ -62,7 +62,7 @@ def _parse_snapshot_retention(cursor: Cursor, kind: str) -> tuple[int | None, in
     if not cursor.accept("WITH", "SNAPSHOT", "RETENTION"):
         return None, None
     if kind == "TAG":
-        raise cursor.unsupported("A tag keeps one snapshot, and takes no SNAPSHOT RETENTION. Leave it out")
+        raise cursor.unsupported("A tag keeps one snapshot, so SNAPSHOT RETENTION is not allowed. Leave it out")
     if cursor.key(1) != "SNAPSHOTS":
         return None, _parse_duration(cursor)
     min_snapshots = cursor.integer("a number of snapshots")

@@ -144,7 +144,7 @@ def test_an_insert_by_name_adds_missing_columns() -> None:
 def test_an_insert_by_position_adds_columns_after_the_last_one() -> None:
     assert schema_after_insert(TABLE, struct(x=INT, y=INT, n=STRING), None, (), by_name=False) == struct(k=INT, v=INT, n=STRING)
     assert schema_after_insert(TABLE, struct(y=INT, n=STRING), None, ("K",), by_name=False) == struct(k=INT, v=INT, n=STRING)
-    with pytest.raises(PlanError, match="`K` lies beyond"):
+    with pytest.raises(PlanError, match="`K` is after"):
         schema_after_insert(TABLE, struct(x=INT, y=INT, K=STRING), None, (), by_name=False)
 
 

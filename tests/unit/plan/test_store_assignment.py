@@ -62,9 +62,9 @@ TWO = Struct((Field("a", LONG), Field("b", LONG)))
             Struct((Field("a", LONG), Field("b", LONG))),
             "it has 1 field(s) instead of 2: it lacks the field `b`",
         ),
-        (Struct((Field("a", LONG), Field("b", LONG))), Struct((Field("a", LONG),)), "it has the field `b` too much"),
+        (Struct((Field("a", LONG), Field("b", LONG))), Struct((Field("a", LONG),)), "it has the extra field `b`"),
         (Struct((Field("a", LONG),)), Struct((Field("b", LONG),)), "it lacks the field `b`"),
-        (Struct((Field("a", LONG), Field("A", LONG))), Struct((Field("a", LONG),)), "it has two fields of one name"),
+        (Struct((Field("a", LONG), Field("A", LONG))), Struct((Field("a", LONG),)), "it has two fields with the same name"),
         (Struct((Field("a", STRING),)), Struct((Field("a", LONG),)), "in its field `a`, string is no bigint"),
     ],
 )

@@ -27,11 +27,11 @@ def test_a_key_is_parsed(text: str, key: object) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("insert /*+ idempotency_key() */ into t values (1)", r"takes a text in quotes.*line 1, column 12"),
-        ("insert /*+ idempotency_key(k) */ into t values (1)", "takes a text in quotes"),
-        ("insert /*+ idempotency_key('k', 1.5) */ into t values (1)", "takes a text in quotes"),
-        ("insert /*+ idempotency_key('k', 'l') */ into t values (1)", "takes a text in quotes"),
-        ("insert into /*+ idempotency_key('k') */ t values (1)", r"behind the first word.*line 1, column 13"),
+        ("insert /*+ idempotency_key() */ into t values (1)", r"takes a string.*line 1, column 12"),
+        ("insert /*+ idempotency_key(k) */ into t values (1)", "takes a string"),
+        ("insert /*+ idempotency_key('k', 1.5) */ into t values (1)", "takes a string"),
+        ("insert /*+ idempotency_key('k', 'l') */ into t values (1)", "takes a string"),
+        ("insert into /*+ idempotency_key('k') */ t values (1)", r"after the first word.*line 1, column 13"),
     ],
 )
 def test_a_malformed_key_is_rejected(text: str, message: str) -> None:

@@ -72,7 +72,7 @@ def test_unicode_spaces_separate_words() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n\t", "/* a */", "-- a", ";"])
 def test_sql_text_without_a_statement_is_rejected(text: str) -> None:
-    with pytest.raises(Unparsable, match="There is no statement here"):
+    with pytest.raises(Unparsable, match="The text contains no statement"):
         parse(text)
 
 
