@@ -13,7 +13,7 @@ from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.log.checksums import put_checksum
 from rowmerge.delta.log.history import find_transaction, read_history
-from rowmerge.delta.log.log_files import list_log, list_newest, read_listed
+from rowmerge.delta.log.log_files import list_and_read, list_log, list_newest
 from rowmerge.delta.log.versions import is_dropped_at
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.vacuum import Vacuum
@@ -84,8 +84,10 @@ class DeltaTable:
             TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As for `snapshot`.
         """
         if version is not None:
-            return read_listed(self._storage, lambda listing: self._reader.open(listing, version))
-        return self.snapshot() if timestamp is None else self._reader.open_at(timestamp)
+            return list_and_read(self._storage, lambda listing: self._reader.open(listing, version))
+        if timestamp is not None:
+            return self._reader.open_at(timestamp)
+        return self.snapshot()
 
     def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """Return the schema, partitioning and settings of the table after a change of its definition. See `Table.resolve_shape`.
@@ -122,14 +124,15 @@ class DeltaTable:
             AlreadyExists: The folder contains a table of another format or a view.
             StorageError: The store failed, and nothing was committed.
         """
-        # If the table exists, `creation_version` returns None. In that case the next step returns a conflict, whatever the version.
-        expected = expected_version or self.creation_version() or FIRST_VERSION
-        conflict = self._creation_conflict(expected)
+        if expected_version is None:
+            # `creation_version` returns None if the table exists. Then any version leads to the conflict with this table below.
+            expected_version = self.creation_version() or FIRST_VERSION
+        conflict = self._creation_conflict(expected_version)
         if conflict is not None:
             return Conflicted(conflict)
-        outcome = self._run(first_commit(self._storage, self.name, definition, request, expected))
+        outcome = self._put_and_maintain_log(first_commit(self._storage, self.name, definition, request, expected_version))
         # A first version above 0 follows the version of a drop. The file that marks this drop for the catalog is now obsolete.
-        if expected.number > 0 and isinstance(outcome, Committed):
+        if expected_version.number > 0 and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
@@ -147,7 +150,7 @@ class DeltaTable:
             TableError: The table does not allow the change, or its log is corrupt.
             StorageError: The store failed, and nothing was committed.
         """
-        return self._run(next_commit(self._storage, self.name, as_delta_snapshot(base), request))
+        return self._put_and_maintain_log(next_commit(self._storage, self.name, as_delta_snapshot(base), request))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the newest table version with a `txn` action of the application whose transaction version is not above `version`.
@@ -163,11 +166,11 @@ class DeltaTable:
             CorruptLog: A file of the log cannot be parsed.
             StorageError: The store failed.
         """
-        return read_listed(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
+        return list_and_read(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return at most `limit` commits, newest first. Return all commits for None. Raises TableNotFound, CorruptLog, StorageError."""
-        return read_listed(self._storage, lambda listing: read_history(self._storage, self.name, listing, limit))
+        return list_and_read(self._storage, lambda listing: read_history(self._storage, self.name, listing, limit))
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention period needs. See `Vacuum.run`."""
@@ -185,13 +188,14 @@ class DeltaTable:
         find_iceberg_conflict = partial(format_conflict, self._storage, self.name, FORMAT, expected)
         log, iceberg_conflict = run_both(partial(list_log, self._storage), find_iceberg_conflict)
         if log.newest is not None and not is_dropped_at(self._storage, log.newest):
-            return MetadataChanged(self.name, log.newest, "another commit", "the table exists already")
+            return MetadataChanged(self.name, log.newest, "another commit", "the table already exists")
         drop_version = -1 if log.newest is None else log.newest
         if drop_version + 1 != expected.number:
-            return MetadataChanged(self.name, drop_version, "DROP TABLE", "others created and dropped a table of this name")
+            return MetadataChanged(self.name, drop_version, "DROP TABLE", "another writer created and dropped a table of this name")
         return iceberg_conflict
 
-    def _run(self, commit: Commit) -> Outcome:
+    def _put_and_maintain_log(self, commit: Commit) -> Outcome:
+        """Put a commit. After a concurrent commit without a conflict, put it again as the next version. Then maintain the log."""
         outcome = commit.run()
         if isinstance(outcome, Committed):
             self._reader.keep_commit(outcome.version, commit.commit_bytes)
@@ -204,7 +208,7 @@ class DeltaTable:
             try:
                 write_log_file(commit, version)
             except Exception as error:  # noqa: BLE001 - an error would let the caller delete the files of the commit, or run it again
-                logger.warning("Version %d of %s is committed, but its log is not in shape: %s", version, self.location, error)
+                logger.warning("Version %d of %s is committed, but the maintenance of its log failed: %s", version, self.location, error)
 
     def _put_checksum(self, commit: Commit, version: int) -> None:
         put_checksum(self._storage, version, commit.checksum())

@@ -69,7 +69,7 @@ class Commit:
         self._state = replace(empty_state(), version=self.expected.number - 1) if self.base is None else self.base.state
         self._builder = FileActionBuilder(self.storage, self.metadata, self.change, self.now, self.base, self._state.domains)
         self._deleted_positions = dict(self.change.files.deleted)
-        self._change_actions: list[Action] | None = None
+        self._cached_change_actions: list[Action] | None = None
         self._file_actions: list[Action] = []
         self._actions: list[Action] = []
         self._concurrent_file: Document | None = None
@@ -89,8 +89,9 @@ class Commit:
     def put(self) -> Put | Unknown | CommitConflict:
         """Put the change as the next version, and verify that readers apply it.
 
-        A successful put alone proves nothing. A log cleanup, or a DROP followed by a CREATE, may have deleted an older commit file of the
-        same version. After the put of a table's first version, the method also checks for a concurrent creation in another format.
+        A successful put is not sufficient. A log cleanup, or a DROP before a CREATE, may have deleted an older commit file of the same
+        version. Readers then ignore the new file. After the put of a table's first version, the method also checks for a
+        concurrent creation in another format.
         """
         self._build_actions()
         self.commit_bytes = serialize(self._actions)
@@ -101,13 +102,14 @@ class Commit:
             return Put.EXISTED
         if isinstance(result, Unknown):
             return result
-        return self._verify_creation() if self.base is None else self._confirm_or_delete()
+        return self._verify_creation() if self.base is None else self._verify_or_delete()
 
     def rebase(self) -> Rebased | CommitConflict:
         """Plan the change again for the version after the concurrent commit. If the two conflict, return the conflict."""
         concurrent_file = self._concurrent_file
         assert concurrent_file is not None  # a rebase follows a put that returned EXISTED
         if self.base is None:
+            # The change is a creation, and the concurrent commit has created a table first.
             operation = operation_of(non_file_actions(concurrent_file))
             return MetadataChanged(self.table, self.version, operation, "the table exists now")
         if is_drop(concurrent_file):
@@ -117,7 +119,9 @@ class Commit:
         if conflict is not None:
             return conflict
         self._state = advance(self._state, [concurrent_file])
-        return Rebased(merged_commits=1 if self._merge_deletions(concurrent) else 0)
+        is_merged = self._merge_deletions(concurrent)
+        # The commit counts as merged only if both commits delete rows of the same file.
+        return Rebased(merged_commits=1 if is_merged else 0)
 
     def discard(self) -> None:
         self._builder.discard()
@@ -126,20 +130,26 @@ class Commit:
         self._builder.discard_superseded()
 
     def _merge_deletions(self, concurrent: ConcurrentCommit) -> bool:
-        """Add the rows that a concurrent commit deleted to the vectors of this change. Return whether both commits change the same file."""
+        """Add the rows that a concurrent commit deleted to the deletion vectors of this change.
+
+        Returns:
+            Whether both commits change the deletion vector of the same file.
+        """
         if not self._deleted_positions:
             # Without deletions, `added_paths`, which may contain very many paths, need not be converted.
             return False
         # The concurrent commit added these files again, with a different deletion vector or different statistics.
         changed_paths = self._deleted_positions.keys() & frozenset(concurrent.added_paths.to_pylist())
         for path in changed_paths:
-            self._deleted_positions[path] = self._deleted_positions[path] | (concurrent.newly_deleted(path) or Positions())
+            # None: the concurrent commit restored rows of the file, so there is no row to add.
+            newly_deleted = concurrent.newly_deleted(path) or Positions()
+            self._deleted_positions[path] = self._deleted_positions[path] | newly_deleted
         if changed_paths:
-            # The next put builds the actions again, with new deletion vectors.
-            self._change_actions = None
+            # The cached actions refer to the old deletion vectors. The next put builds them again.
+            self._cached_change_actions = None
         return bool(changed_paths)
 
-    def _confirm_or_delete(self) -> Put | Unknown | CommitConflict:
+    def _verify_or_delete(self) -> Put | Unknown | CommitConflict:
         """Verify after the put that readers apply the commit to the table for which it was planned. If they do not, delete the commit file.
 
         Readers ignore the commit if, between the plan and the put, the table was dropped and created again, or its log was cleaned
@@ -148,14 +158,15 @@ class Commit:
         Returns:
             CREATED if readers apply the commit. A conflict if they ignore the commit. Unknown if the log is inconclusive or unreadable.
         """
-        put_commit = PutCommit(self.storage, self.base, self.version, self.change, self.metadata, self._file_actions, self.now)
+        unverified = PutCommit(self.storage, self.base, self.version, self.change, self.metadata, self._file_actions, self.now)
         try:
-            verdict = verify_put(put_commit)
+            verdict = verify_put(unverified)
         except RowmergeError as failure:
             return Unknown(failure.message)
         if not isinstance(verdict, Rejected):
             return verdict
-        try_delete_files(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], PathOrigin.THIS_PROCESS)
+        commit_file = f"{self.storage.location}/{commit_path(self.version)}"
+        try_delete_files(self.storage, [[commit_file]], PathOrigin.THIS_PROCESS)
         return MetadataChanged(self.table, self.version, "another commit", verdict.reason)
 
     def _verify_creation(self) -> Put | Unknown | CommitConflict:
@@ -168,14 +179,16 @@ class Commit:
             CREATED if the new table is the only one. A conflict if the new table was dropped, or if readers ignore its first version.
             Unknown if the log or the folder cannot be read, or if the drop failed.
         """
-        # Both verifications send requests, and neither needs the result of the other, so they run at the same time.
+        # Each check sends requests and does not need the result of the other, so both run at the same time.
         find_iceberg_conflict = partial(recheck_other_format, self.storage, self.table, FORMAT, self.expected)
-        delta_result, iceberg_conflict = run_both(self._confirm_or_delete, find_iceberg_conflict)
-        if delta_result is not Put.CREATED or iceberg_conflict is None:
-            return delta_result
+        delta_result, iceberg_conflict = run_both(self._verify_or_delete, find_iceberg_conflict)
+        if delta_result is not Put.CREATED:
+            return delta_result  # readers ignore the new version, or the log is inconclusive
+        if iceberg_conflict is None:
+            return Put.CREATED
         if isinstance(iceberg_conflict, Unknown):
             return iceberg_conflict
-        # The folder contains two tables. This statement fails, so its table is dropped. A failed drop returns Unknown.
+        # The folder contains two tables, so this statement fails, and its table is dropped.
         failed_drop = withdraw_creation(self.storage, self.table, self.metadata.id)
         return iceberg_conflict if failed_drop is None else failed_drop
 
@@ -186,9 +199,9 @@ class Commit:
 
     def _build_actions(self) -> None:
         """Build the actions of the next version. Write deletion vectors, unless the vectors of an earlier attempt are still complete."""
-        if self._change_actions is None:
-            self._change_actions = self._builder.build_actions(self._state, self._deleted_positions)
-        self._file_actions = [*self._change_actions, *self._builder.replace_files(self._state)]
+        if self._cached_change_actions is None:
+            self._cached_change_actions = self._builder.build_actions(self._state, self._deleted_positions)
+        self._file_actions = [*self._cached_change_actions, *self._builder.replace_files(self._state)]
         file_actions = self._file_actions
         if assigns_row_ids(self.protocol, self.metadata):
             file_actions = assign_row_ids(file_actions, self._state.domains, self.version, f"{self.storage.location}/{LOG}")
@@ -204,6 +217,7 @@ class Commit:
         if self.change.transaction:
             application, version = self.change.transaction
             yield {"txn": {"appId": application, "version": version, "lastUpdated": self.now}}
+        # These changes set all files of the version, and with them the clustering of the files.
         if sets_all_files(self.change) or self.change.cloned is not None:
             yield from self._clustering_actions()
 
@@ -226,6 +240,7 @@ class Commit:
             "timestamp": self.now if timestamp is None else timestamp,
             "operation": change.operation,
             "operationParameters": {name: parameter_text(value) for name, value in change.parameters.items() if value is not None},
+            # As in delta-spark, a commit that only moves rows needs no more than snapshot isolation.
             "isolationLevel": settings.isolation_level(change.operation) if change.data_change else "SnapshotIsolation",
             "isBlindAppend": not reads_table and not _removes_rows(change),
             "operationMetrics": {name: parameter_text(value) for name, value in change.metrics.items()},
@@ -236,6 +251,7 @@ class Commit:
             # Changes that would copy or update rows without their ids have already been rejected.
             info["tags"] = {"delta.rowTracking.preserved": "true"}
         if self.version:
+            # A creation has no base. If its version is above 0, it follows the version that dropped the previous table.
             info["readVersion"] = self.version - 1 if self.base is None else self.base.version
         return info
 
@@ -246,7 +262,8 @@ class Commit:
         info, previous_version = self._state.commit_info, self._state.version
         if previous_version >= 0 and "inCommitTimestamp" not in info:
             info = read_commit_info(self.storage, previous_version)
-        return max(self.now, (in_commit_timestamp(self.storage, previous_version, info) or -1) + 1)
+        previous_timestamp = in_commit_timestamp(self.storage, previous_version, info) or -1
+        return max(self.now, previous_timestamp + 1)
 
 
 def first_commit(storage: Storage, table: str, definition: TableDefinition, change: CommitRequest, version: CreationVersion) -> Commit:
@@ -270,11 +287,12 @@ def first_commit(storage: Storage, table: str, definition: TableDefinition, chan
     else:
         source = as_delta_snapshot(change.cloned)
         protocol, metadata = metadata_after_clone(table, (source.protocol, source.metadata), replaced=None, definition=definition, now=now)
-    if version.number and is_true(metadata.configuration, IN_COMMIT_TIMESTAMPS):
-        # The log begins with versions of a dropped table, which may lack in-commit timestamps. In that case, the protocol requires the
-        # properties that record the first version with an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
+    continues_dropped_log = version.number > 0
+    if continues_dropped_log and is_true(metadata.configuration, IN_COMMIT_TIMESTAMPS):
+        # The versions of the dropped table may lack in-commit timestamps. In that case, the protocol requires the properties that record
+        # the first version with an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
         metadata = replace(metadata, configuration={**metadata.configuration, **timestamps_from(version.number, now)})
-    return Commit(storage, table, None, change, protocol, metadata, now, version)
+    return Commit(storage, table, base=None, change=change, protocol=protocol, metadata=metadata, now=now, expected=version)
 
 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: CommitRequest) -> Commit:
@@ -293,17 +311,18 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
         ConfigurationError: The value of a property is invalid.
     """
     now = time.time_ns() // 1_000_000
-    protocol, metadata = _definition_after_change(table, base, change, now)
+    protocol, metadata = _protocol_and_metadata_after(table, base, change, now)
+    # The property before the change counts, so that no statement can unset the property and remove rows at the same time.
     if change.data_change and _removes_rows(change) and is_enabled(protocol, base.metadata, APPEND_ONLY):
         raise AppendOnly(table, change.operation)
     if change.files.deleted and not is_enabled(protocol, metadata, DELETION_VECTORS):
         statement = f"ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read')"
-        advice = f"Switch them on with {statement}, or rewrite the files."
+        advice = f"Enable deletion vectors with {statement}, or rewrite the files."
         raise UnsupportedTableFeature(table, "deletionVectors", action="mark rows as deleted in", advice=advice)
-    return Commit(storage, table, base, change, protocol, metadata, now)
+    return Commit(storage, table, base=base, change=change, protocol=protocol, metadata=metadata, now=now)
 
 
-def _definition_after_change(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
+def _protocol_and_metadata_after(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of the table after a change. If only rows change, both are those of `base`.
 
     Args:
@@ -320,9 +339,10 @@ def _definition_after_change(table: str, base: DeltaSnapshot, change: CommitRequ
         check_writable(table, protocol, metadata)
     # A clone that replaces a table is also a replacement, so `cloned` is checked first.
     if change.cloned is not None:
-        # A clone has the same definition as its source, except for the properties that the statement sets.
-        source, statement_definition = as_delta_snapshot(change.cloned), change.definition or TableDefinition()
-        return metadata_after_clone(table, (source.protocol, source.metadata), (protocol, metadata), statement_definition, now)
+        source = as_delta_snapshot(change.cloned)
+        # A clone has the definition of its source, except for the properties that the statement sets.
+        definition = change.definition or TableDefinition()
+        return metadata_after_clone(table, (source.protocol, source.metadata), (protocol, metadata), definition, now)
     if change.restored is not None:
         return _restored_definition(table, base, as_delta_snapshot(change.restored))
     if change.replace:

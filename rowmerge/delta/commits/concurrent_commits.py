@@ -54,10 +54,15 @@ class ConcurrentCommit:
         if path not in self.vector_changes:
             return None
         if path not in self._newly_deleted:
-            descriptors = self.vector_changes[path]
-            old_rows, new_rows = (Positions() if vector is None else read_vector(self.storage, vector) for vector in descriptors)
-            self._newly_deleted[path] = new_rows - old_rows if old_rows <= new_rows else None
+            old_vector, new_vector = self.vector_changes[path]
+            old_rows, new_rows = self._rows_of(old_vector), self._rows_of(new_vector)
+            restores_rows = not old_rows <= new_rows  # `<=` is the subset relation
+            self._newly_deleted[path] = None if restores_rows else new_rows - old_rows
         return self._newly_deleted[path]
+
+    def _rows_of(self, vector: VectorDescriptor) -> Positions:
+        """Return the rows that a deletion vector marks as deleted."""
+        return Positions() if vector is None else read_vector(self.storage, vector)
 
 
 def read_concurrent_commit(document: Document, version: int, storage: Storage, partition_columns: tuple[str, ...]) -> ConcurrentCommit:
@@ -78,8 +83,8 @@ def read_concurrent_commit(document: Document, version: int, storage: Storage, p
     removed_paths = absolute_paths(storage.location, files.removes["path"])
     added_vectors = pa.table({"path": added_paths, "vector": files.adds["deletionVector"]})
     removed_vectors = pa.table({"path": removed_paths, "vector": files.removes["deletionVector"]})
-    vector_changes = _vector_changes(added_vectors, removed_vectors)
-    return ConcurrentCommit(version, actions, files.adds, added_paths, frozenset(removed_paths.to_pylist()), vector_changes, storage)
+    vector_changes, removed = _vector_changes(added_vectors, removed_vectors), frozenset(removed_paths.to_pylist())
+    return ConcurrentCommit(version, actions, files.adds, added_paths, removed, vector_changes=vector_changes, storage=storage)
 
 
 def operation_of(actions: Sequence[Action]) -> str:
@@ -88,7 +93,10 @@ def operation_of(actions: Sequence[Action]) -> str:
 
 
 def _vector_changes(added_vectors: pa.Table, removed_vectors: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:
-    """Return the old and new vectors, by path, of the files in both tables. The tables have the columns `path` and `vector`."""
+    """Return the old and new deletion vectors, by path, of the files that a commit removes and adds again.
+
+    Each table has the columns `path` and `vector` (the descriptor of the file's deletion vector).
+    """
     new_rows = added_vectors.filter(pc.is_in(added_vectors["path"], value_set=removed_vectors["path"].combine_chunks()))
     old_rows = removed_vectors.filter(pc.is_in(removed_vectors["path"], value_set=new_rows["path"].combine_chunks()))
     old_vectors = dict(zip(old_rows["path"].to_pylist(), old_rows["vector"].to_pylist(), strict=True))

@@ -184,12 +184,15 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
     """
     for path in sorted(planned.change.reads.paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
-        deleted_read_rows = None if deleted_rows is None else _select_read_rows(planned.change.reads, path, deleted_rows)
-        # None: the concurrent commit removed the whole file or restored some of its rows, so individual rows cannot be compared.
-        if deleted_read_rows is None and _depends_on_file(planned, path):
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
+        if deleted_rows is None:
+            # The concurrent commit removed the whole file or restored some of its rows, so individual rows cannot be compared.
+            if _depends_on_file(planned, path):
+                return _conflict(ConcurrentDeleteRead, concurrent, planned, detail=path)
+            continue
+        deleted_read_rows = _select_read_rows(planned.change.reads, path, deleted_rows)
         if deleted_read_rows:
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(deleted_read_rows, path), _DELETED_READ_ROWS)
+            detail = named_rows(deleted_read_rows, path)
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, detail, rule=_DELETED_READ_ROWS)
     return None
 
 
@@ -213,12 +216,13 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
     """
     for path in sorted(planned.changed_paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
-        # None: the concurrent commit removed the file or restored some of its rows. A planned commit that removes the file may have
-        # copied rows that the concurrent commit deleted.
+        # None: the concurrent commit removed the file or restored some of its rows.
+        # A planned commit that removes the file may have copied rows that the concurrent commit deleted.
         if deleted_rows is None or path in planned.removed:
-            return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, detail=path)
         if rows_of_both := deleted_rows & planned.newly_deleted[path]:
-            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows_of_both, path), _DELETED_CHANGED_ROWS)
+            detail = named_rows(rows_of_both, path)
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, detail, rule=_DELETED_CHANGED_ROWS)
     return None
 
 

@@ -40,10 +40,10 @@ def withdraw_creation(storage: Storage, table: str, table_id: str) -> Unknown | 
         Unknown if the DROP may have failed, so that the table may still exist. Otherwise None, even if another writer dropped the table.
     """
     try:
-        drop = Drop(storage, table)
-        if drop.dropped_id != table_id:
+        drop = Drop(storage, table)  # reads the id of the current table
+        if drop.table_id_to_drop != table_id:
             return None
-        outcome = commit(drop, storage, FileChanges())
+        outcome = commit(drop, storage, files=FileChanges())  # a drop adds no data files
     except RowmergeError as failure:
         return Unknown(failure.message)
     return outcome if isinstance(outcome, Unknown) else None
@@ -62,7 +62,7 @@ class Drop:
 
     def __post_init__(self) -> None:
         self._read_newest()
-        self.dropped_id = self._current_id
+        self.table_id_to_drop = self._current_table_id
 
     @property
     def version(self) -> int:
@@ -72,18 +72,18 @@ class Drop:
         """Put the marker and the version of the drop. Return a conflict if the newest version already drops the table."""
         # If another engine has committed to a dropped table, the newest version is that commit, so the table is dropped again.
         if self._state is not None and is_dropped_at(self.storage, self._newest_version):
-            return self._dropped_by_others()
+            return self._concurrent_drop_conflict()
         announce_drop(self.storage, FORMAT, self.version)
         result = put_until_certain(self.storage, commit_path(self.version), serialize(self._build_actions()))
         if isinstance(result, ExistingObject):
             return Put.EXISTED
-        return self._confirm_or_delete() if result is Put.CREATED else result
+        return self._verify_or_delete() if result is Put.CREATED else result
 
     def rebase(self) -> Rebased | CommitConflict:
         """Read the newest version. Return a conflict if it does not belong to the table to drop."""
         self._read_newest()
-        if self.dropped_id is not None and self._current_id is not None and self._current_id != self.dropped_id:
-            return self._dropped_by_others()
+        if self.table_id_to_drop is not None and self._current_table_id is not None and self._current_table_id != self.table_id_to_drop:
+            return self._concurrent_drop_conflict()
         return Rebased(merged_commits=0)
 
     def discard(self) -> None:
@@ -103,12 +103,12 @@ class Drop:
         except CorruptLog:
             # A table with an unreadable log can be dropped. Its files are then selected for removal by age.
             self._state = None
-        self._current_id = None if self._state is None else self._state.metadata.id
+        self._current_table_id = None if self._state is None else self._state.metadata.id
 
-    def _dropped_by_others(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest_version, DROP_OPERATION, "the table is gone")
+    def _concurrent_drop_conflict(self) -> CommitConflict:
+        return MetadataChanged(self.table, self._newest_version, DROP_OPERATION, "the table no longer exists")
 
-    def _confirm_or_delete(self) -> Put | Unknown | CommitConflict:
+    def _verify_or_delete(self) -> Put | Unknown | CommitConflict:
         """Verify after the put that readers apply the version of the drop. If they ignore it, delete its files.
 
         Before the put, other writers may have committed the same version, written a checkpoint, and deleted their commit file in a log
@@ -122,14 +122,19 @@ class Drop:
             checkpoint = read_newer_checkpoint(self.storage, list_log(self.storage, since=self.version), self.version)
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
+        # Without a newer checkpoint, readers apply the drop. A checkpoint with the id `new_id` contains it.
         if checkpoint is None or checkpoint.metadata.id == self.new_id:
             return Put.CREATED
-        try_delete_files(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], PathOrigin.THIS_PROCESS)
+        commit_file = f"{self.storage.location}/{commit_path(self.version)}"
+        try_delete_files(self.storage, [[commit_file]], PathOrigin.THIS_PROCESS)
         delete_marker(self.storage, FORMAT, self.version)
-        return Put.EXISTED if checkpoint.metadata.id == self.dropped_id else self._dropped_by_others()
+        return Put.EXISTED if checkpoint.metadata.id == self.table_id_to_drop else self._concurrent_drop_conflict()
 
     def _build_actions(self) -> list[Action]:
-        """Return the actions that replace the table with an empty one whose id is `new_id`, and that remove the old domains and files."""
+        """Return the actions that replace the table with an empty one, and that remove the metadata domains and files of the old table.
+
+        The empty table has the id `new_id`. A writer that planned a change to the old table notices the different id.
+        """
         now = time.time_ns() // 1_000_000
         metadata = Metadata(id=self.new_id, schema_string=_DROPPED_SCHEMA, configuration={DROPPED_PROPERTY: "true"}, created=now)
         actions: list[Action] = [{"commitInfo": self._commit_info(now)}, LOWEST_PROTOCOL.action(), metadata.action()]
@@ -140,7 +145,8 @@ class Drop:
             actions.append({"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}})
         # A replacement without new files removes every live file.
         replacement = CommitRequest(DROP_OPERATION, replace=True)
-        return actions + FileActionBuilder(self.storage, metadata, replacement, now).replace_files(self._state)
+        remove_actions = FileActionBuilder(self.storage, metadata, replacement, now).replace_files(self._state)
+        return [*actions, *remove_actions]
 
     def _commit_info(self, now: int) -> dict[str, Any]:
         return {

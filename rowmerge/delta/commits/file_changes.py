@@ -72,13 +72,14 @@ class FileActionBuilder:
         """
         if self.change.restored is not None:
             return self._restore_files(state, as_delta_snapshot(self.change.restored))
-        actions: list[Action] = [self._add(file) for file in self.change.files.added]
+        actions: list[Action] = [self._add_action(file) for file in self.change.files.added]
         actions += [{"cdc": {**self._written_fields(file), "dataChange": False}} for file in self.change.files.change_rows]
-        # A replacement removes all live files (`replace_files`).
-        if self._changed_paths and not self.change.replace:
-            rows_by_path = self._changed_rows(state)
-            actions += [self._remove(row) for row in rows_by_path.values()]
-            actions += self._mark_deleted(rows_by_path, deleted_positions)
+        if self.change.replace or not self._changed_paths:
+            # A replacement removes all live files. The caller adds these actions (`replace_files`).
+            return actions
+        changed_files = self._changed_live_files(state)
+        actions += [self._remove_action(file) for file in changed_files.values()]
+        actions += self._mark_deleted(changed_files, deleted_positions)
         return actions
 
     def replace_files(self, state: State) -> list[Action]:
@@ -90,10 +91,10 @@ class FileActionBuilder:
         cloned_rows = cloned_files(as_delta_snapshot(self.change.cloned))
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
         added = [self._add_with_vector(row, row["deletionVector"], _statistics(row)) for row in new_rows]
-        return [*added, *(self._remove(row) for key, row in current_rows.items() if key not in cloned_rows)]
+        return [*added, *(self._remove_action(row) for key, row in current_rows.items() if key not in cloned_rows)]
 
     def _remove_all(self, files: LiveFiles) -> list[Action]:
-        return [self._remove(row) for row in _rows(block.rows for block in files.blocks)]
+        return [self._remove_action(row) for row in _rows(block.rows for block in files.blocks)]
 
     def discard(self) -> None:
         """Delete the vectors of all attempts, because no version refers to them. If a deletion fails, the next VACUUM deletes the file."""
@@ -115,10 +116,10 @@ class FileActionBuilder:
             try:
                 texts[stored_name] = partition_text(file.partition.get(column.name), column.type)
             except UnicodeDecodeError as error:
-                raise TypeMismatch(f"A value of the partition column {column.name} is no text ({error}). Cast it to string.") from error
+                raise TypeMismatch(f"A value of the partition column {column.name} is not UTF-8 ({error}). Cast it to string.") from error
         return texts
 
-    def _add(self, file: AddedFile) -> Action:
+    def _add_action(self, file: AddedFile) -> Action:
         """Return the `add` action of a new file (PROTOCOL.md, Add File)."""
         fields = {**self._written_fields(file), "modificationTime": self.now, "dataChange": self.change.data_change}
         # Statistics have the physical names of columns.
@@ -129,13 +130,13 @@ class FileActionBuilder:
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:
         return {"path": log_path(self.storage.location, file.path), "partitionValues": self._partition_texts(file), "size": file.size}
 
-    def _changed_rows(self, state: State) -> dict[str, dict[str, Any]]:
+    def _changed_live_files(self, state: State) -> dict[str, dict[str, Any]]:
         """Return the rows in the file table of the files that the change removes or in which it deletes rows, by absolute path."""
         files = files_of(state.files, self.storage.location, self._changed_paths)
         paths = absolute_paths(self.storage.location, files.column("path")).to_pylist()
         rows = dict(zip(paths, _rows(files.tables()), strict=True))
         if unknown_paths := self._changed_paths - rows.keys():
-            raise ValueError(f"{min(unknown_paths)} is no data file of version {state.version} of {self.storage.location}")
+            raise ValueError(f"{min(unknown_paths)} is not a data file of version {state.version} of the table at {self.storage.location}")
         return rows
 
     def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted_positions: Mapping[str, Positions]) -> list[Action]:
@@ -175,7 +176,7 @@ class FileActionBuilder:
         }
         return {"add": without_nulls(fields)}
 
-    def _remove(self, row: Mapping[str, Any]) -> Action:
+    def _remove_action(self, row: Mapping[str, Any]) -> Action:
         """Return the `remove` action for a file (PROTOCOL.md, Remove File). `row` is the row of the file in the file table."""
         fields = {
             **_common_fields(row),

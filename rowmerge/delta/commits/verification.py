@@ -39,6 +39,7 @@ Verdict = Literal[Put.CREATED] | Rejected | Unknown
 """Whether readers apply a commit: CREATED if they do, Rejected if they do not, and Unknown if the log is inconclusive."""
 
 
+_IN_CHECKPOINT: Verdict = Put.CREATED
 _NOT_IN_CHECKPOINT = Rejected("the log was cleaned or the table was dropped since")
 
 
@@ -75,8 +76,12 @@ class PutCommit:
 def verify_put(commit: PutCommit) -> Verdict:
     """Return whether readers apply a commit, after its put, as a version of the table for which it was planned.
 
-    A successful put is not sufficient proof. Another process may have committed the same version, and a log cleanup may have deleted that
-    commit file before the put. Or the table may have been dropped, and a new table created in its folder.
+    Two things may have happened before the put. A log cleanup may have deleted the commit file that another process put as the same
+    version. Or the table may have been dropped, and a new table created in its folder.
+
+    Returns:
+        CREATED if readers apply the commit. Rejected if they ignore it, or if it follows another table and can still be deleted. Unknown if
+        a checkpoint is inconclusive, if the commit file is missing, or if other writers have committed after it to another table.
 
     Raises:
         CorruptLog: A checkpoint or a commit cannot be parsed.
@@ -89,15 +94,14 @@ def verify_put(commit: PutCommit) -> Verdict:
         # Readers begin at this checkpoint, so the commit exists for them only if the checkpoint contains it.
         return _verify_in_checkpoint(commit, checkpoint)
     if commit.version not in listing.commits:
-        return Unknown(f"{commit_path(commit.version)} was put, and is gone")
-    # A cleanup always keeps a newer checkpoint. None exists, so the version never had another commit file. Only a DROP is possible.
+        return Unknown(f"{commit_path(commit.version)} was written, but no longer exists")
+    # A cleanup always keeps a newer checkpoint. None exists, so no cleanup has deleted a file of this version. Only a DROP is possible.
     if commit.base is None or _follows_base(commit, commit.base, listing):
         return Put.CREATED
-    # The commit follows a version of another table. If it is still the newest version, it can be deleted. If other writers have committed
-    # later versions, these contain its changes, and its deletion would leave a gap in the log.
+    # The commit follows a version of another table. Only the newest version can be deleted without a gap in the log.
     if listing.newest == commit.version:
-        return Rejected("the table was dropped, and another one was created in its folder")
-    return Unknown("another table was created in the folder, and others have committed to it")
+        return Rejected("the table was dropped, and another table was created in its folder")
+    return Unknown("another table was created in the folder, and other writers have committed to it")
 
 
 def read_newer_checkpoint(storage: Storage, listing: LogListing, version: int) -> State | None:
@@ -112,8 +116,10 @@ def read_newer_checkpoint(storage: Storage, listing: LogListing, version: int) -
         CorruptLog: The checkpoint cannot be parsed.
         StorageError: The store failed.
     """
-    newest = next(iter(listing.checkpoints), None)
-    return None if newest is None or newest.version < version else read_checkpoint(storage, newest)
+    newest = next(iter(listing.checkpoints), None)  # the listing has the newest checkpoint first
+    if newest is None or newest.version < version:
+        return None
+    return read_checkpoint(storage, newest)
 
 
 def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -> bool:
@@ -136,27 +142,29 @@ def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
 
     - A new data file or a tombstone of the commit proves that the state contains the commit.
     - A different table id proves that the state does not contain the commit.
-    - The absence of both files and tombstones also proves this, unless the tombstones may have expired.
+    - The same table id proves that the state contains the first commit of a table.
+    - The absence of both files and tombstones proves the opposite, unless the tombstones may have expired.
     - The commit's transaction or new metadata is decisive if no other commit can have the same values.
     """
-    if _has_file(state, commit.new_paths) or _has_tombstone(state, commit.removed_paths, commit.now):
-        return Put.CREATED
+    if _has_file(state, commit.new_paths) or _has_tombstone(state, commit.removed_paths, deleted_at=commit.now):
+        return _IN_CHECKPOINT
     if state.metadata.id != commit.metadata.id:
         return _NOT_IN_CHECKPOINT
     if commit.base is None:
-        return Put.CREATED
+        return _IN_CHECKPOINT
     if commit.changes_files and _keeps_tombstones(commit, state.metadata):
         return _NOT_IN_CHECKPOINT
     if commit.change.transaction is not None:
         return _verify_transaction(commit, commit.change.transaction, state)
     has_new_metadata = commit.metadata != commit.base.metadata and state.metadata == commit.metadata
-    return Put.CREATED if has_new_metadata else _undecided(commit)
+    return _IN_CHECKPOINT if has_new_metadata else _undecided(commit)
 
 
 def _keeps_tombstones(commit: PutCommit, newer_metadata: Metadata) -> bool:
     """Return whether checkpoints must still contain the tombstones of a commit, by the shorter retention in the two versions."""
     retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, newer_metadata))
-    return time.time_ns() // 1_000_000 - commit.now < retention
+    age = time.time_ns() // 1_000_000 - commit.now
+    return age < retention
 
 
 def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: State) -> Verdict:
@@ -168,7 +176,7 @@ def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: 
     if newest.version < version:
         return _NOT_IN_CHECKPOINT
     # Two runs of the same transaction have the same `txn`. A later `txn` of the application may come from another process.
-    return Put.CREATED if newest.version == version and not commit.changes_files else _undecided(commit)
+    return _IN_CHECKPOINT if newest.version == version and not commit.changes_files else _undecided(commit)
 
 
 def _has_file(state: State, paths: set[str]) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from rowmerge.delta.files.paths import plain_paths
+from rowmerge.delta.files.paths import percent_decoded
 
 TEXT, INT, LONG, BOOLEAN = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 TEXT_MAP = pa.map_(TEXT, TEXT)
@@ -23,8 +23,9 @@ VECTOR = pa.struct({"storageType": TEXT, "pathOrInlineDv": TEXT, "offset": INT, 
 _SHARED = {"path": TEXT, "size": LONG, "deletionVector": VECTOR, "baseRowId": LONG, "defaultRowCommitVersion": LONG, "dataChange": BOOLEAN}
 ADD = {**_SHARED, "modificationTime": LONG, "stats": TEXT, "clusteringProvider": TEXT}
 REMOVE = {**_SHARED, "deletionTimestamp": LONG, "extendedFileMetadata": BOOLEAN}
-_UUID_LENGTH = 20
-_ENDS_WITH_UUID = rf"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{{}}@%$#]{{{_UUID_LENGTH}}}$"
+_ENCODED_UUID_LENGTH = 20
+"""The number of characters of a UUID (16 bytes) in Z85."""
+_ENDS_WITH_UUID = rf"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{{}}@%$#]{{{_ENCODED_UUID_LENGTH}}}$"
 """A regular expression for the path of a deletion vector in the table's folder, which ends with a UUID in Z85."""
 
 
@@ -59,9 +60,11 @@ def read_json_lines(data: pa.Buffer | bytes, schema: pa.Schema, longest_line: in
     Raises:
         pa.ArrowException: A line is not valid JSON, or a value does not have the type of its field.
     """
+    # A block must contain a whole line with its line break. Two of them leave a margin.
+    block_size = max(1 << 20, 2 * (longest_line + 1))
     return pyarrow.json.read_json(
         pa.BufferReader(data),
-        read_options=pyarrow.json.ReadOptions(block_size=max(1 << 20, 2 * longest_line + 2)),
+        read_options=pyarrow.json.ReadOptions(block_size=block_size),
         parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
 
@@ -78,7 +81,8 @@ def file_rows(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
     """
     actions = actions.filter(pc.is_valid(actions))
     fields = {field.name: pc.struct_field(actions, [field.name]) for field in actions.type}
-    _check_files(fields, len(actions), is_live="modificationTime" in schema.names)
+    is_live = "modificationTime" in schema.names  # only `add` actions have this field
+    _check_files(fields, len(actions), is_live=is_live)
     return pa.Table.from_arrays([_file_column(column.name, column.type, fields, len(actions)) for column in schema], schema=schema)
 
 
@@ -91,17 +95,16 @@ def _file_column(name: str, type_: pa.DataType, fields: Mapping[str, pa.ChunkedA
         fields: The values of each field of the actions, by field name.
         length: The number of actions.
     """
-    match name:
-        case "key":
-            return file_keys(fields["path"], fields.get("deletionVector"))
-        case "partition":
-            return _partition_values(fields, type_, length)
-        case _ if name not in fields:
-            return nulls(length, type_)
-        case "deletionVector":
-            return _vector_descriptors(fields["deletionVector"])
-        case "tags":
-            return _tag_maps(fields["tags"])
+    if name == "key":
+        return file_keys(fields["path"], fields.get("deletionVector"))
+    if name == "partition":
+        return _partition_values(fields, type_, length)
+    if name not in fields:
+        return nulls(length, type_)
+    if name == "deletionVector":
+        return _vector_descriptors(fields["deletionVector"])
+    if name == "tags":
+        return _tag_maps(fields["tags"])
     return fields[name].cast(type_)
 
 
@@ -121,13 +124,15 @@ def file_keys(paths: pa.ChunkedArray, vectors: pa.ChunkedArray | None) -> pa.Chu
         paths: The percent-encoded paths from the log.
         vectors: The descriptors of the deletion vectors, null for a file without one. None if no file has a deletion vector.
     """
-    decoded_paths = plain_paths(paths)
+    decoded_paths = percent_decoded(paths)
     if vectors is None or vectors.null_count == len(vectors):
         return decoded_paths
+    # `binary_join_element_wise` returns null if an argument is null. So `coalesce` selects "" for a null offset, and the path alone for a
+    # null descriptor. The id of a deletion vector is its `uniqueId` in PROTOCOL.md: storage type, path, and "@" with the offset.
     offset = pc.struct_field(vectors, ["offset"]).cast(pa.string())
-    suffix = pc.coalesce(pc.binary_join_element_wise("@", offset, ""), "")
-    kind, location = (pc.struct_field(vectors, [name]) for name in ("storageType", "pathOrInlineDv"))
-    vector_id = pc.binary_join_element_wise(kind, location, suffix, "")
+    offset_suffix = pc.coalesce(pc.binary_join_element_wise("@", offset, ""), "")
+    storage_type, path_or_data = (pc.struct_field(vectors, [name]) for name in ("storageType", "pathOrInlineDv"))
+    vector_id = pc.binary_join_element_wise(storage_type, path_or_data, offset_suffix, "")
     return pc.coalesce(pc.binary_join_element_wise(decoded_paths, vector_id, "\n"), decoded_paths)
 
 
@@ -220,18 +225,19 @@ def _check_vectors(vectors: pa.StructArray) -> None:
     if not len(vectors):
         return
     storage_type, path, offset, size, cardinality = vectors.flatten()
-    has_storage_type = pc.is_in(storage_type, value_set=pa.array(["u", "p", "i"]))
-    has_path = pc.or_(pc.not_equal(storage_type, "u"), _is_path_with_uuid(path))
-    has_numbers = [pc.greater_equal(numbers, 0) for numbers in (size, cardinality, pc.fill_null(offset, 0))]
-    is_valid = pc.fill_null(reduce(pc.and_, [has_storage_type, has_path, *has_numbers]), False)
+    # u: a file in the table's folder, named by a UUID. p: a file with an absolute path. i: the deletion vector itself, inline.
+    is_valid_type = pc.is_in(storage_type, value_set=pa.array(["u", "p", "i"]))
+    is_valid_path = pc.or_(pc.not_equal(storage_type, "u"), _is_path_with_uuid(path))
+    are_valid_numbers = [pc.greater_equal(numbers, 0) for numbers in (size, cardinality, pc.fill_null(offset, 0))]
+    is_valid = pc.fill_null(reduce(pc.and_, [is_valid_type, is_valid_path, *are_valid_numbers]), False)
     if not pc.all(is_valid).as_py():
         invalid_vector = vectors.filter(pc.invert(is_valid))[0].as_py()
-        raise ValueError(f"a deletion vector's descriptor does not say where it is: {invalid_vector!r:.200}")
+        raise ValueError(f"the descriptor of a deletion vector is invalid: {invalid_vector!r:.200}")
 
 
 def _is_path_with_uuid(paths: pa.StringArray) -> pa.BooleanArray:
     """Return a mask of the vector paths that end with a UUID and do not leave the table's folder."""
-    prefixes = pc.utf8_slice_codeunits(paths, 0, -_UUID_LENGTH)
+    prefixes = pc.utf8_slice_codeunits(paths, 0, -_ENCODED_UUID_LENGTH)
     leads_out = pc.match_substring_regex(prefixes, r"(^|/)\.\.?(/|$)")
     return pc.and_(pc.match_substring_regex(paths, _ENDS_WITH_UUID), pc.invert(leads_out))
 

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 _BATCH = 16_384
 """The number of files whose statistics are decoded at a time."""
 _JSON, _STRUCT = "add.stats", "add.stats_parsed"
+"""The columns of a checkpoint with the statistics of files as JSON strings and as structs."""
 _UNREADABLE = (OSError, ValueError, pa.ArrowException)
 
 FileIndices = np.ndarray[Any, Any]
@@ -70,7 +71,8 @@ class StatisticsSource(ABC):
             indices: The ascending indices of the files in this source.
         """
         with self._lock:
-            row_counts, columns = self._row_counts, self._cached_columns(fields)
+            # Each of these reads the statistics of all files, unless they are cached.
+            row_counts, columns = self._row_counts, self._load_columns(fields)
         return ColumnStatistics(
             records=_take(row_counts, indices),
             lower=_take_struct([column.lower for column in columns], bounds_type(fields), indices),
@@ -83,7 +85,7 @@ class StatisticsSource(ABC):
         """The row count of each file, null if unknown."""
         return _concat([read_records(batch) for batch in self._batches(())], pa.int64())
 
-    def _cached_columns(self, fields: Sequence[Field]) -> list[_Column]:
+    def _load_columns(self, fields: Sequence[Field]) -> list[_Column]:
         """Return the statistics of these columns for all files. Read the columns that are not cached yet."""
         uncached_fields = [field for field in fields if (field.name, field.type) not in self._columns]
         if uncached_fields:
@@ -134,12 +136,14 @@ class CheckpointStatistics(StatisticsSource):
             has_deletion_vectors: Whether any `add` action has a deletion vector.
         """
         self._group_starts, self._adds_before_group = _locate_groups(file.metadata, is_add)
-        super().__init__(length=int(self._adds_before_group[-1]))
+        file_count = int(self._adds_before_group[-1])
+        super().__init__(length=file_count)
         self._path, self._file, self._is_add = path, file, is_add
         self._is_warning_logged = False
         add_types = {f"add.{field.name}": field.type for field in file.schema_arrow.field("add").type}
         self._statistics_columns = [column for column in (_JSON, _STRUCT) if column in add_types]
-        self._struct_suffices = _STRUCT in add_types and _has_exact_counts(add_types[_STRUCT], has_deletion_vectors)
+        # The structs replace the JSON only if they contain the same counts.
+        self._structs_suffice = _STRUCT in add_types and _has_exact_counts(add_types[_STRUCT], has_deletion_vectors)
 
     def read_raw(self, indices: FileIndices) -> pa.Table:
         groups = np.searchsorted(self._adds_before_group, indices, side="right") - 1
@@ -157,7 +161,7 @@ class CheckpointStatistics(StatisticsSource):
         names = ["numRecords", "tightBounds"]
         names += [f"{kind}.{field.name}" for field in fields for kind in ("minValues", "maxValues", "nullCount")]
         columns = [f"{_STRUCT}.{name}" for name in names] if _STRUCT in self._statistics_columns else []
-        if _JSON in self._statistics_columns and not (self._struct_suffices and self._is_struct_complete):
+        if _JSON in self._statistics_columns and not (self._structs_suffice and self._is_struct_complete):
             columns.append(_JSON)
         for table in self._decode(columns):
             yield from table.combine_chunks().to_batches()
@@ -173,22 +177,25 @@ class CheckpointStatistics(StatisticsSource):
             yield from self._decode_group(group, columns)
 
     def _decode_group(self, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the statistics of a row group from these columns of the checkpoint. Use other columns for rows that cannot be read."""
-        decoded_end = self._group_starts[group]
+        """Yield the statistics of a row group from these columns of the checkpoint.
+
+        From the first row on that cannot be read, use only the structs or only the JSON, whichever is readable.
+        """
+        next_row = self._group_starts[group]
         try:
-            for end, statistics in self._read_group(group, columns):
+            for end_row, statistics in self._read_group(group, columns):
                 yield statistics
-                decoded_end = end
+                next_row = end_row
         except _UNREADABLE as error:
             if not self._is_warning_logged:
-                logger.warning("Statistics of files in %s cannot be read, and count as absent: %s", self._path, error)
+                logger.warning("Statistics of files in %s cannot be read and are ignored: %s", self._path, error)
                 self._is_warning_logged = True
-            yield from self._decode_readable(group, columns, decoded_end)
+            yield from self._decode_readable(group, columns, start=next_row)
 
     def _decode_readable(self, group: int, columns: Sequence[str], start: int) -> Iterator[pa.Table]:
         """Yield the statistics of a row group from the row `start` on, from structs or JSON. If neither is readable, yield nulls."""
         struct_columns = [column for column in columns if column != _JSON]
-        if struct_columns and self._struct_suffices and self._is_readable(group, struct_columns):
+        if struct_columns and self._structs_suffice and self._is_readable(group, struct_columns):
             readable_columns = struct_columns
         elif _JSON in self._statistics_columns and self._is_readable(group, [_JSON]):
             readable_columns = [_JSON]
@@ -213,7 +220,7 @@ class CheckpointStatistics(StatisticsSource):
         for batch in self._file.iter_batches(batch_size=_BATCH, row_groups=[group], columns=list(columns) or ["add.path"]):
             adds, is_add = batch["add"], self._is_add[end : end + batch.num_rows]
             if not adds.is_valid().equals(is_add):
-                raise ValueError("they are of other files")
+                raise ValueError("they belong to other files")
             end += batch.num_rows
             yield end, _raw_statistics(adds.filter(is_add))
 

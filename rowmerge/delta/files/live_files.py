@@ -21,10 +21,10 @@ from rowmerge.delta.files.file_statistics import FileIndices, StatisticsSource, 
 
 T = TypeVar("T")
 
-_MOST_BLOCK_FILES = 65_536
-"""The largest number of files in a block."""
-_MOST_MERGED_FILES = 2_048
-"""The largest number of files in a block that merges the files of several commits."""
+_MAX_BLOCK_FILES = 65_536
+"""The maximum number of files in a block."""
+_MAX_MERGED_FILES = 2_048
+"""The maximum number of files in the last block and a new commit together for which both are merged into one block."""
 _STATISTICS = ("stats", "parsed")
 
 
@@ -80,8 +80,8 @@ class LiveFiles:
             source: The statistics of these files, in the same order.
         """
         numbers = np.arange(rows.num_rows)
-        starts = range(0, rows.num_rows, _MOST_BLOCK_FILES)
-        slices = ((_compact(rows.slice(start, _MOST_BLOCK_FILES)), numbers[start : start + _MOST_BLOCK_FILES]) for start in starts)
+        starts = range(0, rows.num_rows, _MAX_BLOCK_FILES)
+        slices = ((_compact(rows.slice(start, _MAX_BLOCK_FILES)), numbers[start : start + _MAX_BLOCK_FILES]) for start in starts)
         return cls(tuple(Block(block_rows, source, block_numbers) for block_rows, block_numbers in slices))
 
     @cached_property
@@ -121,15 +121,21 @@ class LiveFiles:
             keys: The keys of the removed files (`file_keys`).
             new_rows: The new files with their statistics, in the schema of `file_schema`.
         """
-        blocks = list(self.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=keys))).blocks)
-        if not new_rows.num_rows:
-            return LiveFiles(tuple(blocks))
-        # If every commit appended its own block, a version after many small commits would have just as many tiny blocks. So the new files
-        # are merged with the last blocks while those are small.
+        remaining = self.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=keys)))
+        return remaining._append(new_rows) if new_rows.num_rows else remaining
+
+    def _append(self, new_rows: pa.Table) -> LiveFiles:
+        """Return these files and new files. `new_rows` has the schema of `file_schema`.
+
+        If every commit appended its own block, a version after many small commits would have just as many tiny blocks. So the new files are
+        merged with each small block at the end.
+        """
+        blocks = list(self.blocks)
         tables = [new_rows]
-        while blocks and blocks[-1].rows.num_rows + new_rows.num_rows <= _MOST_MERGED_FILES:
+        while blocks and blocks[-1].rows.num_rows + new_rows.num_rows <= _MAX_MERGED_FILES:
             tables.insert(0, blocks.pop().table())
-        return LiveFiles((*blocks, *LiveFiles.of(pa.concat_tables(tables, promote_options="default")).blocks))
+        merged = LiveFiles.of(pa.concat_tables(tables, promote_options="default"))
+        return LiveFiles((*blocks, *merged.blocks))
 
     def difference(self, others: LiveFiles) -> LiveFiles:
         """Return the files that are not in `others`. Shared blocks are not compared."""

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 # The characters that RFC 2396 allows in a path, except the colon. A relative path must not look like a path with a scheme.
 _SAFE = "/=@!$&'()*+,;~-._"
-_ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
+_ABSOLUTE_PATTERN = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
 
 
 def log_path(location: str, path: str) -> str:
@@ -29,7 +29,7 @@ def uri_of(path: str) -> str:
     return f"{scheme}{separator}{quote(scheme_path, safe=_SAFE + ':')}"
 
 
-def plain_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+def percent_decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Percent-decode paths from the log. Relative paths stay relative."""
     if not pc.any(pc.match_substring(paths, "%")).as_py():
         return paths
@@ -46,8 +46,8 @@ def absolute_paths(location: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
         location: The absolute path of the table's folder, the base of relative paths.
         paths: The percent-encoded paths, relative or absolute.
     """
-    joined_paths = pc.binary_join_element_wise(location, plain_paths(paths), "/")
-    absolute_mask = pc.match_substring_regex(paths, _ABSOLUTE)
+    joined_paths = pc.binary_join_element_wise(location, percent_decoded(paths), "/")
+    absolute_mask = pc.match_substring_regex(paths, _ABSOLUTE_PATTERN)
     if not pc.any(absolute_mask).as_py():
         return joined_paths
     # Null for a relative path, so that `coalesce` selects the joined path.
@@ -68,5 +68,7 @@ def absolute_path(location: str, path: str) -> str:
         scheme, _, location_path = location.partition("://")
         authority = "" if scheme == "file" else location_path.split("/", 1)[0]
         return f"{scheme}://{authority}{decoded_path}"
-    scheme, _, scheme_path = decoded_path.partition(":")
-    return decoded_path if scheme_path.startswith("//") else f"{scheme}://{scheme_path}"
+    scheme, _, after_scheme = decoded_path.partition(":")
+    if after_scheme.startswith("//"):
+        return decoded_path  # s3://b/x
+    return f"{scheme}://{after_scheme}"  # file:/x becomes file:///x

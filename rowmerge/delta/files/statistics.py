@@ -28,7 +28,8 @@ PREFIX = 32
 """The maximum length of a string bound in UTF-16 code units. It is the default of delta-spark."""
 
 _COMPARABLE = frozenset("long integer short byte double float string date timestamp timestamp_ntz".split())
-_NAME = re.compile(r"(`(?:[^`]|``)+`\s*|[^`.,]+)([.,]|$)\s*")
+_NAME_IN_PATH = re.compile(r"(?P<name>`(?:[^`]|``)+`\s*|[^`.,]+)([.,]|$)\s*")
+"""One name in a dotted column name, with the separator after it. In backquotes, a name may contain any characters: `` `a.b` ``."""
 
 
 def has_bounds(type_: DataType) -> bool:
@@ -71,8 +72,8 @@ def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties:
     Raises:
         ConfigurationError: One of these two properties has an invalid value.
     """
-    partition = set(partition_columns)
-    data_leaves = list(leaves(field for field in schema if field.name not in partition))
+    partition_names = set(partition_columns)
+    data_leaves = list(leaves(field for field in schema if field.name not in partition_names))
     if INDEXED_COLUMNS not in properties:
         return frozenset(data_leaves[: indexed_count(properties)])
     prefixes = parse_columns(properties[INDEXED_COLUMNS])
@@ -105,15 +106,15 @@ def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
         file: The new file. Its statistics have physical column names.
         indexed: The columns and nested fields that get bounds and null counts (`indexed_leaves`).
     """
-    # JSON has no NaN, so a bound that is NaN cannot be written. The other bound must be omitted, too. Spark orders NaN above all other
-    # numbers. So with only the upper bound 5, a reader would skip the file for `x > 7`, although NaN matches.
+    # JSON has no NaN, so a bound that is NaN cannot be written. The other bound of the column must be omitted, too: Spark orders NaN above
+    # all other numbers. So with only the upper bound 5, a reader would skip the file for `x > 7`, although a row with NaN matches.
     bounded = indexed.difference(_nan_columns(file.lower), _nan_columns(file.upper))
     statistics = {
         "numRecords": file.records,
         "tightBounds": True,
         "minValues": _select_values(file.lower, bounded, lower_bound),
         "maxValues": _select_values(file.upper, bounded, upper_bound),
-        "nullCount": _select_values(file.nulls, indexed, lambda null_count: null_count),
+        "nullCount": _select_values(file.nulls, indexed),
     }
     return statistics_text(statistics)
 
@@ -191,7 +192,8 @@ def _prefix_end(value: str) -> int:
 def _bound_to_json(value: Any) -> Any:
     """Convert a bound that is not a string to its JSON value (PROTOCOL.md, Per-file Statistics).
 
-    Timestamps are truncated to milliseconds. Booleans, binary values and non-finite floats have no bounds, so they become None.
+    Timestamps are truncated to milliseconds, also in upper bounds, because readers allow for this. Booleans, binary values and non-finite
+    floats have no bounds, so they become None.
     """
     match value:
         case bool() | bytes():
@@ -205,14 +207,22 @@ def _bound_to_json(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case decimal.Decimal():
-            return decimal.Decimal(format(value, "f"))
+            return decimal.Decimal(format(value, "f"))  # writes 1E+2 as 100, without an exponent
     return value
 
 
-def _select_values(values: _Values, columns: Collection[ColumnPath], to_json: Callable[[Any], Any], parent: ColumnPath = ()) -> _Values:
+def _select_values(
+    values: _Values, columns: Collection[ColumnPath], to_json: Callable[[Any], Any] = lambda value: value, parent: ColumnPath = ()
+) -> _Values:
     """Return the bounds or null counts of these columns as JSON values, nested like the columns.
 
-    Values without a JSON form and structs without values are omitted. `parent` is the path of the struct that contains `values`.
+    Values without a JSON form and structs without values are omitted.
+
+    Args:
+        values: The bounds or null counts by column name.
+        columns: The paths of the columns and nested fields to return.
+        to_json: The function that converts a bound to a JSON value. Null counts need no conversion.
+        parent: The path of the struct that contains `values`, empty for top-level columns.
     """
     json_values: dict[str, Any] = {}
     for name, value in values.items():
@@ -251,10 +261,10 @@ def _parse_column(text: str) -> ColumnPath:
     names: list[str] = []
     dotted_name, position = text.strip(), 0
     while position < len(dotted_name):
-        match = _NAME.match(dotted_name, position)
+        match = _NAME_IN_PATH.match(dotted_name, position)
         if match is None:
-            raise ConfigurationError(f"{INDEXED_COLUMNS} names {dotted_name!r}, which is no column name. Write names like a, b.c.")
-        name = match[1].strip()
+            raise ConfigurationError(f"{INDEXED_COLUMNS} contains {dotted_name!r}, which is not a column name. Write names such as a, b.c.")
+        name = match["name"].strip()
         names.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
         position = match.end()
     return tuple(names)

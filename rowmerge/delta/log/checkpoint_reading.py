@@ -48,9 +48,9 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     state = apply_table_actions(empty_state(), actions, documents[0].path)
     partition_columns = state.metadata.stored_partition_columns
     documents += _read_sidecars(storage, _sidecar_paths(storage, actions))
-    file_rows_by_document = [_file_rows(document, partition_columns) for document in documents]
-    blocks = tuple(chain.from_iterable(live_files.blocks for live_files, _ in file_rows_by_document))
-    tombstones = pa.concat_tables([removed for _, removed in file_rows_by_document], promote_options="default")
+    live_files, tombstone_tables = zip(*(_read_file_actions(document, partition_columns) for document in documents), strict=True)
+    blocks = tuple(chain.from_iterable(files.blocks for files in live_files))
+    tombstones = pa.concat_tables(tombstone_tables, promote_options="default")
     return replace(state, version=checkpoint.version, files=LiveFiles(blocks), tombstones=tombstones)
 
 
@@ -68,9 +68,10 @@ def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
         CorruptLog: A file of the checkpoint is missing or unreadable.
         StorageError: The store is unavailable.
     """
-    # Only the footer of a Parquet file is read if the file has no column of sidecars.
-    paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]
-    return _sidecar_paths(storage, chain.from_iterable(map(_read_non_file_actions, read_documents(storage, paths))))
+    # Only the footer of a Parquet file is read if the file has no column of sidecars. A JSON file shows this only in its lines.
+    checkpoint_paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]
+    actions = chain.from_iterable(map(_read_non_file_actions, read_documents(storage, checkpoint_paths)))
+    return _sidecar_paths(storage, actions)
 
 
 def _sidecar_paths(storage: Storage, actions: Iterable[Action]) -> list[str]:
@@ -83,7 +84,7 @@ def _column_names(storage: Storage, file: StoredObject) -> list[str]:
     try:
         return list(read_footer(storage, file.path, file.size).schema.to_arrow_schema().names)
     except FileNotFoundError as error:
-        raise CorruptLog(f"{storage.location}/{file.path}", "it vanished while the table was read") from error
+        raise CorruptLog(f"{storage.location}/{file.path}", "it was deleted while the table was read") from error
 
 
 def read_footer(storage: Storage, path: str, size: int) -> pq.FileMetaData:
@@ -99,13 +100,14 @@ def read_footer(storage: Storage, path: str, size: int) -> pq.FileMetaData:
         FileNotFoundError: The file does not exist.
     """
     if size < 2 * _FOOTER_TAIL:
-        raise CorruptLog(f"{storage.location}/{path}", "it is too short for a Parquet file")
+        raise CorruptLog(f"{storage.location}/{path}", "it is too small for a Parquet file")
     tail = storage.get_range(path, size - _FOOTER_TAIL, _FOOTER_TAIL)
-    length = min(int.from_bytes(tail[:4], "little") + _FOOTER_TAIL, size)
+    # The tail consists of the footer's length in four bytes, and the magic number PAR1.
+    footer_size = min(int.from_bytes(tail[:4], "little") + _FOOTER_TAIL, size)
     try:
-        return pq.read_metadata(pa.BufferReader(storage.get_range(path, size - length, length)))
+        return pq.read_metadata(pa.BufferReader(storage.get_range(path, size - footer_size, footer_size)))
     except (OSError, pa.ArrowException) as error:
-        raise CorruptLog(f"{storage.location}/{path}", f"it has no Parquet footer ({error})") from error
+        raise CorruptLog(f"{storage.location}/{path}", f"it has no valid Parquet footer ({error})") from error
 
 
 def _sidecar_path(storage: Storage, path: str) -> str:
@@ -132,12 +134,14 @@ def _read_non_file_actions(document: Document) -> list[Action]:
     other columns. Raises CorruptLog if the file is unreadable or an action is invalid.
     """
     if document.path.endswith(".json"):
-        return non_file_actions(document)
+        return non_file_actions(document)  # also checks the fields
     file = _open_parquet(document)
-    names = [name for name in _NON_FILE_COLUMNS if name in file.schema_arrow.names]
+    column_names = [name for name in _NON_FILE_COLUMNS if name in file.schema_arrow.names]
     with _corrupt_if_unreadable(document):
-        table = file.read(columns=names)
-        actions: list[Action] = [{name: _maps_as_dicts(fields)} for name in names for fields in table[name].drop_null().to_pylist()]
+        table = file.read(columns=column_names)
+        actions: list[Action] = []
+        for name in column_names:
+            actions += [{name: _maps_as_dicts(fields)} for fields in table[name].drop_null().to_pylist()]
         for action in actions:
             check_action(action)
     return actions
@@ -149,14 +153,14 @@ def _maps_as_dicts(fields: dict[str, Any]) -> dict[str, Any]:
     return {key: dict(value) if key in _MAPS and isinstance(value, list) else value for key, value in converted.items()}
 
 
-def _file_rows(document: Document, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
+def _read_file_actions(document: Document, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
     """Return the live files and the tombstones in a file of a checkpoint. Raises CorruptLog if the file is unreadable.
 
     The statistics of the live files are read on first use.
     """
     if document.path.endswith(".json"):
         actions = file_actions([document], partition_columns)
-        return LiveFiles.of(actions.adds.drop_columns(["document"])), actions.removes.drop_columns(["document"])
+        return LiveFiles.of(actions.adds.drop_columns(["document_index"])), actions.removes.drop_columns(["document_index"])
     file = _open_parquet(document)
     with _corrupt_if_unreadable(document):
         live_files = _read_live_files(document, file, partition_columns)
@@ -187,7 +191,7 @@ def _read_action_column(file: pq.ParquetFile, action: str, requested_fields: Seq
     if "partitionValues" not in available_fields and "partitionValues_parsed" in available_fields:
         fields.append("partitionValues_parsed")
     if not fields:
-        return nulls(0, pa.struct([("path", pa.string())]))
+        return nulls(0, pa.struct([("path", pa.string())]))  # no actions: a column without rows, which has the one required field
     structs = file.read(columns=[f"{action}.{name}" for name in fields])[action]
     structs.validate(full=True)  # Reading Parquet does not check the encoding of strings
     return structs
@@ -204,4 +208,4 @@ def _corrupt_if_unreadable(document: Document) -> Iterator[None]:
     try:
         yield
     except _READ_ERRORS as error:
-        raise CorruptLog(document.path, f"it is no checkpoint in Parquet ({type(error).__name__}: {error})") from error
+        raise CorruptLog(document.path, f"it is not a valid Parquet checkpoint ({type(error).__name__}: {error})") from error

@@ -9,7 +9,7 @@ import io
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
@@ -71,7 +71,7 @@ def try_checkpoint(storage: Storage, state: State) -> bool:
     try:
         write_checkpoint(storage, state)
     except (RowmergeError, pa.ArrowException, OSError) as error:
-        logger.warning("No checkpoint of version %d was written at %s: %s", state.version, storage.location, error)
+        logger.warning("Cannot write the checkpoint of version %d of the table at %s: %s", state.version, storage.location, error)
         return False
     return True
 
@@ -111,14 +111,26 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
         now: The current time in milliseconds since the epoch. It determines which transactions and tombstones have expired.
     """
     columns = _columns_except_add(state, now)
-    no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=file_schema(state.metadata.stored_partition_columns)), state.metadata)
-    types = [(name, column.type) for name, column in columns.items()]
-    empty = pa.schema([*types, ("add", no_adds.type)]).empty_table()
-    # `concat_tables` with an empty table of all columns adds the missing columns with nulls.
-    yield pa.concat_tables([empty, *(pa.table({name: column}) for name, column in columns.items())], promote_options="default")
+    schema = _checkpoint_schema(columns, state.metadata)
+    yield _action_rows(columns, schema)
     for table in state.files.tables():
         for batch in table.to_batches(max_chunksize=_BATCH):
-            yield pa.concat_tables([empty, pa.table({"add": _add_actions(batch, state.metadata)})], promote_options="default")
+            yield _action_rows({"add": _add_actions(batch, state.metadata)}, schema)
+
+
+def _checkpoint_schema(columns_except_add: Mapping[str, pa.Array | pa.ChunkedArray], metadata: Metadata) -> pa.Schema:
+    """Return the schema of a checkpoint: the types of these columns, and that of the column `add`."""
+    # The fields of `add` depend on the table. The conversion of an empty batch determines them without any file.
+    no_files = pa.RecordBatch.from_pylist([], schema=file_schema(metadata.stored_partition_columns))
+    types = [(name, column.type) for name, column in columns_except_add.items()]
+    return pa.schema([*types, ("add", _add_actions(no_files, metadata).type)])
+
+
+def _action_rows(columns: Mapping[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+    """Return each action in `columns` as a row of the checkpoint: its column has the action, and all other columns are null."""
+    tables = [pa.table({name: actions}) for name, actions in columns.items()]
+    # `concat_tables` fills the columns that a table lacks with nulls.
+    return pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
 
 
 def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
@@ -191,48 +203,67 @@ def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, 
     """
     writes_json = metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false"
     writes_structs = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false"
-    if not writes_structs:
-        # `read_statistics` parses the JSON to find the invalid strings. No bounds of columns are needed.
-        return {"stats": _json_statistics(batch, read_statistics(batch, []).unreadable)} if writes_json else {}
     struct_columns: dict[str, pa.Array] = {}
-    # The conversion of the JSON to structs also finds the invalid strings.
-    struct_columns["stats_parsed"], is_unreadable = _struct_statistics(batch, metadata)
+    is_invalid_json = None
+    if writes_structs:
+        struct_columns, is_invalid_json = _struct_columns(batch, metadata)
+    elif writes_json:
+        # `read_statistics` parses the JSON, which finds the invalid strings. No column statistics are needed, hence no fields.
+        is_invalid_json = read_statistics(batch, fields=[]).unreadable
+    if not writes_json:
+        return struct_columns
+    return {"stats": _json_statistics(batch, is_invalid_json), **struct_columns}
+
+
+def _struct_columns(batch: pa.RecordBatch, metadata: Metadata) -> tuple[dict[str, pa.Array], pa.Array | None]:
+    """Return the statistics fields that contain structs, and a mask of the files with invalid JSON statistics (None if all are valid)."""
+    statistics, is_invalid_json = _struct_statistics(batch, metadata)
+    columns = {"stats_parsed": statistics}
     if metadata.partition_columns:
-        struct_columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
-    return {"stats": _json_statistics(batch, is_unreadable)} | struct_columns if writes_json else struct_columns
+        columns["partitionValues_parsed"] = _parsed_partition_values(batch["partition"], metadata)
+    return columns, is_invalid_json
 
 
-def _json_statistics(batch: pa.RecordBatch, is_unreadable: pa.Array | None) -> pa.Array:
-    """Return the statistics of each file as JSON. If an earlier checkpoint has them only as structs, they are converted.
+def _json_statistics(batch: pa.RecordBatch, is_invalid_json: pa.Array | None) -> pa.Array:
+    """Return the field `stats`: the statistics of each file as JSON.
 
-    `is_unreadable`: a mask of the files whose JSON is invalid, for which null is returned. None if all JSON is valid.
+    An earlier checkpoint may have statistics only as structs, which are in the column `parsed` of `batch`. These are converted to JSON.
+
+    `is_invalid_json`: a mask of the files whose JSON is invalid, for which null is returned. None if all JSON is valid.
     """
-    stats = batch["stats"] if is_unreadable is None else pc.if_else(is_unreadable, pa.scalar(None, pa.string()), batch["stats"])
+    stats = batch["stats"]
+    if is_invalid_json is not None:
+        stats = pc.if_else(is_invalid_json, pa.scalar(None, pa.string()), stats)
     if "parsed" not in batch.schema.names:
         return stats
     is_missing = pc.or_(pc.is_null(stats), pc.fill_null(pc.equal(stats, ""), False))
     is_convertible = pc.and_(is_missing, pc.is_valid(batch["parsed"]))
-    texts = [parsed_text(parsed) for parsed in batch["parsed"].filter(is_convertible).to_pylist()]
-    return pc.replace_with_mask(stats, is_convertible, pa.array(texts, pa.string()))
+    converted_texts = [parsed_text(statistics) for statistics in batch["parsed"].filter(is_convertible).to_pylist()]
+    return pc.replace_with_mask(stats, is_convertible, pa.array(converted_texts, pa.string()))
 
 
 def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.StructArray, pa.Array | None]:
     """Return the field `stats_parsed`, and a mask of the files with invalid JSON statistics (None if all are valid).
 
-    The structs of an earlier checkpoint are reused if their columns and types are the same. Otherwise, the JSON is parsed.
+    The structs of an earlier checkpoint (`parsed`) are reused if their columns and types are the same. Otherwise, the JSON is parsed.
     """
     fields = _indexed_fields(metadata)
-    type_ = statistics_type(bounds_type(fields), nulls_type(fields))
-    # Parquet cannot store structs without fields.
-    type_ = pa.struct([field for field in type_ if not pa.types.is_struct(field.type) or field.type.num_fields])
-    reusable_statistics = _reusable_statistics(batch["parsed"], type_) if "parsed" in batch.schema.names else None
+    struct_type = _stats_parsed_type(fields)
+    reusable_statistics = _reusable_statistics(batch["parsed"], struct_type) if "parsed" in batch.schema.names else None
     if reusable_statistics is not None:
-        return reusable_statistics, None  # the earlier checkpoint has validated the JSON
-    # The checkpoint keeps bounds as the log has them. Only a reader widens bounds that are not safe for pruning.
+        return reusable_statistics, None  # the writer of the earlier checkpoint has validated the JSON
+    # With `as_written`, bounds stay as the log has them. Only a reader widens bounds that are not safe for file skipping.
     statistics = read_statistics(batch, fields, as_written=True)
     columns = {"numRecords": statistics.records, "tightBounds": statistics.tight, "nullCount": statistics.nulls}
     columns |= {"minValues": statistics.lower, "maxValues": statistics.upper}
-    return pa.StructArray.from_arrays([columns[field.name] for field in type_], fields=list(type_)), statistics.unreadable
+    structs = pa.StructArray.from_arrays([columns[field.name] for field in struct_type], fields=list(struct_type))
+    return structs, statistics.unreadable
+
+
+def _stats_parsed_type(fields: Sequence[Field]) -> pa.StructType:
+    """Return the type of `stats_parsed` for these columns. Structs without fields are left out, because Parquet cannot store them."""
+    type_ = statistics_type(bounds_type(fields), nulls_type(fields))
+    return pa.struct([field for field in type_ if not pa.types.is_struct(field.type) or field.type.num_fields])
 
 
 def _indexed_fields(metadata: Metadata) -> list[Field]:
@@ -243,29 +274,35 @@ def _indexed_fields(metadata: Metadata) -> list[Field]:
     return [field for field in stored_schema if field.name in indexed_columns]
 
 
-def _reusable_statistics(parsed: pa.StructArray, type_: pa.StructType) -> pa.StructArray | None:
-    """Return the statistics of an earlier checkpoint as the type `type_`.
+def _reusable_statistics(parsed: pa.StructArray, target_type: pa.StructType) -> pa.StructArray | None:
+    """Return the statistics of an earlier checkpoint with the fields of `target_type`.
 
-    Returns None if a file has no statistics, or if the type of a column has changed.
+    Returns None if a file has no statistics, or if a field is missing or has a different type. Only `tightBounds` may be missing.
     """
-    types = {field.name: field.type for field in parsed.type}
-    if parsed.null_count or any(types.get(field.name) != field.type for field in type_ if field.name != "tightBounds"):
+    if parsed.null_count:
         return None
-    children = [
-        pc.struct_field(parsed, [field.name]) if types.get(field.name) == field.type else pa.nulls(len(parsed), field.type)
-        for field in type_
-    ]
-    return pa.StructArray.from_arrays(children, fields=list(type_))
+    parsed_types = {field.name: field.type for field in parsed.type}
+    columns: list[pa.Array] = []
+    for field in target_type:
+        if parsed_types.get(field.name) == field.type:
+            columns.append(pc.struct_field(parsed, [field.name]))
+        elif field.name == "tightBounds":
+            # Writers without deletion vectors omit the field. Null means that the bounds are tight (PROTOCOL.md, Per-file Statistics).
+            columns.append(pa.nulls(len(parsed), field.type))
+        else:
+            return None
+    return pa.StructArray.from_arrays(columns, fields=list(target_type))
 
 
-def _struct_partition(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:
+def _parsed_partition_values(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:
     """Return the field `partitionValues_parsed`: the partition values in the columns' types.
 
-    `texts`: the partition values as strings, with one field per partition column.
+    `texts`: the partition values as strings, with one field per partition column. An empty string stands for null.
     """
     types = {field.name: arrow_type(field.type) for field in metadata.stored_schema.select(metadata.stored_partition_columns)}
     columns = []
     for name, type_ in types.items():
         text = pc.struct_field(texts, [name])
-        columns.append(from_text(pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text), type_))
+        text_or_null = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+        columns.append(from_text(text_or_null, type_))
     return pa.StructArray.from_arrays(columns, names=list(types))

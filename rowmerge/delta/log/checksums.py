@@ -26,7 +26,7 @@ from rowmerge.storage.store import Storage
 logger = logging.getLogger(__name__)
 
 _FILE_ACTIONS = frozenset(("add", "remove", "cdc"))
-_MOST_TRANSACTIONS = 100
+_MAX_TRANSACTIONS = 100
 """The maximum number of transactions in a checksum, as in delta-spark. If a version has more, its checksum lists none."""
 
 
@@ -50,11 +50,13 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
     Raises:
         CorruptLog: The new version has no protocol or no metadata.
     """
-    new_state = apply_table_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
+    table_actions = [action for action in actions if _FILE_ACTIONS.isdisjoint(action)]
+    new_state = apply_table_actions(state, table_actions, folder)
+    # The totals of the files follow from those before the commit, without the new file list.
+    totals = _sum_totals([totals_of(state.files), *_changes_of_totals(actions)])
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
-    fields = _checksum_fields(new_state, _sum_totals([totals_of(state.files), *_changes_of_totals(actions)]), info)
     # `dumps` escapes all characters outside ASCII, because names from another writer may be invalid in UTF-8.
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(_checksum_fields(new_state, totals, info), separators=(",", ":")).encode() + b"\n"
 
 
 def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) 
     if state.protocol.supports("deletionVectors"):
         fields |= {"numDeletedRecordsOpt": totals.deleted, "numDeletionVectorsOpt": totals.vectors}
     # With a retention, the transactions of a version depend on the time at which it is read, so a checksum cannot list them.
-    if transaction_retention(state.metadata.configuration) is None and len(state.transactions) <= _MOST_TRANSACTIONS:
+    if transaction_retention(state.metadata.configuration) is None and len(state.transactions) <= _MAX_TRANSACTIONS:
         fields["setTransactions"] = transaction_fields(sorted(state.transactions.items()))
     return fields
 
@@ -133,16 +135,16 @@ def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
     Returns:
         The fields of the checksum, or None if the file is missing or unreadable, for example after a crash.
     """
-    problem: object = "it is no JSON object"
     try:
         checksum = json.loads(storage.get(checksum_path(version)))
         if isinstance(checksum, dict):
             return checksum
+        problem: object = "it is not a JSON object"
     except FileNotFoundError:
         return None
     except (StorageError, ValueError, RecursionError) as error:
         problem = error
-    logger.warning("The checksum %s/%s is unreadable, and not compared: %s", storage.location, checksum_path(version), problem)
+    logger.warning("The checksum file %s/%s is unreadable and is ignored: %s", storage.location, checksum_path(version), problem)
     return None
 
 
@@ -163,7 +165,7 @@ def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_
         return
     path = f"{storage.location}/{checksum_path(state.version)}"
     if _is_of_another_commit(storage, state, checksum):
-        logger.warning("The checksum %s was written for another commit, and is not compared.", path)
+        logger.warning("The checksum file %s belongs to another commit and is ignored.", path)
         return
     error = ChecksumMismatch(path, state.version, differences)
     if is_fatal():
@@ -177,16 +179,16 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     try:
         yield from _action_differences(state, checksum)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        yield f"a field has a wrong type ({type(error).__name__}: {error})"
+        yield f"a field has the wrong type ({type(error).__name__}: {error})"
 
 
 def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the differences in the totals, the numbers of actions, and the in-commit timestamp."""
+    """Yield the differences between the checksum file and the log in totals, numbers of actions, and the in-commit timestamp."""
     totals = totals_of(state.files)
     log_numbers = {
         "tableSizeBytes": totals.size,
         "numFiles": totals.files,
-        "numMetadata": 1,
+        "numMetadata": 1,  # each version has exactly one metadata and one protocol
         "numProtocol": 1,
         "numDeletionVectorsOpt": totals.vectors,
         "numDeletedRecordsOpt": totals.deleted,
@@ -195,14 +197,14 @@ def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
     for name, log_number in log_numbers.items():
         checksum_number = checksum.get(name)
         if log_number is not None and checksum_number is not None and checksum_number != log_number:
-            yield f"{name} is {checksum_number}, the log has {log_number}"
+            yield f"{name} is {checksum_number}, but the log has {log_number}"
 
 
 def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     """Yield the differences in the protocol, metadata, domains and transactions. Raises an error if a field has a wrong type."""
     protocol, metadata, domains = (checksum.get(name) for name in ("protocol", "metadata", "domainMetadata"))
     if protocol is not None and Protocol.of(protocol) != state.protocol:
-        yield "the protocol is another one"
+        yield "the protocol differs"
     if metadata is not None:
         yield from _metadata_differences(Metadata.of(metadata), state.metadata)
     if domains is not None:
@@ -214,7 +216,7 @@ def _domain_differences(domains: Iterable[Mapping[str, Any]], log_domains: Mappi
     """Yield the difference between the metadata domains of a checksum and of the log."""
     configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
     if configurations != log_domains:
-        yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(log_domains)} or other values"
+        yield f"domainMetadata has the domains {sorted(configurations)}, but the log has {sorted(log_domains)} or different values"
 
 
 def _transaction_differences(transactions: Iterable[Mapping[str, Any]], log: Mapping[str, Transaction]) -> Iterable[str]:
@@ -223,7 +225,7 @@ def _transaction_differences(transactions: Iterable[Mapping[str, Any]], log: Map
         # The state may lack a transaction that expired before its checkpoint was written.
         transaction = log.get(fields["appId"])
         if transaction is not None and transaction.version != fields["version"]:
-            yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {transaction.version}"
+            yield f"the transaction {fields['appId']} has version {fields['version']}, but the log has {transaction.version}"
 
 
 def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
@@ -231,12 +233,12 @@ def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
     for name in ("id", "name", "description", "provider", "partition_columns"):
         checksum_value, log_value = getattr(checksum, name) or None, getattr(state, name) or None
         if checksum_value != log_value:
-            yield f"metadata.{name} is {checksum_value!r}, the log has {log_value!r}"
+            yield f"metadata.{name} is {checksum_value!r}, but the log has {log_value!r}"
     properties = checksum.configuration.items() ^ state.configuration.items()
     if properties:
-        yield f"metadata.configuration has other properties or values: {', '.join(sorted({name for name, _ in properties}))}"
+        yield f"metadata.configuration has different properties or values: {', '.join(sorted({name for name, _ in properties}))}"
     if checksum.schema_string != state.schema_string and json.loads(checksum.schema_string) != json.loads(state.schema_string):
-        yield "metadata.schemaString is another schema"
+        yield "metadata.schemaString differs"
 
 
 def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str, Any]) -> bool:

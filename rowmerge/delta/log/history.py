@@ -55,7 +55,7 @@ def find_transaction(storage: Storage, listing: LogListing, app_id: str, max_tra
         if b'"txn"' not in document.data:
             continue
         transactions = [action["txn"] for action in non_file_actions(document) if action.get("txn")]
-        if any(fields["appId"] == app_id and fields["version"] <= max_transaction_version for fields in transactions):
+        if any(txn["appId"] == app_id and txn["version"] <= max_transaction_version for txn in transactions):
             return version
     return None
 
@@ -125,7 +125,7 @@ def _timestamp_error(storage: Storage, version: int, timestamp: object) -> Corru
     """Return the error for an in-commit timestamp that is not a number. Reads the commit again to find the line of `commitInfo`."""
     document = read_documents(storage, [commit_path(version)])[0]
     line = next((number for number, line in enumerate(document.data.split(b"\n"), 1) if b'"commitInfo"' in line), None)
-    return CorruptLog(document.path, f"inCommitTimestamp of the action commitInfo is no number: {timestamp!r:.80}", line=line)
+    return CorruptLog(document.path, f"inCommitTimestamp of the action commitInfo is not a number: {timestamp!r:.80}", line=line)
 
 
 def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:
@@ -139,11 +139,12 @@ def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metada
         timestamp: The time in milliseconds since the epoch.
     """
     versions = listing.continuous_commits
+    # Once enabled, in-commit timestamps are in all later versions. These never decrease, so a binary search reads few commits.
     timestamped_versions = [version for version in versions if has_in_commit_timestamps(protocol, metadata, version)]
-    # In-commit timestamps never decrease with the version, so a binary search reads few commits.
-    count = bisect_right(timestamped_versions, timestamp, key=partial(_read_timestamp, storage))
-    if count:
-        return timestamped_versions[count - 1]
+    count_at_or_before = bisect_right(timestamped_versions, timestamp, key=partial(_read_timestamp, storage))
+    if count_at_or_before:
+        return timestamped_versions[count_at_or_before - 1]
+    # Older versions have only the modification times of their commit files. The first newer file ends the search.
     older_versions = versions[: len(versions) - len(timestamped_versions)]
     return max(takewhile(lambda version: listing.commits[version].modified <= timestamp, older_versions), default=None)
 

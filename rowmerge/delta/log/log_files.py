@@ -119,7 +119,7 @@ def list_log(storage: Storage, *, since: int = 0) -> LogListing:
     commits: dict[int, StoredObject] = {}
     checksums: list[int] = []
     checkpoint_files: list[tuple[re.Match[str], StoredObject]] = []
-    # Names begin with the version in 20 digits. The digits alone sort before the version's names, and after those of older versions.
+    # `after` is exclusive. The digits of a version alone, such as `…/0005`, sort after `…/0004.json` and before `…/0005.json`.
     files = storage.list(LOG, after=f"{LOG}/{since:020d}" if since else None)
     for file in files:
         if match := _COMMIT.fullmatch(file.path):
@@ -162,7 +162,7 @@ def list_newest(storage: Storage) -> LogListing:
     return list_log(storage)
 
 
-def read_listed(storage: Storage, read: Callable[[LogListing], T]) -> T:
+def list_and_read(storage: Storage, read: Callable[[LogListing], T]) -> T:
     """List the log and read files from the listing. Retry once after CorruptLog, because a cleanup may have deleted listed files.
 
     Args:
@@ -205,22 +205,22 @@ def resolve_version(listing: LogListing, table: str, version: int | None) -> int
     return version
 
 
-def require_commits(listing: LogListing, location: str, base_version: int, to: int) -> range:
+def require_commits(listing: LogListing, location: str, base_version: int, last_version: int) -> range:
     """Check that a listing has all commits between two versions, and return the versions of these commits.
 
     Args:
         listing: A listing of the log.
         location: The location of the table, for the error.
         base_version: The version before the first required commit, for example the version of a checkpoint.
-        to: The version of the last required commit.
+        last_version: The version of the last required commit.
 
     Raises:
         CorruptLog: A commit is missing. The error names the first missing one.
     """
-    versions = range(base_version + 1, to + 1)
+    versions = range(base_version + 1, last_version + 1)
     for version in versions:
         if version not in listing.commits:
-            raise CorruptLog(f"{location}/{commit_path(version)}", f"it is missing, although version {to} is there")
+            raise CorruptLog(f"{location}/{commit_path(version)}", f"it is missing, but version {last_version} exists")
     return versions
 
 
@@ -238,6 +238,7 @@ def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
         CorruptLog: A file is missing.
         StorageError: The store is unavailable.
     """
+    # For one or two files, threads would not save time.
     if len(paths) < 3:
         return [_read_document(storage, path) for path in paths]
     return map_concurrently(lambda path: _read_document(storage, path), paths)
@@ -264,7 +265,7 @@ def _read_document(storage: Storage, path: str) -> Document:
     try:
         return Document(f"{storage.location}/{path}", storage.get(path))
     except FileNotFoundError as error:
-        raise CorruptLog(f"{storage.location}/{path}", "it vanished while the table was read") from error
+        raise CorruptLog(f"{storage.location}/{path}", "it was deleted while the table was read") from error
 
 
 def _last_checkpoint(storage: Storage) -> int | None:

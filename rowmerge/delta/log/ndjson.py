@@ -22,7 +22,7 @@ _FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
 _TAGS = re.compile(rb'"tags":\s*(\{[^{}]*\})')
 _READ_ERRORS = (pa.ArrowException, ValueError, OverflowError)
 _UNREADABLE_TOGETHER = "its file actions cannot be read together"
-_MOST_TAGS = 256
+_MAX_TAG_NAMES = 256
 """The maximum number of tag names for which Arrow reads tags as a struct. A struct has a field for each name in each file."""
 _KEY_PREFIX_LENGTH = 32
 """The number of bytes at the start of a line in which the action's name appears. Some writers put spaces before the name."""
@@ -40,7 +40,7 @@ class Document:
 class FileActions:
     """The `add` and `remove` actions as tables, which `rowmerge.delta.files.columns` describes.
 
-    Their additional column `document` has the index of the document that contains the action.
+    Their additional column `document_index` has the index of the document that contains the action.
     """
 
     adds: pa.Table
@@ -103,25 +103,35 @@ def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequen
     line, so the row of an action identifies its document.
     """
     data = b"\n".join(document.data for document in documents)
-    lines_by_document = [[line for _, line in _numbered_lines(document)] for document in documents]
-    lines = list(chain.from_iterable(lines_by_document))
+    lines, document_indices = _lines_of(documents)
     tag_names = set(_tag_names(data))
-    actions = _read_actions(data, lines, _actions_schema(partition_columns, tag_names))
-    # For each row, the index of its document in `documents`: 0, 0, 0, 1, 1 for documents with three lines and two lines.
-    document_indices = pa.array(np.repeat(np.arange(len(documents)), list(map(len, lines_by_document))), pa.int64())
+    # With very many names, Arrow does not read the tags, and Python parses them from the lines of the `add` actions.
+    has_many_tag_names = len(tag_names) > _MAX_TAG_NAMES
+    schema = _actions_schema(partition_columns, tag_names=() if has_many_tag_names else tag_names)
+    actions = _read_actions(data, lines, schema)
     adds = _file_rows_with_document(actions["add"], document_indices, file_schema(partition_columns))
-    if len(tag_names) > _MOST_TAGS:
-        # The schema has no tags then, so Python parses them from the lines of the `add` actions.
+    if has_many_tag_names:
         adds = _with_tags(adds, compress(lines, actions["add"].is_valid().to_pylist()))
     removes = _file_rows_with_document(actions["remove"], document_indices, tombstone_schema(partition_columns))
     return FileActions(adds, removes)
+
+
+def _lines_of(documents: Sequence[Document]) -> tuple[list[bytes], pa.Array]:
+    """Return the non-blank lines of all documents, and for each line the index of its document.
+
+    For a document with three lines and one with two lines, the indices are 0, 0, 0, 1, 1.
+    """
+    lines_by_document = [[line for _, line in _numbered_lines(document)] for document in documents]
+    line_counts = [len(lines) for lines in lines_by_document]
+    document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
+    return list(chain.from_iterable(lines_by_document)), document_indices
 
 
 def _read_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     """Parse `data`, which consists of `lines`, into one row per line and one column per kind of action. Raises one of _READ_ERRORS."""
     actions = read_json_lines(data, schema, longest_line=max(map(len, lines), default=0))
     if actions.num_rows != len(lines):
-        raise ValueError("a line holds more than one action, or a part of one")
+        raise ValueError("a line contains more than one action, or only part of an action")
     actions.validate(full=True)  # `read_json` does not check the encoding of strings
     return actions
 
@@ -135,10 +145,10 @@ def _parse_line(document: Document, number: int, line: bytes) -> Action:
     """Parse the action in a line. Raises CorruptLog for invalid JSON, invalid fields, or strings with an invalid encoding."""
     action = parse_object(line, document.path, line=number)
     add = action.get("add")
-    if isinstance(add, dict) and not _is_storable_text(add.get("stats")):
+    if isinstance(add, dict) and not _is_encodable_text(add.get("stats")):
         del add["stats"]  # a file with unreadable statistics counts as a file without statistics
     try:
-        # UTF-8 cannot encode a lone surrogate. The line is UTF-8, so only an escape like \ud800 can put one into a string.
+        # UTF-8 cannot encode a lone surrogate. The line is UTF-8, so only an escape such as \ud800 can put one into a string.
         if b"\\u" in line:
             check_texts(action)
         check_action(action)
@@ -147,7 +157,7 @@ def _parse_line(document: Document, number: int, line: bytes) -> Action:
     return action
 
 
-def _is_storable_text(value: Any) -> bool:
+def _is_encodable_text(value: Any) -> bool:
     """Return whether a JSON value is null or a string that can be encoded in UTF-8."""
     try:
         return value is None or bool(value.encode())
@@ -170,13 +180,14 @@ def _unreadable_line_error(documents: Sequence[Document], partition_columns: Seq
         lines = _numbered_lines(document)
         if not _why_unreadable(lines, partition_columns):
             continue
-        # A binary search for the smallest number of lines that are unreadable together. The last of them is the unreadable line.
+        # If the first n lines are unreadable, more lines are too. So a binary search finds the smallest unreadable number of lines, and the
+        # last of these is the line to report. It may be valid alone: lines are unreadable together if they give a field different types.
         line_counts = range(1, len(lines) + 1)
         index = bisect_left(line_counts, True, key=lambda count: bool(_why_unreadable(lines[:count], partition_columns)))
         number, line = lines[index]
         reason = _why_unreadable([(number, line)], partition_columns) or _UNREADABLE_TOGETHER
         return CorruptLog(document.path, reason, line=number)
-    return CorruptLog(documents[0].path, "the file actions of this commit and of those after it cannot be read together")
+    return CorruptLog(documents[0].path, "the file actions of this commit and of the later commits cannot be read together")
 
 
 def _why_unreadable(lines: Sequence[tuple[int, bytes]], partition_columns: Sequence[str]) -> str:
@@ -190,22 +201,23 @@ def _why_unreadable(lines: Sequence[tuple[int, bytes]], partition_columns: Seque
 
 def _file_rows_with_document(actions: pa.ChunkedArray, document_indices: pa.Array, schema: pa.Schema) -> pa.Table:
     """Return the non-null actions as a table with one row per file, and the index of the document that contains each action."""
-    return file_rows(actions, schema).append_column("document", document_indices.filter(actions.is_valid().combine_chunks()))
+    return file_rows(actions, schema).append_column("document_index", document_indices.filter(actions.is_valid().combine_chunks()))
 
 
 def _actions_schema(partition_columns: Sequence[str], tag_names: Collection[str]) -> pa.Schema:
-    """Return the schema with which Arrow parses the lines. It has a struct column for each kind of file action."""
+    """Return the schema with which Arrow parses the lines. It has a struct column for each kind of file action.
+
+    `tag_names`: the names of the tags to read. Arrow ignores all other tags.
+    """
     partition = partition_type(partition_columns)
-    tags = pa.struct([(name, pa.string()) for name in sorted(tag_names)] if len(tag_names) <= _MOST_TAGS else [])
-    add, remove = {**ADD, "partitionValues": partition, "tags": tags}, {**REMOVE, "partitionValues": partition}
+    tags = pa.struct([(name, pa.string()) for name in sorted(tag_names)])
+    add = {**ADD, "partitionValues": partition, "tags": tags}
+    remove = {**REMOVE, "partitionValues": partition}
     return pa.schema({"add": pa.struct(add), "remove": pa.struct(remove)})
 
 
 def _with_tags(adds: pa.Table, lines: Iterable[bytes]) -> pa.Table:
-    """Return the `add` actions with tags that Python parses from their lines.
-
-    The schema for Arrow omits tags if they have more than _MOST_TAGS different names.
-    """
+    """Return the `add` actions with tags that Python parses from the line of each action."""
     return adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(map(_parse_tags, lines), TEXT_MAP))
 
 

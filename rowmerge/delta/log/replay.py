@@ -19,7 +19,7 @@ from rowmerge.errors import CorruptLog
 
 _NO_PROTOCOL, _NO_METADATA = Protocol(0, 0), Metadata(id="", schema_string="")
 """The protocol and metadata of the state before the first commit."""
-_MOST_CHUNKS = 64
+_MAX_CHUNKS = 64
 """The maximum number of chunks in a column of tombstones. Each commit adds a chunk."""
 
 
@@ -61,6 +61,7 @@ def advance(state: State, commits: Sequence[Document]) -> State:
         return state
     actions_by_commit = [non_file_actions(commit) for commit in commits]
     new_state = apply_table_actions(state, list(chain.from_iterable(actions_by_commit)), commits[0].path)
+    # File actions are parsed separately and last, because their columns depend on the partition columns in the metadata.
     partition_columns = new_state.metadata.stored_partition_columns
     files, tombstones = reconcile(state, file_actions(commits, partition_columns), partition_columns)
     version, info = state.version + len(commits), commit_info(actions_by_commit[-1])
@@ -69,6 +70,8 @@ def advance(state: State, commits: Sequence[Document]) -> State:
 
 def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
     """Return the live files and the tombstones after file actions. For each logical file, only the newest action counts.
+
+    A logical file is a data file together with its deletion vector. The column `key` identifies it.
 
     Args:
         state: The state before the actions.
@@ -79,13 +82,14 @@ def reconcile(state: State, actions: FileActions, partition_columns: Sequence[st
         The live files, and a table of tombstones.
     """
     type_ = partition_type(partition_columns)
+    # The commits may have changed the partition columns, so the older rows get the new type of the column `partition`.
     files, tombstones = state.files.repartitioned(type_), repartitioned(state.tombstones, type_)
     adds, removes = actions.adds, actions.removes
     if not adds.num_rows and not removes.num_rows:
         return files, tombstones
     add_rows, remove_rows = _rows_of_newest_actions(adds, removes)
-    added_files = adds.take(add_rows).drop_columns(["document"])
-    removed_files = removes.take(remove_rows).drop_columns(["document"])
+    added_files = adds.take(add_rows).drop_columns(["document_index"])
+    removed_files = removes.take(remove_rows).drop_columns(["document_index"])
     keys = pa.concat_arrays([*adds["key"].chunks, *removes["key"].chunks])
     return files.replace_files(keys, added_files), _replace_rows(tombstones, keys, removed_files)
 
@@ -93,17 +97,18 @@ def reconcile(state: State, actions: FileActions, partition_columns: Sequence[st
 def _rows_of_newest_actions(adds: pa.Table, removes: pa.Table) -> tuple[pa.Array, pa.Array]:
     """Return the row indices, in `adds` and in `removes`, of the newest action of each key (a logical file).
 
-    The column `document` has the index of the commit that contains the action, oldest first. The actions of one commit have no order. If a
-    commit adds and removes the same file, its `add` counts.
+    The column `document_index` has the index of the commit that contains the action, oldest first. The actions of one commit have no
+    order. If a commit adds and removes the same file, its `add` counts.
     """
     row_count = adds.num_rows + removes.num_rows
-    ranks = np.concatenate([adds["document"].to_numpy() * 2 + 1, removes["document"].to_numpy() * 2])
-    # Each number has the rank of an action in the high digits and its row in the low digits. Rows count through `adds`, then `removes`.
-    # So the maximum of a key is that of its newest action, and the remainder is the row.
+    # A newer action has a higher rank. The first commit has the ranks 0 (`remove`) and 1 (`add`), the second has 2 and 3.
+    ranks = np.concatenate([adds["document_index"].to_numpy() * 2 + 1, removes["document_index"].to_numpy() * 2])
+    # One number contains both the rank and the row of an action. With 100 rows, 307 is the rank 3 and the row 7. So the maximum for a key
+    # is that of its newest action. Rows count through `adds`, and then through `removes`.
     ranked_rows = pa.array(ranks * row_count + np.arange(row_count), pa.int64())
     keys = pa.chunked_array([*adds["key"].chunks, *removes["key"].chunks], pa.string())
-    newest = pa.table({"key": keys, "ranked_row": ranked_rows}).group_by("key").aggregate([("ranked_row", "max")])
-    rows = np.sort(newest["ranked_row_max"].to_numpy() % row_count)
+    newest_by_key = pa.table({"key": keys, "ranked_row": ranked_rows}).group_by("key").aggregate([("ranked_row", "max")])
+    rows = np.sort(newest_by_key["ranked_row_max"].to_numpy() % row_count)
     is_add = rows < adds.num_rows
     return pa.array(rows[is_add]), pa.array(rows[~is_add] - adds.num_rows)
 
@@ -114,7 +119,7 @@ def _replace_rows(rows: pa.Table, keys: pa.Array, added: pa.Table) -> pa.Table:
     if pc.any(is_replaced).as_py():
         rows = rows.filter(pc.invert(is_replaced))
     result = pa.concat_tables([rows, added], promote_options="default") if rows.num_rows else added
-    return result.combine_chunks() if result["key"].num_chunks > _MOST_CHUNKS else result
+    return result.combine_chunks() if result["key"].num_chunks > _MAX_CHUNKS else result
 
 
 def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> State:
@@ -143,8 +148,9 @@ def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> S
             case {"domainMetadata": Mapping() as fields}:
                 domains[fields["domain"]] = fields["configuration"]
     if protocol is _NO_PROTOCOL:
-        raise CorruptLog(path, "no protocol action up to this version")
+        raise CorruptLog(path, "the log has no protocol action up to this version")
     if metadata is _NO_METADATA:
-        raise CorruptLog(path, "no metaData action up to this version")
+        raise CorruptLog(path, "the log has no metaData action up to this version")
+    # Without the feature in the protocol, the property `delta.columnMapping.mode` has no effect.
     metadata = replace(metadata, mapping_supported=protocol.supports("columnMapping"))
     return replace(state, protocol=protocol, metadata=metadata, transactions=transactions, domains=domains)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
 from rowmerge.delta.log.log_files import Checkpoint, LogListing, commit_path, list_newest, read_documents, require_commits
@@ -32,23 +32,22 @@ def read_state(
         StorageError: The store is unavailable.
     """
     if base is None:
-        base, own_commits = _read_newest_checkpoint(storage, listing, version), None
-    return advance(base, _read_commits(storage, listing, base.version, version, own_commits or {}))
+        base = _read_newest_checkpoint(storage, listing, version)
+        own_commits = None  # the given commits follow a given base only
+    versions = require_commits(listing, storage.location, base_version=base.version, last_version=version)
+    return advance(base, _read_commits(storage, listing, versions, own_commits or {}))
 
 
-def _read_commits(storage: Storage, listing: LogListing, base_version: int, to: int, own_commits: Mapping[int, bytes]) -> list[Document]:
-    """Return the commits of the versions from `base_version` + 1 to `to`. Raises CorruptLog if one is missing.
-
-    `own_commits`: the contents of commits that this process wrote, by version.
-    """
-    versions = require_commits(listing, storage.location, base_version, to)
+def _read_commits(storage: Storage, listing: LogListing, versions: Sequence[int], own_commits: Mapping[int, bytes]) -> list[Document]:
+    """Return the commits of these versions. `own_commits`: the contents of commits that this process wrote, by version."""
     documents: dict[int, Document] = {}
     for own_version, commit in own_commits.items():
-        # If the listed file has another size, another writer has replaced the commit.
+        # If the listed file has another size, another writer has dropped and recreated the table and replaced the commit.
         if own_version in versions and len(commit) == listing.commits[own_version].size:
             documents[own_version] = Document(f"{storage.location}/{commit_path(own_version)}", commit)
     unread_versions = [version for version in versions if version not in documents]
-    documents |= zip(unread_versions, read_documents(storage, [commit_path(version) for version in unread_versions]), strict=True)
+    unread_documents = read_documents(storage, [commit_path(version) for version in unread_versions])
+    documents.update(zip(unread_versions, unread_documents, strict=True))
     return [documents[version] for version in versions]
 
 
@@ -59,21 +58,21 @@ def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int)
     version cannot be read, and CorruptLog is raised.
     """
     checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version]
-    checkpoint_state, checkpoint_errors = _try_checkpoints(storage, checkpoints)
+    checkpoint_state, checkpoint_errors = _read_first_readable(storage, checkpoints)
     try:
         # A cleanup of the log deletes commits before the newest checkpoint, so a state from an older checkpoint may lack commits.
-        require_commits(listing, storage.location, checkpoint_state.version, version)
-    except CorruptLog as missing_commit:
+        require_commits(listing, storage.location, base_version=checkpoint_state.version, last_version=version)
+    except CorruptLog as missing_commit_error:
         if not checkpoint_errors:
             raise
         # With a readable newest checkpoint, the missing commit would not be needed. So the damaged checkpoint is the cause to report.
-        raise checkpoint_errors[0] from missing_commit
+        raise checkpoint_errors[0] from missing_commit_error
     for error in checkpoint_errors:
-        logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, error.message)
+        logger.warning("An unreadable checkpoint is skipped, and version %d is read from older files. %s", version, error.message)
     return checkpoint_state
 
 
-def _try_checkpoints(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tuple[State, list[CorruptLog]]:
+def _read_first_readable(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tuple[State, list[CorruptLog]]:
     """Return the state of the first readable checkpoint, and the errors of the unreadable checkpoints before it.
 
     If all checkpoints are unreadable, the state is the empty state.

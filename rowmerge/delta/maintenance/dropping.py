@@ -38,8 +38,9 @@ def drop_table(storage: Storage, table: str) -> None:
     """
     outcome = commit(Drop(storage, table), storage, FileChanges())
     if isinstance(outcome, Unknown):
-        advice = "Look whether it exists, and drop it again."
-        raise CommitStateUnknown(f"It is not known whether {table} was dropped: {outcome.reason}. {advice}")
+        advice = "If the table still exists, drop it again."
+        raise CommitStateUnknown(f"It is unknown whether {table} was dropped: {outcome.reason}. {advice}")
+    # From here on, the table is dropped. `after_drop` says so in the message of an error.
     with after_drop(table):
         finish_drop(storage, delete_files)
 
@@ -47,7 +48,9 @@ def drop_table(storage: Storage, table: str) -> None:
 def finish_drop(storage: Storage, delete: Deletion) -> None:
     """Write the checkpoint of a drop, and delete the remaining files of the dropped table.
 
-    Does nothing if the newest version of the log did not drop the table.
+    A drop first commits a version without files. The checkpoint of this version makes all older log files unnecessary, so they are deleted
+    only after it. If a process ends between these steps, a later call completes them. Does nothing if the newest version of the log did
+    not drop the table.
 
     Args:
         storage: The storage of the table.
@@ -67,9 +70,8 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
     if not is_drop(drop_commit):
         return  # a new table was created in the folder
     has_checkpoint = any(checkpoint.version >= version for checkpoint in listing.checkpoints)
-    # Without a checkpoint of the drop, readers still need the older log files.
     if has_checkpoint or _try_drop_checkpoint(storage, drop_commit, version):
-        _delete_dropped_files(storage, delete, drop_commit, version, listing.commits[version].modified)
+        _delete_dropped_files(storage, delete, drop_commit, version, dropped_at=listing.commits[version].modified)
 
 
 def _try_drop_checkpoint(storage: Storage, drop_commit: Document, version: int) -> bool:
@@ -86,15 +88,17 @@ def _try_drop_checkpoint(storage: Storage, drop_commit: Document, version: int) 
 def _delete_dropped_files(storage: Storage, delete: Deletion, drop_commit: Document, version: int, dropped_at: int) -> None:
     """Delete the data files of a dropped table, and then the log files before the drop.
 
-    `version`: the version of `drop_commit`. `dropped_at`: its time in milliseconds since the epoch.
+    `version`: the version of `drop_commit`. `dropped_at`: its time in milliseconds since the epoch. Another client may create a new table
+    in the folder meanwhile. Its files are younger than the drop, so they are not deleted.
     """
-    removes = file_actions([drop_commit], ()).removes
+    removes = file_actions([drop_commit], partition_columns=()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
     files = storage.list()
     data_files = _dropped_data_files(storage, files, removed_paths, dropped_at)
     log_files = [file for file in files if file.path.startswith(f"{LOG}/") and _is_log_file_before(file, version, dropped_at)]
-    # If another client creates a table now, its files are younger than the commit of the drop, as `Table.create` verifies.
-    delete(storage, [[f"{storage.location}/{file.path}" for file in group] for group in (data_files, log_files)], PathOrigin.LISTING)
+    data_paths = [f"{storage.location}/{file.path}" for file in data_files]
+    log_paths = [f"{storage.location}/{file.path}" for file in log_files]
+    delete(storage, [data_paths, log_paths], PathOrigin.LISTING)
 
 
 def _dropped_data_files(storage: Storage, files: list[StoredObject], removed_paths: set[str], dropped_at: int) -> list[StoredObject]:

@@ -19,7 +19,7 @@ from rowmerge.storage.store import Storage, StoredObject
 logger = logging.getLogger(__name__)
 
 _DAY = 86_400_000
-_MOST_ENTRIES = 10_000
+_MAX_DELETED_ENTRIES = 10_000
 """The maximum number of entries that one cleanup deletes, so that no statement waits long. The next cleanup deletes more."""
 _KIND = r"json|crc|checkpoint\.[^/]+|\d{20}\.compacted\.json"
 _ENTRY = re.compile(rf"{LOG}/\.?(?P<version>\d{{20}})\.(?P<kind>{_KIND})(?:\.crc|#\d+)?")
@@ -46,12 +46,13 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
         return
     cut_off = _cut_off_time(now, retention)
     if not _expired_checkpoints(listing, state, cut_off):
-        return
+        return  # only entries before an expired checkpoint may be deleted
     # After `listing`, another client may have cleaned the log, or deleted it and created a new table in the folder.
-    current = list_log(storage)
-    commit = current.commits.get(state.version)
-    if commit is not None and commit == listing.commits.get(state.version):
-        _delete_expired(storage, current, state, cut_off, now)
+    current_listing = list_log(storage)
+    commit_file = current_listing.commits.get(state.version)
+    # If the commit file has the same size and time as in `listing`, the log belongs to the same table.
+    if commit_file is not None and commit_file == listing.commits.get(state.version):
+        _delete_expired(storage, current_listing, state, cut_off, now)
 
 
 def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off: int, now: int) -> None:
@@ -63,7 +64,7 @@ def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off
     entries = _expired_entries(storage, listing, state, cut_off)
     # A protected checkpoint must be deleted together with all versions that it protects.
     if not state.protocol.supports("checkpointProtection"):
-        entries = entries[:_MOST_ENTRIES]
+        entries = entries[:_MAX_DELETED_ENTRIES]
     sidecars = _unused_sidecars(storage, listing, entries, now)
     paths = [[f"{storage.location}/{file.path}" for file in files] for files in (entries, sidecars)]
     try_delete_files(storage, paths, PathOrigin.LISTING)
@@ -124,7 +125,7 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
     try:
         sidecars = sidecar_paths(storage, [files[path] for path in checkpoint.paths])
     except CorruptLog as error:
-        logger.warning("The cleanup of the log at %s passes over a checkpoint: %s", storage.location, error)
+        logger.warning("The cleanup of the log at %s skips an unreadable checkpoint: %s", storage.location, error)
         return False
     return all(path in files for path in sidecars if path.startswith(f"{SIDECARS}/"))
 
@@ -137,17 +138,20 @@ def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
 
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:
-    """Return the sidecars that only expired checkpoints use and that were written before yesterday (UTC)."""
+    """Return the sidecars that only expired checkpoints use and that were written before yesterday (UTC).
+
+    A checkpoint can consist of several files. If only some of them are among `expired_entries`, its sidecars are still used.
+    """
     old_sidecars = _old_sidecars(listing, now)
     expired_paths = {file.path for file in expired_entries}
-    expires_checkpoint = any(not expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints)
-    if not old_sidecars or not expires_checkpoint:
+    has_expired_file = any(not expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints)
+    if not old_sidecars or not has_expired_file:
         return []
     remaining_checkpoints = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
     try:
-        used_names = _sidecar_names(storage, listing, remaining_checkpoints)
+        used_names = _sidecar_file_names(storage, listing, remaining_checkpoints)
     except CorruptLog as error:
-        logger.warning("Sidecars stay at %s, because a checkpoint that may name them is unreadable: %s", storage.location, error)
+        logger.warning("Sidecars at %s are kept, because a checkpoint that may refer to them is unreadable: %s", storage.location, error)
         return []
     return [file for file in old_sidecars if _sidecar_name(file.path) not in used_names]
 
@@ -158,7 +162,7 @@ def _old_sidecars(listing: LogListing, now: int) -> list[StoredObject]:
     return [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < yesterday]
 
 
-def _sidecar_names(storage: Storage, listing: LogListing, checkpoints: Iterable[Checkpoint]) -> set[str]:
+def _sidecar_file_names(storage: Storage, listing: LogListing, checkpoints: Iterable[Checkpoint]) -> set[str]:
     """Return the file names of the checkpoints' sidecars. Raises CorruptLog if a checkpoint is unreadable.
 
     Names identify sidecars more reliably than paths, which can be absolute or relative.

@@ -9,6 +9,7 @@ VACUUM keeps files with hidden names, except change data and temporary files in 
 
 from __future__ import annotations
 
+import math
 import os
 import posixpath
 import re
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import VECTOR
-from rowmerge.delta.log.log_files import LOG, LogListing, read_commits, read_listed
+from rowmerge.delta.log.log_files import LOG, LogListing, list_and_read, read_commits
 from rowmerge.delta.log.ndjson import cdc_actions, file_actions, non_file_actions
 from rowmerge.delta.metadata.properties import tombstone_retention
 from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths
@@ -37,7 +38,7 @@ _DATA_FOLDERS = ("_change_data", "_delta_index")
 _NO_VECTORS = pa.chunked_array([], VECTOR)
 _BATCH = 500
 _ATTEMPTS = 5
-_HOUR = 3_600_000
+_HOUR_MILLIS = 3_600_000
 _S3_SCHEME = re.compile(r"^s3[an]?://")
 
 
@@ -65,9 +66,10 @@ class Vacuum:
             StorageError: A file could not be listed, read or deleted.
             CommitStateUnknown: The store did not report whether a commit for the history succeeded.
         """
-        snapshot = self.newest()
-        snapshot.check_writable()
-        cut_off = self.now - self._retention(snapshot)
+        # An error for a protected table or a short retention comes before the listing, which takes long.
+        snapshot_before_listing = self.newest()
+        snapshot_before_listing.check_writable()
+        cut_off = self.now - self._retention(snapshot_before_listing)
         # The folder is listed before the version is opened. So a listed file of a concurrent commit is a file of that version.
         listed_files = self.storage.list()
         snapshot = self.newest()
@@ -86,13 +88,13 @@ class Vacuum:
         safe_retention = tombstone_retention(snapshot.settings.properties)
         if self.options.retain_hours is None:
             return safe_retention
-        retention = round(self.options.retain_hours * _HOUR)
+        retention = round(self.options.retain_hours * _HOUR_MILLIS)
         if self.options.check_retention and retention < safe_retention:
-            hours = -(-safe_retention // _HOUR)
+            safe_hours = math.ceil(safe_retention / _HOUR_MILLIS)
             raise PlanError(
-                f"VACUUM {self.table} RETAIN {self.options.retain_hours:g} HOURS is shorter than the table's retention of {hours} hours: "
-                f"statements that are running and readers of older versions could lose their files. Retain {hours} hours or more, "
-                f"lower the property delta.deletedFileRetentionDuration, or, when nobody else uses the table, "
+                f"VACUUM {self.table} RETAIN {self.options.retain_hours:g} HOURS is shorter than the table's retention period of "
+                f"{safe_hours} hours. Running statements and readers of older versions could lose their files. Retain {safe_hours} hours "
+                f"or more, or lower the table property delta.deletedFileRetentionDuration. If no other client uses the table, "
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
         return retention
@@ -102,7 +104,7 @@ class Vacuum:
         tombstones = snapshot.state.tombstones
         unexpired = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletionTimestamp"], 0), cut_off))
         needed_paths = referenced_paths(snapshot) | paths_below(self.storage.location, unexpired["path"], unexpired["deletionVector"])
-        return needed_paths | read_listed(self.storage, lambda listing: self._paths_in_commits(listing, snapshot, cut_off))
+        return needed_paths | list_and_read(self.storage, lambda listing: self._paths_in_commits(listing, snapshot, cut_off))
 
     def _paths_in_commits(self, listing: LogListing, snapshot: DeltaSnapshot, cut_off: int) -> set[str]:
         """Return the relative paths of files in the table's folder that commits removed or recorded as change data since `cut_off`."""
@@ -119,7 +121,7 @@ class Vacuum:
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
         """Return the `operationParameters` for the commit that records the start of a VACUUM, as in delta-spark."""
         hours, default = self.options.retain_hours, tombstone_retention(snapshot.settings.properties)
-        specified = {} if hours is None else {"specifiedRetentionMillis": round(hours * _HOUR)}
+        specified = {} if hours is None else {"specifiedRetentionMillis": round(hours * _HOUR_MILLIS)}
         return {"retentionCheckEnabled": self.options.check_retention, "defaultRetentionMillis": default, **specified}
 
     def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
@@ -155,7 +157,7 @@ class Vacuum:
             case Conflicted(conflict):
                 raise conflict
             case Unknown(reason):
-                raise CommitStateUnknown(f"It is not known whether {operation} of {self.table} was recorded: {reason}. Run it again.")
+                raise CommitStateUnknown(f"It is unknown whether {operation} of {self.table} was recorded: {reason}. Run VACUUM again.")
 
     def _commit_record(self, change: CommitRequest) -> Outcome:
         """Commit a request to the newest version, and retry after conflicts. Return the outcome of the last attempt."""
@@ -172,19 +174,22 @@ def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
     return paths_below(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
 
 
-def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
+def paths_below(location: str, paths: pa.ChunkedArray, vector_descriptors: pa.ChunkedArray) -> set[str]:
     """Return the relative paths of the files and deletion vectors that are in the table's folder.
+
+    The result serves to look up listed files of the folder. So it may also contain paths that cannot be the path of a listed file.
 
     Args:
         location: The location of the table.
         paths: The paths in file actions of the log.
-        descriptors: The descriptors of deletion vectors in the same actions.
+        vector_descriptors: The descriptors of deletion vectors in the same actions.
 
     Returns:
-        The relative paths, both with and without percent-decoding.
+        The relative paths, with percent-decoding, and all of `paths` as they are in the log.
     """
-    relative_paths = {_relative_path(location, path) for path in file_and_vector_paths(location, paths, descriptors)}
-    # Some writers do not percent-encode paths, so the undecoded paths count too.
+    decoded_paths = file_and_vector_paths(location, paths, vector_descriptors)
+    relative_paths = {_relative_path(location, path) for path in decoded_paths}
+    # None is a file outside the folder. Some writers do not percent-encode paths, so the paths as they are in the log count too.
     return {path for path in relative_paths if path is not None} | set(paths.to_pylist())
 
 
@@ -204,6 +209,7 @@ def _relative_path(location: str, path: str) -> str | None:
 def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
     """Yield the old files that VACUUM may delete, each followed by the `.crc` file that Hadoop writes next to it."""
     excluded_folders = foreign_folders(listed_files)
+    # Paths with a hidden name (`_x` or `.x`) belong to other programs, except for the folders with these names.
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
     for file in old_files:

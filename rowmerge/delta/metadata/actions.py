@@ -21,13 +21,9 @@ DROPPED_PROPERTY = "rowmerge.dropped"
 
 That version is the last one until a new table is created in the same folder and continues the log.
 """
-_IMPLIED_BY_WRITER = (
-    (2, ("appendOnly", "invariants")),
-    (3, ("checkConstraints",)),
-    (4, ("changeDataFeed", "generatedColumns")),
-    (5, ("columnMapping",)),
-    (6, ("identityColumns",)),
-)
+_WRITER_VERSION_BY_FEATURE = {"appendOnly": 2, "invariants": 2, "checkConstraints": 3, "changeDataFeed": 4, "generatedColumns": 4}
+_WRITER_VERSION_BY_FEATURE |= {"columnMapping": 5, "identityColumns": 6}
+"""The lowest writer version that implies a feature (PROTOCOL.md, Table Features)."""
 READER_FEATURES = frozenset(
     "columnMapping deletionVectors timestampNtz v2Checkpoint vacuumProtocolCheck catalogManaged".split()
     + "typeWidening typeWidening-preview variantType variantShredding".split()
@@ -61,7 +57,7 @@ class Protocol:
         """All features that the protocol supports, including those that a legacy writer version implies."""
         if self.writer_features is not None:
             return self.writer_features | (self.reader_features or frozenset())
-        return frozenset[str]().union(*(names for version, names in _IMPLIED_BY_WRITER if version <= self.min_writer))
+        return frozenset(feature for feature, version in _WRITER_VERSION_BY_FEATURE.items() if version <= self.min_writer)
 
     def supports(self, feature: str) -> bool:
         """Return whether the protocol lists or implies a feature."""
@@ -184,7 +180,7 @@ def _schema_of(text: str) -> Struct:
     except UnknownType:
         raise
     except ValueError as error:
-        raise ValueError(f"schemaString of the action metaData is no schema: {error}") from error
+        raise ValueError(f"schemaString of the action metaData is not a valid schema: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -214,34 +210,34 @@ def _is_text_map(value: Any) -> bool:
 
 
 _TYPE_TESTS: Mapping[str, Callable[[Any], bool]] = {
-    "text": lambda value: isinstance(value, str),
-    "number": lambda value: isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63,
-    "truth value": lambda value: isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63,
+    "boolean": lambda value: isinstance(value, bool),
     "object": lambda value: isinstance(value, Mapping),
-    "list of texts": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
-    "map of texts": _is_text_map,
+    "list of strings": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "map of strings": _is_text_map,
 }
 _FIELDS: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "protocol": {
-        "minReaderVersion": ("number", True),
-        "minWriterVersion": ("number", True),
-        "readerFeatures": ("list of texts", False),
-        "writerFeatures": ("list of texts", False),
+        "minReaderVersion": ("integer", True),
+        "minWriterVersion": ("integer", True),
+        "readerFeatures": ("list of strings", False),
+        "writerFeatures": ("list of strings", False),
     },
     "metaData": {
-        "id": ("text", True),
-        "name": ("text", False),
-        "description": ("text", False),
+        "id": ("string", True),
+        "name": ("string", False),
+        "description": ("string", False),
         "format": ("object", False),
-        "schemaString": ("text", True),
-        "partitionColumns": ("list of texts", False),
-        "configuration": ("map of texts", False),
-        "createdTime": ("number", False),
+        "schemaString": ("string", True),
+        "partitionColumns": ("list of strings", False),
+        "configuration": ("map of strings", False),
+        "createdTime": ("integer", False),
     },
-    "txn": {"appId": ("text", True), "version": ("number", True), "lastUpdated": ("number", False)},
-    "domainMetadata": {"domain": ("text", True), "configuration": ("text", True), "removed": ("truth value", False)},
-    "sidecar": {"path": ("text", True)},
-    "cdc": {"path": ("text", True), "partitionValues": ("map of texts", False), "size": ("number", False)},
+    "txn": {"appId": ("string", True), "version": ("integer", True), "lastUpdated": ("integer", False)},
+    "domainMetadata": {"domain": ("string", True), "configuration": ("string", True), "removed": ("boolean", False)},
+    "sidecar": {"path": ("string", True)},
+    "cdc": {"path": ("string", True), "partitionValues": ("map of strings", False), "size": ("integer", False)},
     "commitInfo": {},
 }
 """The fields that rowmerge reads from each action: the type of each field, and whether it is required.
@@ -262,21 +258,23 @@ def check_action(action: Action) -> None:
 def _check_fields(name: str, fields: object) -> None:
     """Raise ValueError if the fields of the action `name` are not a JSON object, or a field is missing or of a wrong type."""
     if not isinstance(fields, Mapping):
-        raise ValueError(f"the action {name} is no object")
+        raise ValueError(f"the action {name} is not a JSON object")
     for key, (type_name, is_required) in _FIELDS[name].items():
         value = fields.get(key)
         if value is None and is_required:
             raise ValueError(f"the action {name} has no {key}")
         if value is not None and not _TYPE_TESTS[type_name](value):
-            raise ValueError(f"{key} of the action {name} is no {type_name}: {value!r:.80}")
+            raise ValueError(f"{key} of the action {name} is not of type {type_name}: {value!r:.80}")
 
 
 def _check_metadata(metadata_fields: Mapping[str, Any]) -> None:
     """Raise ValueError if a `metaData` action has an invalid format or schema, or a partition column that is not in the schema."""
     file_format = metadata_fields.get("format") or {}
     provider, options = file_format.get("provider"), file_format.get("options")
-    if not isinstance(provider, str | None) or not (options is None or _is_text_map(options)):
-        raise ValueError(f"the format of the action metaData is {metadata_fields['format']!r:.80}")
+    is_valid_provider = provider is None or isinstance(provider, str)
+    is_valid_options = options is None or _is_text_map(options)
+    if not is_valid_provider or not is_valid_options:
+        raise ValueError(f"the action metaData has an invalid format: {metadata_fields['format']!r:.80}")
     metadata = Metadata.of(metadata_fields)
     try:
         column_names = metadata.schema.names  # raises ValueError for an invalid schema
@@ -284,7 +282,7 @@ def _check_metadata(metadata_fields: Mapping[str, Any]) -> None:
         return  # `check_readable` raises an error that names the type
     for name in metadata.partition_columns:
         if name not in column_names:
-            raise ValueError(f"the partition column {name!r} of the action metaData is none of its columns")
+            raise ValueError(f"the partition column {name!r} of the action metaData is not a column of the schema")
 
 
 def schema_text(schema: Struct) -> str:

@@ -9,8 +9,8 @@ from functools import partial
 from itertools import chain, count
 from typing import Any
 
-from rowmerge.delta.files.statistics import ColumnPath, indexed_leaves, leaves
-from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, convert_parts, parts
+from rowmerge.delta.files.statistics import ColumnPath, indexed_leaves, leaves, parse_columns
+from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, backquote, convert_parts, parts
 
 MAPPING_MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
@@ -20,32 +20,33 @@ NESTED_IDS = "delta.columnMapping.nested.ids"
 _KEYS = frozenset({ID, PHYSICAL_NAME, NESTED_IDS})
 
 
-def assign_ids(schema: Struct, last_id: int, *, keep_names: bool) -> tuple[Struct, int]:
+def assign_ids(schema: Struct, last_id: int, *, use_names_as_physical: bool) -> tuple[Struct, int]:
     """Return the schema with an id and a physical name for each field, and the highest id.
 
     Args:
         schema: The schema. Existing ids and physical names are kept.
         last_id: The highest id that is already in use. New ids are higher.
-        keep_names: Whether to use the field's name as its physical name, as in existing data files. Otherwise, the name is random.
+        use_names_as_physical: Whether a field's name is also its physical name, as in existing data files. Otherwise, it is random.
 
     Returns:
         The new schema, and the highest assigned id, or `last_id` if no id was assigned.
     """
-    ids = count(last_id + 1)
-    schema = _map_fields(schema, partial(_assign_id, ids, keep_names))
-    return schema, next(ids) - 1
+    new_ids = count(last_id + 1)
+    schema = _map_fields(schema, partial(_assign_id, new_ids, use_names_as_physical))
+    # `_assign_id` takes the next id for each field without one. So the id before the first unused one is the highest.
+    return schema, next(new_ids) - 1
 
 
-def _assign_id(ids: Iterator[int], keep_names: bool, field: Field) -> Field:
+def _assign_id(ids: Iterator[int], use_names_as_physical: bool, field: Field) -> Field:
     """Return a field with an id and a physical name. An existing id or physical name does not change.
 
-    `ids`: the new ids. `keep_names`: whether the field's name becomes its physical name, instead of a random name.
+    `ids`: the new ids. `use_names_as_physical`: whether the field's name becomes its physical name, instead of a random name.
     """
     metadata = dict(field.metadata)
     if ID not in metadata:
         metadata[ID] = next(ids)
     if PHYSICAL_NAME not in metadata:
-        metadata[PHYSICAL_NAME] = field.name if keep_names else f"col-{uuid.uuid4()}"
+        metadata[PHYSICAL_NAME] = field.name if use_names_as_physical else f"col-{uuid.uuid4()}"
     return replace(field, metadata=metadata)
 
 
@@ -152,7 +153,42 @@ def physical_indexed_leaves(
         ConfigurationError: `delta.dataSkippingStatsColumns` or `delta.dataSkippingNumIndexedCols` is invalid.
     """
     indexed_paths = indexed_leaves(schema, partition_columns, properties)
-    # A path that begins with the path of a clustering column is the column itself or a field inside it.
-    clustering_paths = {path for path in leaves(physical_schema) if any(path[: len(column)] == column for column in clustering_columns)}
+    clustering_paths = {path for path in leaves(physical_schema) if _is_inside_any(path, clustering_columns)}
     paths = zip(leaves(schema), leaves(physical_schema), strict=True)
     return frozenset(physical for logical, physical in paths if logical in indexed_paths or physical in clustering_paths)
+
+
+def _is_inside_any(path: ColumnPath, columns: Collection[ColumnPath]) -> bool:
+    """Return whether a path is that of one of the columns, or of a field inside one of them: `("a", "b")` is inside `("a",)`."""
+    return any(path[: len(column)] == column for column in columns)
+
+
+def renamed_columns(text: str, old: Struct, new: Struct) -> str:
+    """Return `delta.dataSkippingStatsColumns` with the column names of the new schema, and without dropped columns.
+
+    Args:
+        text: The value of the property before the change.
+        old: The old schema.
+        new: The new schema. The table must have column mapping.
+    """
+    paths = [_renamed_path(path, old, new) for path in parse_columns(text)]
+    return ",".join(".".join(map(backquote, path)) for path in paths if path is not None)
+
+
+def _renamed_path(path: ColumnPath, old: Struct, new: Struct) -> ColumnPath | None:
+    """Return the path of a column or a nested field in the new schema, or None if it was dropped.
+
+    A path that is not in the old schema is returned unchanged.
+    """
+    name, *nested_names = path
+    old_field = old.find(name)
+    if old_field is None:
+        return path
+    new_field = next((field for field in new if field.metadata.get(ID) == old_field.metadata.get(ID)), None)
+    if new_field is None:
+        return None
+    if nested_names and isinstance(old_field.type, Struct) and isinstance(new_field.type, Struct):
+        nested_path = _renamed_path(tuple(nested_names), old_field.type, new_field.type)
+        return None if nested_path is None else (new_field.name, *nested_path)
+    # Only fields of structs can be renamed: `element`, `key` and `value` are fixed names.
+    return (new_field.name, *nested_names)

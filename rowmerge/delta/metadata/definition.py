@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from rowmerge.delta.files.statistics import INDEXED_COLUMNS, ColumnPath
 from rowmerge.delta.metadata.actions import LOWEST_PROTOCOL, Metadata, Protocol, schema_text
-from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID, assign_ids, highest_id, without_mapping
+from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID, assign_ids, highest_id, renamed_columns, without_mapping
 from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, required_protocol
 from rowmerge.delta.metadata.properties import (
     CHECKPOINT_PROTECTION,
@@ -19,22 +19,24 @@ from rowmerge.delta.metadata.properties import (
     LOG_PROPERTIES,
     MIN_READER,
     MIN_WRITER,
-    ROW_TRACKING,
     check_properties,
     highest_column_id,
-    is_true,
+    refuse_checkpoint_protection_change,
+    refuse_enabling_in_commit_timestamps,
+    refuse_enabling_row_tracking,
+    refuse_new_constraints,
 )
 from rowmerge.delta.metadata.row_tracking import ROW_TRACKING_COLUMNS, with_row_tracking_columns
-from rowmerge.delta.metadata.schema_changes import SchemaChange, check_schema, rename_indexed_columns
-from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
+from rowmerge.delta.metadata.schema_changes import SchemaChange, check_schema
+from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.table.metadata.partitioning import IDENTITY, PartitionField
 from rowmerge.table.metadata.rules import GENERATED
-from rowmerge.table.metadata.schema import Field, Struct, quote
+from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode, parse_write_mode
 from rowmerge.table.metadata.shape import TableDefinition
 
-_TRANSFORM = "Delta tables are partitioned by columns, not by transforms. Add a column with that value and name it."
-_STRUCT_FIELD = "a field of a struct cannot partition a Delta table. Make it a column of its own."
+_TRANSFORM = "a Delta table is partitioned by columns, not by transforms. Add a column with the value, and partition by it."
+_STRUCT_FIELD = "a Delta table cannot be partitioned by a field of a struct. Add a top-level column with the value."
 
 
 def metadata_after_create(table: str, definition: TableDefinition, now: int) -> tuple[Protocol, Metadata]:
@@ -63,8 +65,8 @@ def _empty_metadata(now: int) -> Metadata:
 def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after CREATE OR REPLACE TABLE.
 
-    The table keeps its id, and its protocol is not lowered. In-commit timestamps are disabled if the properties in the definition are None.
-    Otherwise, they are kept unless the definition sets `delta.enableInCommitTimestamps` to a value other than true.
+    The table keeps its id, and its protocol is not lowered. In-commit timestamps stay enabled if the definition has properties (not None)
+    and these do not set `delta.enableInCommitTimestamps` to a value other than true. Otherwise, they are disabled.
 
     Args:
         table: The name of the table, for errors.
@@ -75,12 +77,13 @@ def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, d
     Raises:
         PlanError, ConfigurationError, UnsupportedTableFeature: Under the same conditions as in `metadata_after_create`.
     """
+    statement_properties = definition.properties
     # Properties that do not name the timestamps do not disable them, hence the default.
-    keeps_timestamps = definition.properties is not None and definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
-    # The checkpoint protection of the log always stays. The other properties of the log describe its in-commit timestamps.
-    log_properties = _select(metadata.configuration, LOG_PROPERTIES if keeps_timestamps else (CHECKPOINT_PROTECTION,))
-    properties = {**(definition.properties or {}), **log_properties}
-    _refuse_enabling_timestamps(table, metadata.configuration, properties)
+    keeps_timestamps = statement_properties is not None and statement_properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
+    # The log always keeps its checkpoint protection. All other LOG_PROPERTIES describe its in-commit timestamps.
+    kept_names = LOG_PROPERTIES if keeps_timestamps else (CHECKPOINT_PROTECTION,)
+    properties = {**(statement_properties or {}), **_select_properties(metadata.configuration, kept_names)}
+    refuse_enabling_in_commit_timestamps(table, metadata.configuration, properties)
     return _metadata_after_definition(table, protocol, metadata, replace(definition, properties=properties))
 
 
@@ -89,8 +92,9 @@ def metadata_after_restore(
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after RESTORE.
 
-    The schema and the properties are those of the older version, but LOG_PROPERTIES keep their values. Neither the protocol nor the highest
-    column id is lowered, because newer data files may use the ids.
+    The schema and the properties are those of the older version. But LOG_PROPERTIES, such as those of in-commit timestamps, keep their
+    values, because the log is not restored. Neither the protocol nor the highest column id is lowered, because newer data files may use
+    the ids.
 
     Args:
         protocol: The protocol before RESTORE.
@@ -100,7 +104,7 @@ def metadata_after_restore(
     """
     restored_properties = restored_metadata.configuration
     configuration = {name: value for name, value in restored_properties.items() if name not in LOG_PROPERTIES}
-    configuration |= _select(metadata.configuration, LOG_PROPERTIES)
+    configuration |= _select_properties(metadata.configuration, LOG_PROPERTIES)
     if MAX_COLUMN_ID in configuration:
         configuration[MAX_COLUMN_ID] = str(max(highest_column_id(restored_properties), highest_column_id(metadata.configuration)))
     # With the features of both versions, a client that can read the newest version can also read the versions between them.
@@ -127,36 +131,43 @@ def metadata_after_clone(
         PlanError, ConfigurationError, UnsupportedTableFeature: Under the same conditions as in `metadata_after_alter`.
     """
     source_protocol, source_metadata = source
-    old_protocol, old = replaced or (source_protocol, _empty_metadata(now))
+    is_new_table = replaced is None
+    old_protocol, old_metadata = replaced or (source_protocol, _empty_metadata(now))
     properties = definition.properties or {}
-    _check_clone_properties(table, source_metadata, old, properties, is_new_table=replaced is None)
-    configuration = _clone_properties(source_metadata, old, properties, is_new_table=replaced is None)
-    # `required_protocol` adds the feature columnMapping if the properties enable it.
-    table_metadata = replace(source_metadata, configuration=configuration, mapping_supported=True)
-    _check_mapping_change(table, source_metadata, table_metadata)
-    metadata = replace(table_metadata, id=old.id, name=old.name, description=old.description, created=old.created)
+    _check_clone_properties(table, source_metadata, old_metadata, properties, is_new_table=is_new_table)
+    metadata = _clone_metadata(source_metadata, old_metadata, properties, is_new_table=is_new_table)
+    _check_mapping_change(table, source_metadata, metadata)
     # If the clone enables column mapping, the columns of the source's data files keep their names as physical names.
-    keep_names = source_metadata.mapping_mode == "none"
-    metadata = _with_column_ids(metadata, keep_names=keep_names, last_id=highest_column_id(old.configuration))
+    enables_mapping = source_metadata.mapping_mode == "none"
+    metadata = _with_column_ids(metadata, use_names_as_physical=enables_mapping, last_id=highest_column_id(old_metadata.configuration))
     protocol = old_protocol.with_features(source_protocol.features)
     return required_protocol(table, protocol, metadata, properties, action="create"), metadata
+
+
+def _clone_metadata(source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> Metadata:
+    """Return the source's metadata with the properties of the clone and with the id, name and description of the replaced table (`old`)."""
+    configuration = _clone_properties(source, old, properties, is_new_table=is_new_table)
+    # `required_protocol` adds the feature columnMapping if the properties enable it.
+    metadata = replace(source, configuration=configuration, mapping_supported=True)
+    return replace(metadata, id=old.id, name=old.name, description=old.description, created=old.created)
 
 
 def _check_clone_properties(table: str, source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> None:
     """Raise ConfigurationError or UnsupportedTableFeature for a property that CLONE cannot set. `old`: the replaced table's metadata."""
     check_properties(properties, source.configuration)
-    _refuse_new_constraints(table, source.configuration, properties)
+    refuse_new_constraints(table, source.configuration, properties)
     if CHECKPOINT_PROTECTION in properties:
-        _refuse_protection_change(table, old.configuration, properties)
+        refuse_checkpoint_protection_change(table, old.configuration, properties)
     if not is_new_table:
-        _refuse_enabling_timestamps(table, old.configuration, properties)
+        refuse_enabling_in_commit_timestamps(table, old.configuration, properties)
 
 
 def _clone_properties(source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> dict[str, str]:
     """Return the properties of a clone. Those in the statement override those of the log, which override those of the source.
 
-    `old`: the metadata of the replaced table, which has no properties for a new table. With row tracking, its hidden columns for row
-    ids and commit versions keep their names. Raises ConfigurationError if a property is invalid.
+    The properties of the log (LOG_PROPERTIES, for example for in-commit timestamps) come from `old`, the metadata of the replaced table.
+    With row tracking, the hidden columns for row ids and commit versions also keep their names in `old`. For a new table, `old` has no
+    properties. Raises ConfigurationError if a property is invalid.
     """
     excluded_names = {*LOG_PROPERTIES, *ROW_TRACKING_COLUMNS}
     if is_new_table:
@@ -165,11 +176,12 @@ def _clone_properties(source: Metadata, old: Metadata, properties: Mapping[str, 
         # The source can have the property without the feature: it then has no effect, and must not have one in the clone.
         excluded_names.add(MAPPING_MODE)
     inherited_properties = {name: value for name, value in source.configuration.items() if name not in excluded_names}
-    log_properties = _select(old.configuration, LOG_PROPERTIES)
-    return with_row_tracking_columns(inherited_properties | log_properties | _stored_properties(properties), old.configuration)
+    log_properties = _select_properties(old.configuration, LOG_PROPERTIES)
+    clone_properties = {**inherited_properties, **log_properties, **_stored_properties(properties)}
+    return with_row_tracking_columns(clone_properties, old.configuration)
 
 
-def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+def _select_properties(properties: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     return {name: value for name, value in properties.items() if name in names}
 
 
@@ -194,12 +206,15 @@ def metadata_after_alter(
     _refuse_repartitioning(table, metadata, definition)
     new_metadata = _changed_metadata(table, metadata, definition, clustering)
     # When column mapping is enabled, the columns of existing data files keep their names as physical names.
-    new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
+    new_metadata = _with_column_ids(new_metadata, use_names_as_physical=metadata.mapping_mode == "none")
     return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
 
 
 def _changed_metadata(table: str, metadata: Metadata, definition: TableDefinition, clustering: tuple[ColumnPath, ...]) -> Metadata:
-    """Return the metadata with the changes of ALTER TABLE. An empty description removes the table's description."""
+    """Return the metadata with the changes of ALTER TABLE. None in a field of `definition` changes nothing.
+
+    An empty description removes the table's description.
+    """
     new_metadata = metadata
     if definition.schema is not None:
         new_metadata = _with_schema(table, metadata, definition.schema, clustering)
@@ -218,12 +233,13 @@ def _with_properties(table: str, metadata: Metadata, properties: Mapping[str, st
     Raises ConfigurationError or UnsupportedTableFeature for a property that ALTER TABLE cannot change.
     """
     old_properties = old_metadata.configuration
+    # Properties that rowmerge does not know are valid if the table already has them, hence the old properties.
     check_properties(properties, old_properties)
-    _refuse_enabling_timestamps(table, old_properties, properties)
-    _refuse_enabling_row_tracking(table, old_properties, properties)
-    _refuse_protection_change(table, old_properties, properties)
-    _refuse_new_constraints(table, old_properties, properties)
-    # If the properties enable column mapping, the new protocol supports it.
+    refuse_enabling_in_commit_timestamps(table, old_properties, properties)
+    refuse_enabling_row_tracking(table, old_properties, properties)
+    refuse_checkpoint_protection_change(table, old_properties, properties)
+    refuse_new_constraints(table, old_properties, properties)
+    # If the properties enable column mapping, `required_protocol` later adds the feature, so the mapping mode counts already.
     new_metadata = replace(metadata, configuration=_stored_properties(properties), mapping_supported=True)
     _check_mapping_change(table, old_metadata, new_metadata)
     return new_metadata
@@ -248,7 +264,7 @@ def _refuse_write_order(table: str, definition: TableDefinition) -> None:
     """Raise PlanError if a definition has a write order or a distribution, which Delta tables cannot store."""
     if definition.ordering is not None or definition.distribution is not None:
         clause = f" ORDERED BY {', '.join(field.text for field in definition.ordering)}" if definition.ordering else ""
-        raise PlanError(f"ALTER TABLE {table} WRITE{clause}: Delta tables keep no order of writing. Write the rows with ORDER BY.")
+        raise PlanError(f"ALTER TABLE {table} WRITE{clause}: a Delta table cannot store a write order. Write the rows with ORDER BY.")
 
 
 def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[ColumnPath, ...]) -> Metadata:
@@ -256,10 +272,10 @@ def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tup
     change = SchemaChange(table, metadata, clustering)
     new_schema = change.apply(schema)
     partition_columns = change.partition_columns(new_schema)
-    check_schema(table, new_schema, partition_columns, has_column_mapping=change.mapped, old_schema=metadata.schema)
+    check_schema(table, new_schema, partition_columns, has_column_mapping=change.has_column_mapping, old_schema=metadata.schema)
     configuration = dict(metadata.configuration)
-    if change.mapped and INDEXED_COLUMNS in configuration:
-        configuration[INDEXED_COLUMNS] = rename_indexed_columns(configuration[INDEXED_COLUMNS], metadata.schema, new_schema)
+    if change.has_column_mapping and INDEXED_COLUMNS in configuration:
+        configuration[INDEXED_COLUMNS] = renamed_columns(configuration[INDEXED_COLUMNS], metadata.schema, new_schema)
     return replace(metadata, schema_string=schema_text(new_schema), partition_columns=partition_columns, configuration=configuration)
 
 
@@ -268,52 +284,56 @@ def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
     old_mode, new_mode = old.mapping_mode, new.mapping_mode
     if old_mode != new_mode and (old_mode, new_mode) != ("none", "name"):
         advice = (
-            f"A table that is there can only be changed from none to name. Leave {MAPPING_MODE} as it is, or write the table anew with "
+            f"The only possible change is from none to name. Leave the property unchanged, or replace the table with "
             f"CREATE OR REPLACE TABLE {table} … TBLPROPERTIES ('{MAPPING_MODE}' = '{new_mode}') AS SELECT."
         )
         raise ConfigurationError(f"The table property {MAPPING_MODE} of {table} cannot be changed from {old_mode} to {new_mode}. {advice}")
     if old.configuration.get(MAX_COLUMN_ID) != new.configuration.get(MAX_COLUMN_ID):
-        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} of {table} is kept by the table itself. Leave it out.")
+        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} of {table} cannot be set. Remove it from the statement.")
 
 
-def _with_column_ids(metadata: Metadata, *, keep_names: bool, last_id: int = 0) -> Metadata:
+def _with_column_ids(metadata: Metadata, *, use_names_as_physical: bool, last_id: int = 0) -> Metadata:
     """Return the metadata with an id and a physical name for each column, if the table has column mapping.
 
-    `keep_names`: whether the statement enables column mapping, so that the column names in existing data files become physical names.
-    Any ids and physical names already in the schema are then meaningless and are replaced. `last_id`: the highest id in use.
+    `use_names_as_physical`: whether the statement enables column mapping, so that the column names in existing data files become physical
+    names. Any ids and physical names already in the schema are then meaningless and are replaced. `last_id`: the highest id in use.
     """
     if metadata.mapping_mode == "none":
         return metadata
-    schema = without_mapping(metadata.schema) if keep_names else metadata.schema
-    used_ids = (last_id, highest_column_id(metadata.configuration), highest_id(schema))
-    schema, max_id = assign_ids(schema, max(used_ids), keep_names=keep_names)
-    return replace(metadata, schema_string=schema_text(schema), configuration={**metadata.configuration, MAX_COLUMN_ID: str(max_id)})
+    schema = without_mapping(metadata.schema) if use_names_as_physical else metadata.schema
+    # The property also counts the ids of dropped columns, but another writer may not have updated it.
+    highest_used_id = max(last_id, highest_column_id(metadata.configuration), highest_id(schema))
+    schema, highest_new_id = assign_ids(schema, highest_used_id, use_names_as_physical=use_names_as_physical)
+    configuration = {**metadata.configuration, MAX_COLUMN_ID: str(highest_new_id)}
+    return replace(metadata, schema_string=schema_text(schema), configuration=configuration)
 
 
-def _metadata_after_definition(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
+def _metadata_after_definition(table: str, protocol: Protocol, prior: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Check the definition of CREATE or REPLACE, and return the protocol and metadata of the new table.
 
-    `protocol`, `old`: the protocol and metadata of the replaced table. For a new table, LOWEST_PROTOCOL and metadata without columns.
+    `protocol`, `prior`: those of the replaced table. For a new table, LOWEST_PROTOCOL and metadata without columns.
     """
     if definition.schema is None:
-        raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
+        raise PlanError(f"{table} needs columns. List its columns, or use CREATE TABLE … AS SELECT.")
     _refuse_write_order(table, definition)
     partition_columns = _partition_columns(table, definition.partitioning or ())
     properties = definition.properties or {}
-    # The mapping mode in the properties counts, because `required_protocol` below adds the feature columnMapping if it is needed.
+    stored_schema = Struct(tuple(map(_with_generation_expression, definition.schema)))
+    table_properties = _properties_after_definition(table, prior.configuration, properties)
     metadata = replace(
-        old,
-        schema_string=schema_text(Struct(tuple(map(_stored_field, definition.schema)))),
+        prior,
+        schema_string=schema_text(stored_schema),
         partition_columns=partition_columns,
-        configuration=_properties_after_definition(table, old.configuration, properties) | _constraints(definition.checks or {}),
+        configuration={**table_properties, **_constraints(definition.checks or {})},
         description=definition.description or None,
-        mapping_supported=True,
+        mapping_supported=True,  # `required_protocol` below adds the feature columnMapping if the properties enable it
     )
     has_column_mapping = metadata.mapping_mode != "none"
     check_schema(table, definition.schema, partition_columns, has_column_mapping=has_column_mapping)
     if has_column_mapping:
         # New columns do not get the ids of the replaced table's columns, because older data files use these ids.
-        metadata = _with_column_ids(metadata, keep_names=False, last_id=highest_column_id(old.configuration))
+        last_id = highest_column_id(prior.configuration)
+        metadata = _with_column_ids(metadata, use_names_as_physical=False, last_id=last_id)
     return required_protocol(table, protocol, metadata, properties, action="create"), metadata
 
 
@@ -325,8 +345,8 @@ def _properties_after_definition(table: str, replaced_properties: Mapping[str, s
     """
     check_properties(properties)
     if MAX_COLUMN_ID in properties:
-        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} is kept by the table itself. Leave it out.")
-    _refuse_protection_change(table, replaced_properties, properties)
+        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} cannot be set. Remove it from the statement.")
+    refuse_checkpoint_protection_change(table, replaced_properties, properties)
     table_properties = _stored_properties(properties)
     if parse_write_mode(properties, WRITE_MODE) is not WriteMode.COPY_ON_WRITE:
         table_properties.setdefault(DELETION_VECTORS, "true")
@@ -340,15 +360,14 @@ def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
     table_properties = {name: value for name, value in properties.items() if name not in protocol_names}
     if WRITE_MODE not in properties or parse_write_mode(properties, WRITE_MODE) is not WriteMode.MERGE_ON_READ:
         return table_properties
-    if table_properties.setdefault(DELETION_VECTORS, "true") == "false":
-        raise ConfigurationError(
-            f"{WRITE_MODE} = merge-on-read needs deletion vectors, and {DELETION_VECTORS} is false. "
-            f"Leave {DELETION_VECTORS} out, or set {WRITE_MODE} to copy-on-write."
-        )
+    table_properties.setdefault(DELETION_VECTORS, "true")
+    if table_properties[DELETION_VECTORS] == "false":
+        advice = f"Remove {DELETION_VECTORS}, or set {WRITE_MODE} to copy-on-write."
+        raise ConfigurationError(f"{WRITE_MODE} = merge-on-read requires deletion vectors, but {DELETION_VECTORS} is false. {advice}")
     return table_properties
 
 
-def _stored_field(field: Field) -> Field:
+def _with_generation_expression(field: Field) -> Field:
     """Return a column with its generation expression under the metadata key that Delta uses."""
     metadata = dict(field.metadata)
     if GENERATED in metadata:
@@ -365,33 +384,3 @@ def _with_constraints(metadata: Metadata, checks: Mapping[str, str]) -> Metadata
 def _constraints(checks: Mapping[str, str]) -> dict[str, str]:
     """Return the table properties that define CHECK constraints, with the names in lower case."""
     return {f"{CONSTRAINT_PREFIX}{name.lower()}": expression for name, expression in checks.items()}
-
-
-def _refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if `new` adds or changes a constraint of `old`, because existing rows would not be checked."""
-    for name, expression in new.items():
-        if name.lower().startswith(CONSTRAINT_PREFIX) and old.get(name) != expression:
-            raise ConfigurationError(
-                f"{name} is no property to set. Use ALTER TABLE {table} ADD CONSTRAINT {quote(name[len(CONSTRAINT_PREFIX) :])} "
-                f"CHECK ({expression}), which looks at the rows that are there."
-            )
-
-
-def _refuse_protection_change(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if `new` changes the checkpoint protection of `old`. Only dropping a feature may change it."""
-    if new.get(CHECKPOINT_PROTECTION) != old.get(CHECKPOINT_PROTECTION):
-        raise ConfigurationError(f"The table property {CHECKPOINT_PROTECTION} of {table} is kept by the log itself. Leave it as it is.")
-
-
-def _refuse_enabling_timestamps(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise UnsupportedTableFeature if only `new` enables in-commit timestamps, because the log would not record their first version."""
-    if new.get(IN_COMMIT_TIMESTAMPS, "false").lower() == "true" and old.get(IN_COMMIT_TIMESTAMPS, "false").lower() != "true":
-        advice = f"Set {IN_COMMIT_TIMESTAMPS} when a table is created, not later."
-        raise UnsupportedTableFeature(table, "inCommitTimestamp", action="change", advice=advice)
-
-
-def _refuse_enabling_row_tracking(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise UnsupportedTableFeature if only `new` enables row tracking, because existing rows have no row ids."""
-    if is_true(new, ROW_TRACKING) and not is_true(old, ROW_TRACKING):
-        advice = f"Set {ROW_TRACKING} when a table is created, or write the table anew with CREATE OR REPLACE TABLE."
-        raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)

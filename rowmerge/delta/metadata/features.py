@@ -32,7 +32,7 @@ WRITABLE_FEATURES = READABLE_FEATURES.union(
     "generatedColumns inCommitTimestamp rowTracking".split(),
 )
 """The features of tables that rowmerge can write to. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
-_FEATURE_LISTS_READER, _FEATURE_LISTS_WRITER = 3, 7
+_READER_VERSION_WITH_FEATURES, _WRITER_VERSION_WITH_FEATURES = 3, 7
 """The protocol versions that list their features, which are also the highest versions (PROTOCOL.md, Table Features).
 
 Reader version 3 has the list `readerFeatures`, and writer version 7 has the list `writerFeatures`. Lower versions imply their features.
@@ -59,7 +59,7 @@ _FEATURES_OF_COLUMN_METADATA = {
     INVARIANT: "invariants",
 }
 _ANOTHER_ENGINE = "Read it with an engine that supports it."
-_UPGRADE = "Use an engine that supports it, or drop the feature there with ALTER TABLE … DROP FEATURE."
+_UPGRADE = "Use an engine that supports it, or drop the feature in that engine with ALTER TABLE … DROP FEATURE."
 
 
 def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
@@ -74,19 +74,21 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         UnsupportedTableFeature: rowmerge does not support the table's reader version, a reader feature, the data file format, a type
             or the column mapping mode.
     """
-    if protocol.min_reader > _FEATURE_LISTS_READER:
-        raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
+    unsupported = partial(UnsupportedTableFeature, table, action="read")
+    if protocol.min_reader > _READER_VERSION_WITH_FEATURES:
+        raise unsupported(f"reader version {protocol.min_reader}", advice=_ANOTHER_ENGINE)
     unsupported_features = sorted((protocol.reader_features or frozenset()) - READABLE_FEATURES)
     if unsupported_features:
-        raise UnsupportedTableFeature(table, unsupported_features[0], action="read", advice=_UPGRADE)
+        raise unsupported(unsupported_features[0], advice=_UPGRADE)
     if metadata.provider != "parquet":
-        raise UnsupportedTableFeature(table, f"data files of format {metadata.provider}", action="read", advice=_ANOTHER_ENGINE)
+        raise unsupported(f"data files of format {metadata.provider}", advice=_ANOTHER_ENGINE)
     try:
         schema = metadata.schema
     except UnknownType as error:
-        raise UnsupportedTableFeature(table, str(error), action="read", advice=_ANOTHER_ENGINE) from error
+        raise unsupported(str(error), advice=_ANOTHER_ENGINE) from error
+    # A column can have this type although the protocol does not list the feature.
     if any(field.type == Primitive("variant") for field in all_fields(schema)):
-        raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
+        raise unsupported("variantType", advice=_ANOTHER_ENGINE)
     if metadata.mapping_mode != "none":
         _check_mapping(table, metadata)
 
@@ -105,15 +107,21 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
             raise the error only if the table uses them (`_ADVICE_IF_USED`).
     """
     check_readable(table, protocol, metadata)
-    if protocol.min_writer > _FEATURE_LISTS_WRITER:
+    if protocol.min_writer > _WRITER_VERSION_WITH_FEATURES:
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
     for feature in sorted(protocol.features - WRITABLE_FEATURES):
-        advice = _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
+        advice = _feature_advice(feature, metadata)
         if advice is not None:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
     for field in all_fields(metadata.schema):
+        # Parquet files cannot store columns of this type.
         if field.type == Primitive("void"):
-            raise UnsupportedTableFeature(table, "void", action=action, advice=f"Give the column {field.name} a type, or leave it out.")
+            raise UnsupportedTableFeature(table, "void", action=action, advice=f"Cast the column {field.name}, or remove it.")
+
+
+def _feature_advice(feature: str, metadata: Metadata) -> str | None:
+    """Return advice for an unsupported writer feature of a table, or None if the table does not use the feature."""
+    return _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
 
 
 def _check_mapping(table: str, metadata: Metadata) -> None:
@@ -123,7 +131,9 @@ def _check_mapping(table: str, metadata: Metadata) -> None:
         raise UnsupportedTableFeature(table, f"{MAPPING_MODE} = {mode}", action="read", advice=_ANOTHER_ENGINE)
     for field in named_fields(metadata.schema):
         if not isinstance(field.metadata.get(PHYSICAL_NAME), str) or not isinstance(field.metadata.get(ID), int):
-            advice = f"The field {field.name} lacks {PHYSICAL_NAME} or {ID}: restore an older version in the engine that wrote this one."
+            advice = (
+                f"The field {field.name} has no {PHYSICAL_NAME} or no {ID}. Restore an older version in the engine that wrote this one."
+            )
             raise UnsupportedTableFeature(table, "columnMapping", action="read", advice=advice)
 
 
@@ -140,22 +150,22 @@ def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
 
 def _property_advice(name: str, metadata: Metadata) -> str | None:
     """Return advice if a property is true, or None if it is not."""
-    return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else None
+    return f"Disable it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else None
 
 
 def _identity_column_advice(metadata: Metadata) -> str | None:
     """Return advice for the first identity column, or None if there is none."""
     names = (field.name for field in all_fields(metadata.schema) if any(key.startswith("delta.identity.") for key in field.metadata))
-    advice = "write with an engine that supports it, or copy the rows into a table without."
-    return next((f"The column {name} has identity values: {advice}" for name in names), None)
+    advice = "Write with an engine that supports it, or copy the rows into a table without identity columns."
+    return next((f"The column {name} is an identity column. {advice}" for name in names), None)
 
 
 def _nested_invariant_advice(metadata: Metadata) -> str | None:
     """Return advice for the first invariant inside an array or a map, or None if there is none. `shape.py` reads all other invariants."""
     collections = (field.type for field in all_fields(metadata.schema) if isinstance(field.type, Array | Map))
     names = (field.name for collection in collections for field in all_fields(collection) if INVARIANT in field.metadata)
-    advice = "copy the rows into a table without."
-    return next((f"The field {name} inside an array or a map has an invariant: {advice}" for name in names), None)
+    advice = "Copy the rows into a table without the invariant."
+    return next((f"The field {name} inside an array or a map has an invariant. {advice}" for name in names), None)
 
 
 _ADVICE_IF_USED: dict[str, Callable[[Metadata], str | None]] = {
@@ -244,10 +254,10 @@ def _requested_features(table: str, properties: Mapping[str, str]) -> Iterator[s
         if not name.startswith(FEATURE_PREFIX):
             continue
         if value not in ("supported", "enabled"):
-            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to supported, or leave it out.")
+            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to supported, or remove it.")
         feature = name[len(FEATURE_PREFIX) :]
         if feature not in WRITABLE_FEATURES:
-            raise UnsupportedTableFeature(table, feature, action="create", advice=f"Leave the table property {name} out.")
+            raise UnsupportedTableFeature(table, feature, action="create", advice=f"Remove the table property {name}.")
         yield feature
 
 
@@ -255,10 +265,8 @@ def _check_change_columns(table: str, schema: Struct) -> None:
     """Raise PlanError if a column has one of the names in CHANGE_COLUMNS."""
     for name in CHANGE_COLUMNS:
         if field := schema.find(name):
-            raise PlanError(
-                f"{table} cannot have the column {field.name} with {CHANGE_DATA_FEED} = true: change rows have a column of that name. "
-                f"Rename the column, or set {CHANGE_DATA_FEED} to false."
-            )
+            advice = f"Rename the column, or set {CHANGE_DATA_FEED} to false."
+            raise PlanError(f"The change rows of {table} have a column {field.name}, so the table cannot have this column. {advice}")
 
 
 def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) -> Protocol:
@@ -266,23 +274,23 @@ def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) 
 
     The new protocol lists its features if its versions have such lists. Raises ConfigurationError if a property is not a valid version.
     """
-    reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=_FEATURE_LISTS_READER))
-    writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=_FEATURE_LISTS_WRITER))
+    reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=_READER_VERSION_WITH_FEATURES))
+    writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=_WRITER_VERSION_WITH_FEATURES))
     if reader == protocol.min_reader and writer == protocol.min_writer:
         return protocol
     # Each feature of readers is also in the list of the writers, which only writer version 7 has.
-    if reader == _FEATURE_LISTS_READER and writer < _FEATURE_LISTS_WRITER:
-        raise ConfigurationError(f"{MIN_READER} = 3 goes only with {MIN_WRITER} = 7. Set both, or neither.")
-    if writer < _FEATURE_LISTS_WRITER:
+    if reader == _READER_VERSION_WITH_FEATURES and writer < _WRITER_VERSION_WITH_FEATURES:
+        raise ConfigurationError(f"{MIN_READER} = 3 requires {MIN_WRITER} = 7. Set both, or neither.")
+    if writer < _WRITER_VERSION_WITH_FEATURES:
         return Protocol(reader, writer)
     # The versions before the upgrade imply features. The new protocol must list them.
-    reader_features = (protocol.reader_features or frozenset()) if reader == _FEATURE_LISTS_READER else None
-    return Protocol(reader, _FEATURE_LISTS_WRITER, reader_features, protocol.features)
+    reader_features = (protocol.reader_features or frozenset()) if reader == _READER_VERSION_WITH_FEATURES else None
+    return Protocol(reader, _WRITER_VERSION_WITH_FEATURES, reader_features, protocol.features)
 
 
 def _requested_version(properties: Mapping[str, str], name: str, *, highest: int) -> int:
     """Return the protocol version in a property, or 1 if it is not set. Raises ConfigurationError unless it is from 1 to `highest`."""
     value = properties.get(name, "1")
     if not (value.strip().isdecimal() and 1 <= int(value) <= highest):
-        raise ConfigurationError(f"The table property {name} is {value!r}. Leave it out, or set it to a version from 1 to {highest}.")
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a version from 1 to {highest}, or remove it.")
     return int(value)

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID
-from rowmerge.errors import ConfigurationError
+from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
+from rowmerge.table.metadata.schema import quote
 from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, parse_codec, whole_number
 
 DELETION_VECTORS = "delta.enableDeletionVectors"
@@ -37,26 +38,27 @@ LOG_PROPERTIES = (
 )
 """Properties that describe the log rather than the table. RESTORE and CLONE keep the values of the existing log."""
 
-_BOOLEANS = frozenset(
-    f"delta.{name}"
-    for name in (
-        *"appendOnly checkpoint.writeStatsAsJson checkpoint.writeStatsAsStruct enableChangeDataFeed enableDeletionVectors".split(),
-        *"enableExpiredLogCleanup enableIcebergCompatV1 enableIcebergCompatV2 enableInCommitTimestamps enableRowTracking".split(),
-        *"enableTypeWidening randomizeFilePrefixes rowTrackingSuspended".split(),
-    )
+
+def _delta_properties(names: str) -> frozenset[str]:
+    """Return the full names of properties, from their names without the prefix `delta.`, separated by spaces."""
+    return frozenset(f"delta.{name}" for name in names.split())
+
+
+_BOOLEANS = _delta_properties(
+    "appendOnly checkpoint.writeStatsAsJson checkpoint.writeStatsAsStruct enableChangeDataFeed enableDeletionVectors "
+    "enableExpiredLogCleanup enableIcebergCompatV1 enableIcebergCompatV2 enableInCommitTimestamps enableRowTracking "
+    "enableTypeWidening randomizeFilePrefixes rowTrackingSuspended"
 )
 _INTERVALS = frozenset((CHECKPOINT_RETENTION, TOMBSTONE_RETENTION, LOG_RETENTION, TRANSACTION_RETENTION))
-_NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_COLUMN_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION)).union(
-    f"delta.{name}"
-    for name in (
-        *"autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel targetFileSize".split(),
-        *"compatibility.symlinkFormatManifest.enabled dataSkippingNumIndexedCols dataSkippingStatsColumns randomPrefixLength".split(),
-        *"parquet.format.version sampleRetentionDuration tuneFileSizesForRewrites universalFormat.enabledFormats".split(),
-    )
+_OTHERS = _delta_properties(
+    "autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel targetFileSize "
+    "compatibility.symlinkFormatManifest.enabled dataSkippingNumIndexedCols dataSkippingStatsColumns randomPrefixLength "
+    "parquet.format.version sampleRetentionDuration tuneFileSizesForRewrites universalFormat.enabledFormats"
 )
-_UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
-_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_MAX_INTERVAL = 100_000 * 365 * _UNITS["day"]
+_KNOWN_PROPERTIES = _BOOLEANS | _INTERVALS | _OTHERS | {*LOG_PROPERTIES, MAX_COLUMN_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION}
+_MILLIS_BY_UNIT = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+_BYTES_BY_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_MAX_INTERVAL = 100_000 * 365 * _MILLIS_BY_UNIT["day"]
 """The longest accepted interval in milliseconds. It keeps calculations with times within 64 bits."""
 
 
@@ -86,10 +88,10 @@ class DeltaSettings(TableSettings):
         value = self.properties.get("delta.targetFileSize")
         if value is None:
             return None
-        size = re.fullmatch(r"([1-9]\d*)\s*([kmgt]?)b?", value.strip().lower())
-        if not size:
-            raise ConfigurationError(f"The table property delta.targetFileSize is {value!r}. Write bytes, or a size like '100mb'.")
-        return int(size[1]) * _BYTES[size[2]]
+        match = re.fullmatch(r"(?P<count>[1-9]\d*)\s*(?P<unit>[kmgt]?)b?", value.strip().lower())
+        if not match:
+            raise ConfigurationError(f"The table property delta.targetFileSize is {value!r}. Set it to bytes or to a size such as '100mb'.")
+        return int(match["count"]) * _BYTES_BY_UNIT[match["unit"]]
 
     @cached_property
     def parquet(self) -> ParquetSettings:
@@ -109,16 +111,80 @@ def check_properties(properties: Mapping[str, str], existing: Collection[str] = 
     """
     for name, value in properties.items():
         # `existing` can have properties of other engines.
-        is_known = name in _NAMES or name in existing or name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX))
+        is_known = name in _KNOWN_PROPERTIES or name in existing or name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX))
         if name.startswith("delta.") and not is_known:
-            raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
+            raise ConfigurationError(f"The table property {name} does not exist. {_suggestion(name)}")
         _check_value(name, value)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
-    # These calls raise ConfigurationError for an invalid value.
+    # These functions parse a property, and raise ConfigurationError for an invalid value. Their results are not needed here.
     checkpoint_interval(properties)
     protected_before(properties)
     DeltaSettings(properties).check()
+
+
+def refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Refuse properties that add or change a CHECK constraint, because existing rows would not be checked.
+
+    Args:
+        table: The name of the table, for the error.
+        old: The properties of the table before the statement.
+        new: The properties in the statement.
+
+    Raises:
+        ConfigurationError: The properties add or change a constraint.
+    """
+    for name, expression in new.items():
+        if name.lower().startswith(CONSTRAINT_PREFIX) and old.get(name) != expression:
+            statement = f"ALTER TABLE {table} ADD CONSTRAINT {quote(name[len(CONSTRAINT_PREFIX) :])} CHECK ({expression})"
+            raise ConfigurationError(f"{name} cannot be set as a property. Use {statement}, which checks the existing rows.")
+
+
+def refuse_checkpoint_protection_change(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Refuse properties that change the checkpoint protection. Only a statement that drops a feature may change it.
+
+    Args:
+        table: The name of the table, for the error.
+        old: The properties of the table before the statement.
+        new: The properties in the statement.
+
+    Raises:
+        ConfigurationError: The properties change the protection.
+    """
+    if new.get(CHECKPOINT_PROTECTION) != old.get(CHECKPOINT_PROTECTION):
+        raise ConfigurationError(f"The table property {CHECKPOINT_PROTECTION} of {table} cannot be changed. Leave it unchanged.")
+
+
+def refuse_enabling_in_commit_timestamps(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Refuse properties that enable in-commit timestamps, because the log would not record their first version.
+
+    Args:
+        table: The name of the table, for the error.
+        old: The properties of the table before the statement.
+        new: The properties in the statement.
+
+    Raises:
+        UnsupportedTableFeature: The properties enable in-commit timestamps.
+    """
+    if new.get(IN_COMMIT_TIMESTAMPS, "false").lower() == "true" and old.get(IN_COMMIT_TIMESTAMPS, "false").lower() != "true":
+        advice = f"{IN_COMMIT_TIMESTAMPS} can be set only when a table is created."
+        raise UnsupportedTableFeature(table, "inCommitTimestamp", action="change", advice=advice)
+
+
+def refuse_enabling_row_tracking(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Refuse properties that enable row tracking, because existing rows have no row ids.
+
+    Args:
+        table: The name of the table, for the error.
+        old: The properties of the table before the statement.
+        new: The properties in the statement.
+
+    Raises:
+        UnsupportedTableFeature: The properties enable row tracking.
+    """
+    if is_true(new, ROW_TRACKING) and not is_true(old, ROW_TRACKING):
+        advice = f"Set {ROW_TRACKING} when a table is created, or replace the table with CREATE OR REPLACE TABLE."
+        raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)
 
 
 def _check_value(name: str, value: str) -> None:
@@ -216,16 +282,18 @@ def parse_interval(name: str, interval: str) -> int:
     words = interval.lower().split()
     if words[:1] == ["interval"]:
         del words[0]
+    # Numbers and units alternate, as in `1 week 12 hours`.
     counts, units = words[::2], [unit.removesuffix("s") for unit in words[1::2]]
-    is_valid = all(re.fullmatch(r"\d{1,18}", count) for count in counts) and _UNITS.keys() >= set(units)
-    if not is_valid or not words or len(counts) != len(units):
-        raise ConfigurationError(f"The table property {name} is {interval!r}. Write it like 'interval 7 days', without months or years.")
-    return min(sum(int(count) * _UNITS[unit] for count, unit in zip(counts, units, strict=True)), _MAX_INTERVAL)
+    are_pairs = bool(words) and len(counts) == len(units)
+    are_valid = all(re.fullmatch(r"\d{1,18}", count) for count in counts) and _MILLIS_BY_UNIT.keys() >= set(units)
+    if not are_pairs or not are_valid:
+        raise ConfigurationError(f"The table property {name} is {interval!r}. Write it as 'interval 7 days', without months or years.")
+    return min(sum(int(count) * _MILLIS_BY_UNIT[unit] for count, unit in zip(counts, units, strict=True)), _MAX_INTERVAL)
 
 
 def _suggestion(name: str) -> str:
     """Return advice for an unknown `delta.*` property: properties with similar names, if there are any."""
-    similar_names = get_close_matches(name, sorted(_NAMES), n=3, cutoff=0.6)
+    similar_names = get_close_matches(name, sorted(_KNOWN_PROPERTIES), n=3, cutoff=0.6)
     if similar_names:
         return f"Did you mean {' or '.join(similar_names)}?"
-    return "Leave it out, or give a property of your own a name that does not begin with delta."
+    return "Remove it, or give your own property a name that does not begin with delta."

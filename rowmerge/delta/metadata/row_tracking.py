@@ -42,8 +42,9 @@ def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], versio
     Raises:
         CorruptLog: The high water mark is invalid, or an added file has no row count.
     """
-    old_mark = high_water_mark(domains, log_path)
+    old_mark = row_id_high_water_mark(domains, log_path)
     new_actions, new_mark = _with_row_ids(actions, old_mark, version, log_path)
+    # The domain must exist as soon as there are files, even if the first files contain no rows and the mark does not rise.
     is_first_add = ROW_TRACKING_DOMAIN not in domains and any("add" in action for action in actions)
     if new_mark > old_mark or is_first_add:
         configuration = compact({"rowIdHighWaterMark": new_mark})
@@ -76,11 +77,11 @@ def _record_count(file: Mapping[str, Any], log_path: str) -> int:
     """Return the row count from a file's statistics. Raises CorruptLog if it is missing or invalid."""
     count = (parse_statistics(file.get("stats")) or {}).get("numRecords")
     if not isinstance(count, int) or count < 0:
-        raise CorruptLog(log_path, f"the file {file['path']} has no count of its rows, so they cannot get ids")
+        raise CorruptLog(log_path, f"the file {file['path']} has no row count, so its rows cannot get row ids")
     return count
 
 
-def high_water_mark(domains: Mapping[str, str], log_path: str) -> int:
+def row_id_high_water_mark(domains: Mapping[str, str], log_path: str) -> int:
     """Return the highest row id that any version of a table has assigned, or -1 if no row id has been assigned.
 
     Args:
@@ -95,7 +96,7 @@ def high_water_mark(domains: Mapping[str, str], log_path: str) -> int:
         return -1
     mark = parse_object(configuration, log_path).get("rowIdHighWaterMark")
     if not isinstance(mark, int):
-        raise CorruptLog(log_path, f"the metadata domain {ROW_TRACKING_DOMAIN} holds no high water mark: {configuration:.80}")
+        raise CorruptLog(log_path, f"the metadata domain {ROW_TRACKING_DOMAIN} has no row id high water mark: {configuration:.80}")
     return mark
 
 
@@ -108,4 +109,5 @@ def with_row_tracking_columns(properties: dict[str, str], old_properties: Mappin
     """
     if not is_true(properties, ROW_TRACKING):
         return properties
-    return properties | {name: old_properties.get(name) or f"{prefix}{uuid.uuid4()}" for name, prefix in ROW_TRACKING_COLUMNS.items()}
+    column_names = {name: old_properties.get(name) or f"{prefix}{uuid.uuid4()}" for name, prefix in ROW_TRACKING_COLUMNS.items()}
+    return {**properties, **column_names}

@@ -16,11 +16,9 @@ from rowmerge.delta.metadata.properties import (
     CONSTRAINT_PREFIX,
     DELETION_VECTORS,
     ROW_TRACKING,
-    TYPE_WIDENING,
     DeltaSettings,
-    is_true,
 )
-from rowmerge.delta.metadata.schema_changes import is_wider
+from rowmerge.delta.metadata.schema_changes import can_widen
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.json_objects import decode_json
@@ -55,7 +53,7 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         # With row tracking, a copied or updated row must keep its row id, which a rewrite would not preserve.
         rewrite_blocker="rowTracking" if is_enabled(protocol, metadata, ROW_TRACKING) else None,
         supports_merge_on_read=is_enabled(protocol, metadata, DELETION_VECTORS),
-        can_widen=lambda old, new: is_true(metadata.configuration, TYPE_WIDENING) and is_wider(new, old),
+        can_widen=partial(can_widen, metadata),
         parse_rules=partial(_table_rules, name, protocol, metadata),
     )
 
@@ -65,11 +63,12 @@ def _table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
     schema = metadata.schema
     partition_fields = schema.select(metadata.partition_columns)
     return Rules(
-        checks=(*not_null_checks(schema), *_invariants(table, schema, ()), *_constraints(metadata)),
+        checks=(*not_null_checks(schema), *_invariants(table, schema, parents=()), *_constraints(metadata)),
         # Without the feature, writers do not apply generation expressions.
         generated=_expressions(schema, GENERATION_EXPRESSION) if protocol.supports("generatedColumns") else {},
         defaults=_expressions(schema, DEFAULT),
         append_only=is_enabled(protocol, metadata, APPEND_ONLY),
+        # Delta cannot distinguish an empty string from null in a partition column.
         empty_is_null=frozenset(field.name for field in partition_fields if field.type == Primitive("string")),
     )
 
@@ -103,5 +102,5 @@ def _invariant_expression(table: str, column: str, text: object) -> str:
     try:
         return str(decode_json(str(text))["expression"]["expression"])
     except (ValueError, KeyError, TypeError):
-        advice = f"The invariant of its column {column} is none that the protocol knows: {text}. Copy the rows into a table without it."
+        advice = f"The invariant of the column {column} has an unknown form: {text}. Copy the rows into a table without it."
         raise UnsupportedTableFeature(table, "invariants", action="write to", advice=advice) from None

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rowmerge.delta.files.columns import file_schema
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.log.history import in_commit_timestamp, version_at
-from rowmerge.delta.log.log_files import LogListing, read_commits, read_listed
+from rowmerge.delta.log.log_files import LogListing, list_and_read, read_commits
 from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, non_file_actions
 from rowmerge.delta.log.replay import State, apply_table_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
@@ -78,8 +78,8 @@ class DeltaChangeFeed:
             snapshot_at = partial(self.reader.open, listing)
             return _FeedReader(self.storage, table_log, as_delta_snapshot(newest), snapshot_at).read(first, last)
 
-        # A concurrent log cleanup may delete a listed file before it is read. In that case, `read_listed` lists and reads a second time.
-        return read_listed(self.storage, read_range)
+        # A concurrent log cleanup may delete a listed file before it is read. In that case, `list_and_read` lists and reads a second time.
+        return list_and_read(self.storage, read_range)
 
 
 @dataclass(frozen=True)

@@ -45,18 +45,20 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
         CorruptLog: A partition value is not valid for the type of its column.
     """
     bounded_fields = [field for field in metadata.schema if field.name in columns and field.name not in metadata.partition_columns]
+    # `check_action` has verified that the schema contains all partition columns.
     partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition_fields])
-    schema = listing_schema(partition_type, bounds_type(bounded_fields), nulls_type(bounded_fields))
+    result_schema = listing_schema(partition_type, bounds_type(bounded_fields), nulls_type(bounded_fields))
     if not files.count:
-        return FileListing(schema.empty_table())
-    stored_fields = dict(zip(metadata.schema.names, metadata.stored_schema, strict=True))
+        return FileListing(result_schema.empty_table())
+    # With column mapping, statistics in the log have the physical names of columns, and the listing has the logical names.
+    physical_fields = dict(zip(metadata.schema.names, metadata.stored_schema, strict=True))
     columns_by_name = {
-        **_statistics_columns(files, [stored_fields[field.name] for field in bounded_fields], schema),
+        **_statistics_columns(files, [physical_fields[field.name] for field in bounded_fields], result_schema),
         "partition": pa.chunked_array([_partition_values(block, partition_fields, metadata, location) for block in files.blocks]),
         **_action_columns(files, location),
     }
-    return FileListing(pa.Table.from_pydict(columns_by_name, schema=schema))
+    return FileListing(pa.Table.from_pydict(columns_by_name, schema=result_schema))
 
 
 def _action_columns(files: LiveFiles, location: str) -> dict[str, pa.ChunkedArray]:
@@ -102,4 +104,4 @@ def _convert_texts(block: Block, field: Field, stored_name: str, location: str) 
     try:
         return from_text(encoded.dictionary, arrow_type(field.type)).take(encoded.indices)
     except pa.ArrowInvalid as error:
-        raise CorruptLog(f"{location}/_delta_log", f"a value of the partition column {field.name} is none of its type: {error}") from error
+        raise CorruptLog(f"{location}/_delta_log", f"the partition column {field.name} has an invalid value: {error}") from error

@@ -11,7 +11,7 @@ from typing import Any
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.log.checksums import check_state, read_checksum
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info, version_at
-from rowmerge.delta.log.log_files import LogListing, list_log, list_newest, read_listed, resolve_version
+from rowmerge.delta.log.log_files import LogListing, list_and_read, list_log, list_newest, resolve_version
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.metadata.features import check_readable
@@ -60,7 +60,7 @@ class SnapshotReader:
                 raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
             return self.open(listing, version)
 
-        return read_listed(self._storage, read)
+        return list_and_read(self._storage, read)
 
     def open(self, listing: LogListing, version: int) -> DeltaSnapshot:
         """Return a version of the table.
