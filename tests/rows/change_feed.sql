@@ -384,7 +384,7 @@ create table t (id int, v int) tblproperties ('delta.enableChangeDataFeed' = 'tr
 insert into t values (1, 1);
 create or replace table t tblproperties ('delta.enableChangeDataFeed' = 'true') as select 1 as id, 'x' as v;
 select * from table_changes('t', 1);
-!> IncompatibleSchemaChange: its column v is int, and the newer one string
+!> IncompatibleSchemaChange: its column v has the type int, and later string
 select * from table_changes('t', 2);
 !> IncompatibleSchemaChange: in version 1
 insert into t values (2, 'y');

@@ -232,17 +232,17 @@ select * from t order by id;
 
 --- delta: partition transforms and orders of writing are no part of a delta table
 create table t (id int, ts timestamp) using DELTA partitioned by (days(ts));
-!> PlanError: PARTITIONED BY days(ts): Delta tables are partitioned by columns, not by transforms
+!> PlanError: PARTITIONED BY days(ts): a Delta table is partitioned by columns, not by transforms
 create table t using DELTA partitioned by (s.a) as select named_struct('a', 1) as s;
-!> PlanError: a field of a struct cannot partition a Delta table
+!> PlanError: a Delta table cannot be partitioned by a field of a struct
 create table t (id int, p int) using DELTA partitioned by (p);
 alter table t add partition field bucket(4, id);
-!> PlanError: PARTITIONED BY bucket(4, id): Delta tables are partitioned by columns, not by transforms
+!> PlanError: PARTITIONED BY bucket(4, id): a Delta table is partitioned by columns, not by transforms
 alter table t drop partition field p;
 !> PlanError: partitioning of default.t cannot be changed in place
 alter table t drop partition field id;
 !> PlanError: no partition field id. There are: p (p)
 alter table t write ordered by id desc;
-!> PlanError: WRITE ORDERED BY id DESC NULLS LAST: Delta tables keep no order of writing
+!> PlanError: WRITE ORDERED BY id DESC NULLS LAST: a Delta table cannot store a write order
 alter table t write unordered;
-!> PlanError: Delta tables keep no order of writing
+!> PlanError: a Delta table cannot store a write order

@@ -18,7 +18,7 @@ update t set v = 'c' where id = 1;
 create table t (id int) using delta;
 insert into t values (1);
 vacuum t retain 1 hours;
-!> PlanError: RETAIN 1 HOURS is shorter than the table's retention of 168 hours
+!> PlanError: RETAIN 1 HOURS is shorter than the table's retention period of 168 hours
 vacuum t retain 0 hours dry run;
 !> PlanError: spark.databricks.delta.retentionDurationCheck.enabled
 alter table t set tblproperties ('delta.deletedFileRetentionDuration' = 'interval 1 hour');
@@ -45,7 +45,7 @@ select count(*) from t version as of 5;
 alter table t set tblproperties ('delta.logRetentionDuration' = '2 months');
 !> ConfigurationError: without months or years
 alter table t set tblproperties ('delta.requireCheckpointProtectionBeforeVersion' = '1');
-!> ConfigurationError: is kept by the log itself
+!> ConfigurationError: delta.requireCheckpointProtectionBeforeVersion of t cannot be changed
 merge into t using (values (1), (9)) s (id) on t.id = s.id when matched then delete when not matched then insert *;
 => 2 | 0 | 1 | 1
 

@@ -73,9 +73,9 @@ drop table t;
 --- delta: types that cannot be read as others stay, and the table must allow it
 create table t (id bigint, v varchar(5), c char(3), s struct<x: int>) using delta tblproperties ('delta.enableTypeWidening' = 'true');
 alter table t alter column id type int;
-!> PlanError: is a bigint and cannot become a int
+!> PlanError: is bigint and cannot become int
 alter table t alter column id type double;
-!> PlanError: cannot become a double
+!> PlanError: cannot become double
 alter table t alter column s type struct<x: bigint>;
 !> PlanError: Change its fields one by one
 alter table t alter column v type varchar(3);

@@ -371,7 +371,7 @@ def _leave_out(check: str | None) -> None:
 
             drop.rebase = unchecked  # type: ignore[assignment,method-assign]
     elif check == "cleanup of a Delta log":
-        delta_commit.Commit._confirm_or_delete = lambda self: Put.CREATED  # type: ignore[method-assign]
+        delta_commit.Commit._verify_or_delete = lambda self: Put.CREATED  # type: ignore[method-assign]
     elif check == "ghosts of Iceberg metadata":
 
         def unverified(self: DirectoryOperations, new: Any) -> Put:

@@ -161,7 +161,7 @@ def test_an_unwritable_checkpoint_does_not_fail_the_commit(tmp_path: Path, caplo
     (lake.folder / checkpoint_path(1)).mkdir(parents=True)
     with caplog.at_level(logging.WARNING):
         assert committed(lake.append([1])) == 1
-    assert "No checkpoint of version 1" in caplog.text
+    assert "Cannot write the checkpoint of version 1" in caplog.text
     assert lake.ids() == [1]
 
 

@@ -291,7 +291,7 @@ def test_a_process_exits_without_waiting_for_a_slow_checksum(tmp_path: Path, sec
 @pytest.mark.parametrize(("version", "action"), [(1, "add"), (2, "add"), (2, "remove"), (3, "remove")])
 def test_a_commit_without_one_of_its_actions_contradicts_the_checksum(lake: Lake, version: int, action: str) -> None:
     remove_actions(lake, version, action)
-    with pytest.raises(ChecksumMismatch, match=r"numFiles is 2, the log has [13]") as caught:
+    with pytest.raises(ChecksumMismatch, match=r"numFiles is 2, but the log has [13]") as caught:
         Lake(lake.folder).table.snapshot()
     assert isinstance(caught.value, CorruptLog)
     assert (caught.value.path, caught.value.version) == (f"file://{lake.folder}/{checksum_path(3)}", 3)
@@ -304,17 +304,19 @@ def test_a_missing_deletion_vector_contradicts_the_checksum(lake: Lake) -> None:
     for action in actions:
         action.get("add", {}).pop("deletionVector", None)
     path.write_text("".join(json.dumps(action) + "\n" for action in actions))
-    with pytest.raises(ChecksumMismatch, match="numDeletionVectorsOpt is 1, the log has 0; numDeletedRecordsOpt is 1, the log has 0"):
+    with pytest.raises(
+        ChecksumMismatch, match="numDeletionVectorsOpt is 1, but the log has 0; numDeletedRecordsOpt is 1, but the log has 0"
+    ):
         Lake(lake.folder).table.snapshot()
 
 
 def test_a_checkpoint_without_files_contradicts_the_checksum(lake: Lake) -> None:
     state = lake.table.snapshot().state
     write_checkpoint(Storage(str(lake.folder)), replace(state, files=LiveFiles()))
-    with pytest.raises(ChecksumMismatch, match="numFiles is 2, the log has 0"):
+    with pytest.raises(ChecksumMismatch, match="numFiles is 2, but the log has 0"):
         Lake(lake.folder).table.snapshot()
     committed(lake.append([90]))
-    with pytest.raises(ChecksumMismatch, match="numFiles is 3, the log has 1"):
+    with pytest.raises(ChecksumMismatch, match="numFiles is 3, but the log has 1"):
         Lake(lake.folder).table.snapshot_at(version=4)
 
 
@@ -406,7 +408,7 @@ def test_an_incremental_snapshot_is_not_compared_with_its_checksum(lake: Lake) -
 def test_an_older_version_is_compared_with_its_own_checksum(lake: Lake) -> None:
     rewrite_checksum(lake, 1, numFiles=9)
     assert Lake(lake.folder).ids() == [2, 11, 12]
-    with pytest.raises(ChecksumMismatch, match=f"{checksum_path(1)}.*numFiles is 9, the log has 3"):
+    with pytest.raises(ChecksumMismatch, match=f"{checksum_path(1)}.*numFiles is 9, but the log has 3"):
         Lake(lake.folder).table.snapshot_at(version=1)
 
 

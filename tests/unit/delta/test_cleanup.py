@@ -301,7 +301,7 @@ def test_sidecars_are_retained_while_a_checkpoint_is_unreadable(tmp_path: Path, 
         clean(lake)
     assert versions(lake)[0] == 10
     assert all(path.exists() for path in sidecars)
-    assert "Sidecars stay" in caplog.text
+    assert "are kept, because a checkpoint" in caplog.text
 
 
 @pytest.mark.parametrize(("protected", "first"), [(None, 10), (0, 10), (10, 10), (11, 0), (100, 0)])
@@ -331,7 +331,7 @@ def test_users_cannot_change_the_checkpoint_protection_property(tmp_path: Path) 
     current = dict(table.snapshot().settings.properties)
     for properties in ({**current, PROTECTED: "5"}, {name: value for name, value in current.items() if name != PROTECTED}):
         change = CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties))
-        with pytest.raises(ConfigurationError, match=f"{PROTECTED} of s.t is kept by the log itself"):
+        with pytest.raises(ConfigurationError, match=f"{PROTECTED} of s.t cannot be changed"):
             table.commit(table.snapshot(), change)
     definition = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100"}, None)
     untimed = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100", "delta.enableInCommitTimestamps": "false"}, None)
@@ -417,7 +417,7 @@ def test_the_log_is_readable_after_an_interrupted_cleanup(tmp_path: Path) -> Non
 def test_a_long_log_is_cleaned_in_steps_unless_checkpoints_are_protected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:
-    monkeypatch.setattr(cleanup, "_MOST_ENTRIES", 6)
+    monkeypatch.setattr(cleanup, "_MAX_DELETED_ENTRIES", 6)
     lake = lake_with_history(tmp_path, **({"delta.feature.checkpointProtection": "supported"} if protected else {}))
     age(lake, range(13))
     for first in (3, 6, 8, 10) if not protected else (10,):

@@ -123,7 +123,7 @@ def test_a_compaction_commits_no_data_change(tmp_path: Path) -> None:
 def test_removing_an_unknown_file_is_refused(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1])))
-    with pytest.raises(ValueError, match="no data file of version 0"):
+    with pytest.raises(ValueError, match="not a data file of version 0"):
         lake.commit("DELETE", removed=("file:///nowhere",))
 
 

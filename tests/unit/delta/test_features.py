@@ -122,7 +122,7 @@ def test_column_mapping_needs_a_physical_name_and_an_id_for_each_column(protocol
     check_writable("s.t", protocol, metadata(properties, **mapped))
     for missing in mapped:
         incomplete = {key: value for key, value in mapped.items() if key != missing}
-        assert "field c lacks" in refused_reading(protocol, metadata(properties, **incomplete)).message
+        assert "field c has no" in refused_reading(protocol, metadata(properties, **incomplete)).message
     check_writable("s.t", protocol, metadata({"delta.columnMapping.mode": "none"}))
 
 

@@ -171,7 +171,7 @@ def test_a_recreated_table_rejects_commits_on_the_old_table(tmp_path: Path, kind
     time.sleep(0.01)
     outcome = paused_commit(lake, kind, put=create_anew)
     assert isinstance(outcome, Conflicted)
-    assert "another one was created" in str(outcome.conflict)
+    assert "another table was created" in str(outcome.conflict)
     assert_rows(lake, [7])
     Lake(lake.folder).append([8])
     assert_rows(lake, [7, 8])

@@ -46,7 +46,7 @@ def test_blocks_of_many_commits_are_merged(lake: Lake) -> None:
 
 
 def test_versions_share_large_blocks(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.delta.files.live_files._MOST_MERGED_FILES", 2)
+    monkeypatch.setattr("rowmerge.delta.files.live_files._MAX_MERGED_FILES", 2)
     base = lake.table.snapshot()
     files = base.files(("id",)).paths
     committed(lake.append([100]))

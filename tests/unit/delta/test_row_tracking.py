@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.metadata.row_tracking import ROW_TRACKING_DOMAIN, high_water_mark
+from rowmerge.delta.metadata.row_tracking import ROW_TRACKING_DOMAIN, row_id_high_water_mark
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
@@ -34,7 +34,7 @@ def ranges(snapshot: DeltaSnapshot) -> list[tuple[int | None, int | None]]:
 
 
 def mark(lake: Lake) -> int:
-    return high_water_mark(lake.table.snapshot().state.domains, "")
+    return row_id_high_water_mark(lake.table.snapshot().state.domains, "")
 
 
 def actions(lake: Lake, version: int, kind: str) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def test_checkpoints_keep_row_ids_and_the_high_water_mark(lake: Lake) -> None:
         (lake.log / f"{version:020d}.json").unlink()
     again = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
     assert ranges(again) == [(0, 0), (2, 1), (3, 2)]
-    assert high_water_mark(again.state.domains, "") == 3
+    assert row_id_high_water_mark(again.state.domains, "") == 3
 
 
 def test_a_replaced_table_continues_row_ids(lake: Lake) -> None:
@@ -135,4 +135,4 @@ def test_enabling_and_suspending_row_tracking_is_refused(lake: Lake) -> None:
 
 def test_an_invalid_high_water_mark_is_a_corrupt_log() -> None:
     with pytest.raises(CorruptLog, match="high water mark"):
-        high_water_mark({ROW_TRACKING_DOMAIN: "{}"}, "log")
+        row_id_high_water_mark({ROW_TRACKING_DOMAIN: "{}"}, "log")

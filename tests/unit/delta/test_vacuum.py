@@ -209,7 +209,7 @@ def test_vacuum_keeps_change_data_within_the_retention(lake: Lake) -> None:
 
 def test_a_retention_below_the_table_property_is_refused(lake: Lake) -> None:
     original_files = on_disk(lake)
-    with pytest.raises(PlanError, match="RETAIN 167 HOURS is shorter than the table's retention of 168 hours"):
+    with pytest.raises(PlanError, match="RETAIN 167 HOURS is shorter than the table's retention period of 168 hours"):
         lake.table.vacuum(VacuumOptions(retain_hours=167))
     with pytest.raises(PlanError, match="retentionDurationCheck"):
         lake.table.vacuum(VacuumOptions(retain_hours=0, dry_run=True))
