@@ -435,7 +435,7 @@ def test_a_checksum_of_another_commit_is_not_compared(lake: Lake, caplog: pytest
     rewrite_checksum(lake, 3, txnId="of a table that was here before", numFiles=9)
     with caplog.at_level(logging.WARNING):
         assert Lake(lake.folder).ids() == [2, 11, 12]
-    assert "was written for another commit" in warnings(caplog)[0]
+    assert "belongs to another commit" in warnings(caplog)[0]
 
 
 def test_a_checksum_of_a_deleted_table_is_not_compared_with_a_delta_rs_commit(tmp_path: Path) -> None:
