@@ -1,4 +1,4 @@
-"""A process of release 0.1.0 beside this one loses no rows and adds none to other tables, or its own checks reject its commit."""
+"""A process of release 0.1.0 used concurrently loses no rows and adds none to other tables, or its own checks reject its commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.golden.release_0_1_0.process import Commands, OldProcess, check_out
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 
 FORMATS = ("delta", "iceberg")
-CLEANED = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+CLEANUP_PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
 PUT = {"delta": ("put_if_absent", "_delta_log/0"), "iceberg": ("put_if_absent", "metadata.json")}
 """The storage call that makes a commit visible, by table format."""
 
@@ -41,14 +41,14 @@ def new(warehouse: str) -> Commands:
     return Commands(Storage(warehouse))
 
 
-def made(new: Commands, format_: str, *ids: int, properties: dict[str, str] | None = None) -> None:
+def create_table(new: Commands, format_: str, *ids: int, properties: dict[str, str] | None = None) -> None:
     """Create the table `t` with a file for each id."""
     assert new.create("t", format_, properties or {}) == "Committed"
     new.append_each("t", ids)
 
 
 def assert_rows(warehouse: str, format_: str, ids: list[int]) -> None:
-    """A new process, and other readers, read these rows."""
+    """Assert that a new process and other readers read these rows."""
     assert Commands(Storage(warehouse)).ids("t") == ids
     folder = f"{warehouse}/s/t"
     readers = (read_with_delta_rs, read_with_duckdb) if format_ == "delta" else (read_with_pyiceberg, read_with_duckdb_iceberg)
@@ -59,11 +59,13 @@ def assert_rows(warehouse: str, format_: str, ids: list[int]) -> None:
 # ------------------------------------------------------------------ commits on one table
 
 
-@pytest.mark.parametrize(("format_", "properties"), [("delta", {"delta.checkpointInterval": "5"}), ("iceberg", {}), ("iceberg", CLEANED)])
-def test_concurrent_commits_of_both_releases_are_all_there_once(
+@pytest.mark.parametrize(
+    ("format_", "properties"), [("delta", {"delta.checkpointInterval": "5"}), ("iceberg", {}), ("iceberg", CLEANUP_PROPERTIES)]
+)
+def test_concurrent_commits_of_both_releases_are_applied_once(
     old: OldProcess, new: Commands, warehouse: str, format_: str, properties: dict[str, str]
 ) -> None:
-    made(new, format_, 1, properties=properties)
+    create_table(new, format_, 1, properties=properties)
     old.start("append_each", "t", list(range(100, 125)))
     new.append_each("t", list(range(200, 225)))
     assert old.result() == "done"
@@ -73,8 +75,8 @@ def test_concurrent_commits_of_both_releases_are_all_there_once(
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_each_release_finds_conflicts_with_commits_of_the_other(old: OldProcess, new: Commands, warehouse: str, format_: str) -> None:
-    made(new, format_, 1, 2)
+def test_each_release_detects_conflicts_with_the_other(old: OldProcess, new: Commands, warehouse: str, format_: str) -> None:
+    create_table(new, format_, 1, 2)
     old.start("remove", "t", pause=PUT[format_])
     assert new.remove("t") == "Committed"
     assert old.resume().startswith(("ConcurrentDeleteRead", "ConcurrentDeleteDelete"))
@@ -105,20 +107,16 @@ class ActingStorage(Storage):
 # ------------------------------------------------------------------ cleanup of old metadata
 
 
-def test_a_commit_of_0_1_0_after_the_cleanup_of_iceberg_metadata_follows_the_newest_version(
-    old: OldProcess, new: Commands, warehouse: str
-) -> None:
-    made(new, "iceberg", 1, properties=CLEANED)
+def test_a_commit_of_0_1_0_after_a_metadata_cleanup_follows_the_newest_version(old: OldProcess, new: Commands, warehouse: str) -> None:
+    create_table(new, "iceberg", 1, properties=CLEANUP_PROPERTIES)
     old.start("append", "t", [999], pause=PUT["iceberg"])
     new.append_each("t", range(100, 106))
     assert old.resume() == "Committed"
     assert_rows(warehouse, "iceberg", [1, *range(100, 106), 999])
 
 
-def test_a_version_that_0_1_0_put_after_the_cleanup_of_iceberg_metadata_is_never_current(
-    old: OldProcess, new: Commands, warehouse: str
-) -> None:
-    made(new, "iceberg", 1, properties=CLEANED)
+def test_a_late_metadata_version_of_0_1_0_is_never_current(old: OldProcess, new: Commands, warehouse: str) -> None:
+    create_table(new, "iceberg", 1, properties=CLEANUP_PROPERTIES)
     old.start("append", "t", [999], pause=PUT["iceberg"])
     new.append_each("t", range(100, 106))
     old.kill_at("exists", "_dropped.json")
@@ -128,17 +126,15 @@ def test_a_version_that_0_1_0_put_after_the_cleanup_of_iceberg_metadata_is_never
     assert_rows(warehouse, "iceberg", [1, *range(100, 106), 200])
 
 
-def test_a_commit_of_0_1_0_below_a_checkpoint_of_a_cleaned_log_is_no_part_of_the_table(
-    old: OldProcess, new: Commands, warehouse: str
-) -> None:
-    """0.1.0 has no check for this. It reports a success, and no reader takes the rows for part of the table."""
-    made(new, "delta", 1, properties={"delta.logRetentionDuration": "interval 1 seconds"})
+def test_a_commit_of_0_1_0_below_a_checkpoint_is_not_in_the_table(old: OldProcess, new: Commands, warehouse: str) -> None:
+    """Release 0.1.0 has no check for this: it reports success, but readers do not read the rows."""
+    create_table(new, "delta", 1, properties={"delta.logRetentionDuration": "interval 1 seconds"})
     old.start("append", "t", [999], pause=PUT["delta"])
     new.append_each("t", range(100, 110))
     time.sleep(1.2)
-    theirs = deltalake.DeltaTable(f"{warehouse}/s/t")
-    theirs.create_checkpoint()
-    theirs.cleanup_metadata()
+    delta_rs_table = deltalake.DeltaTable(f"{warehouse}/s/t")
+    delta_rs_table.create_checkpoint()
+    delta_rs_table.cleanup_metadata()
     assert old.resume() == "Committed"
     assert_rows(warehouse, "delta", [1, *range(100, 110)])
     new.append_each("t", [200])
@@ -156,15 +152,13 @@ REJECTIONS = ("ProtocolChanged", "MetadataChanged", "TableNotFound")
 @pytest.mark.one_of("format_", "kind", keep=2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("format_", FORMATS)
-def test_0_1_0_rejects_its_commit_on_a_table_that_this_release_dropped(
-    old: OldProcess, new: Commands, warehouse: str, format_: str, kind: str
-) -> None:
-    made(new, format_, 1, 2)
+def test_0_1_0_rejects_a_commit_on_a_dropped_table(old: OldProcess, new: Commands, warehouse: str, format_: str, kind: str) -> None:
+    create_table(new, format_, 1, 2)
     old.start(*KINDS[kind], pause=PUT[format_])
     new.drop("t")
     assert old.resume().startswith(REJECTIONS)
     assert Commands(Storage(warehouse)).relations() == []
-    made(Commands(Storage(warehouse)), format_, 7)
+    create_table(Commands(Storage(warehouse)), format_, 7)
     assert_rows(warehouse, format_, [7])
 
 
@@ -172,15 +166,15 @@ def test_0_1_0_rejects_its_commit_on_a_table_that_this_release_dropped(
 @pytest.mark.parametrize("later", [0, 3])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("format_", FORMATS)
-def test_0_1_0_rejects_its_commit_on_a_table_that_this_release_created_anew(
+def test_0_1_0_rejects_a_commit_on_a_recreated_table(
     old: OldProcess, new: Commands, warehouse: str, format_: str, kind: str, later: int
 ) -> None:
     """The new table has more commits than the old one, or fewer."""
-    made(new, format_, 1, 2)
+    create_table(new, format_, 1, 2)
     old.start(*KINDS[kind], pause=PUT[format_])
     new.drop("t")
     ids = list(range(10, 11 + later))
-    made(new, format_, *ids)
+    create_table(new, format_, *ids)
     assert old.resume().startswith(REJECTIONS)
     assert_rows(warehouse, format_, ids)
     new.append_each("t", [50])
@@ -190,31 +184,29 @@ def test_0_1_0_rejects_its_commit_on_a_table_that_this_release_created_anew(
 @pytest.mark.one_of("format_", "kind", keep=2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_commit_of_0_1_0_from_long_before_the_drop_is_no_part_of_the_new_table(
+def test_a_late_commit_of_0_1_0_is_not_in_a_recreated_table(
     old: OldProcess, new: Commands, warehouse: str, format_: str, kind: str
 ) -> None:
-    """The drop deletes the versions after the base, so that their names are free again."""
-    made(new, format_, 1, 2)
+    """The drop deletes the versions after the base, so their names are available again."""
+    create_table(new, format_, 1, 2)
     old.start(*KINDS[kind], pause=PUT[format_])
     new.append_each("t", [3, 4, 5])
     new.drop("t")
-    made(new, format_, 7)
+    create_table(new, format_, 7)
     result = old.resume()
-    # A Delta commit below the version of the drop counts as done before the drop, which deleted its rows.
+    # A Delta commit below the version of the drop precedes the drop, which deleted its rows.
     assert result == "Committed" if format_ == "delta" else result.startswith(REJECTIONS)
     assert_rows(warehouse, format_, [7])
     new.append_each("t", [8])
     assert_rows(warehouse, format_, [7, 8])
 
 
-def test_an_iceberg_version_that_0_1_0_put_before_it_was_killed_is_no_part_of_the_new_table(
-    old: OldProcess, new: Commands, warehouse: str
-) -> None:
-    made(new, "iceberg", 1, 2)
+def test_a_late_iceberg_version_of_a_killed_0_1_0_is_not_in_a_recreated_table(old: OldProcess, new: Commands, warehouse: str) -> None:
+    create_table(new, "iceberg", 1, 2)
     old.start("append", "t", [999], pause=PUT["iceberg"])
     new.append_each("t", [3, 4, 5])
     new.drop("t")
-    made(new, "iceberg", 7)
+    create_table(new, "iceberg", 7)
     old.kill_at("exists", "_dropped.json")
     assert_rows(warehouse, "iceberg", [7])
     new.append_each("t", [8])
@@ -226,10 +218,10 @@ def test_an_iceberg_version_that_0_1_0_put_before_it_was_killed_is_no_part_of_th
 
 @pytest.mark.parametrize("recreated", [False, True])
 @pytest.mark.parametrize("format_", FORMATS)
-def test_this_release_rejects_its_commit_on_a_table_that_0_1_0_dropped(
+def test_a_commit_on_a_table_dropped_by_0_1_0_is_rejected(
     old: OldProcess, new: Commands, warehouse: str, format_: str, recreated: bool
 ) -> None:
-    made(new, format_, 1, 2)
+    create_table(new, format_, 1, 2)
 
     def drop() -> None:
         old.run("drop", "t")
@@ -246,12 +238,12 @@ def test_this_release_rejects_its_commit_on_a_table_that_0_1_0_dropped(
 
 
 @pytest.mark.parametrize(("format_", "text"), [("delta", ".parquet"), ("delta", "log/0"), ("iceberg", ".parquet"), ("iceberg", "data/v")])
-def test_a_drop_of_0_1_0_that_stops_is_finished_by_this_release_and_deletes_nothing_afterwards(
+def test_a_paused_drop_of_0_1_0_is_finished_and_keeps_a_new_table(
     old: OldProcess, new: Commands, warehouse: str, format_: str, text: str
 ) -> None:
-    made(new, format_, 1, 2)
+    create_table(new, format_, 1, 2)
     old.start("drop", "t", pause=("delete", text))
     assert new.relations() == []
-    made(new, format_, 7, 8)
+    create_table(new, format_, 7, 8)
     assert old.resume() == "dropped"
     assert_rows(warehouse, format_, [7, 8])

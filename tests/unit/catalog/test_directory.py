@@ -1,4 +1,4 @@
-"""The catalog sees what lies in the warehouse, and makes and removes it without halves."""
+"""The directory catalog lists the tables in a warehouse, and creates and drops them atomically."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ END_OF_LOG = {
     "_delta_log/_last_checkpoint",
     "_dropped/delta-00000000000000000002",
 }
-"""What a dropped table of `make_table` leaves."""
+"""The files that remain after a drop of a table of `make_table`."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def catalog(warehouse: Path) -> DirectoryCatalog:
 
 
 def make_table(folder: Path, files: int = 2) -> Path:
-    """A Delta table made by hand; its data files are empty."""
+    """Write a Delta table with two commits and empty data files."""
     (folder / "_delta_log").mkdir(parents=True)
     (folder / "_delta_log/00000000000000000000.json").write_text("\n".join(json.dumps(c) for c in COMMITS))
     (folder / "_delta_log/00000000000000000001.json").write_text('{"commitInfo":{}}')
@@ -78,33 +78,33 @@ def everything_in(folder: Path) -> set[str]:
 # ------------------------------------------------------------------ the warehouse
 
 
-def test_the_warehouse_folder_is_made(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_the_warehouse_folder_is_created(catalog: DirectoryCatalog, warehouse: Path) -> None:
     assert warehouse.is_dir()
     assert list(warehouse.iterdir()) == [], "the probe leaves nothing behind"
     assert catalog.schemas() == ["default"]
 
 
-def test_a_file_as_warehouse_is_named(tmp_path: Path) -> None:
+def test_a_file_as_warehouse_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
     with pytest.raises(StorageError, match=r"/f: it is a file\. Give a folder"):
         DirectoryCatalog(Storage(str(tmp_path / "f")))
 
 
-def test_a_warehouse_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_warehouse_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
     with pytest.raises(StorageError, match="/f/sub: .*must be a folder that can be made and written"):
         DirectoryCatalog(Storage(str(tmp_path / "f/sub")))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_warehouse_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_an_unwritable_warehouse_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w").mkdir(mode=0o555)
     with pytest.raises(StorageError, match="permissions"):
         DirectoryCatalog(Storage(str(tmp_path / "w")))
 
 
 @pytest.mark.parametrize("location", ["s3://AKIA:secret@bucket/w", "https://host/w?sig=secret", "abfss://c:secret@account.x/w"])
-def test_credentials_in_a_location_are_refused_and_not_repeated(location: str) -> None:
+def test_credentials_in_a_location_are_refused_without_showing_them(location: str) -> None:
     with pytest.raises(ConfigurationError, match="storage_options") as caught:
         DirectoryCatalog(Storage(location))
     assert "secret" not in str(caught.value)
@@ -113,7 +113,7 @@ def test_credentials_in_a_location_are_refused_and_not_repeated(location: str) -
 # ------------------------------------------------------------------ schemas
 
 
-def test_a_schema_is_made_once(catalog: DirectoryCatalog) -> None:
+def test_creating_an_existing_schema_is_refused(catalog: DirectoryCatalog) -> None:
     catalog.create_schema("Sales", if_not_exists=False, comment="c", properties={"k": "v"})
     assert catalog.schemas() == ["default", "sales"]
     assert catalog.schema_exists("SALES")
@@ -122,7 +122,7 @@ def test_a_schema_is_made_once(catalog: DirectoryCatalog) -> None:
     catalog.create_schema("sales", if_not_exists=True)
 
 
-def test_default_exists_always(catalog: DirectoryCatalog) -> None:
+def test_the_default_schema_always_exists(catalog: DirectoryCatalog) -> None:
     assert catalog.schema_exists("default")
     with pytest.raises(AlreadyExists):
         catalog.create_schema("DEFAULT")
@@ -138,14 +138,14 @@ def test_a_folder_with_a_table_is_a_schema(catalog: DirectoryCatalog, warehouse:
     assert catalog.schemas() == ["default", "raw"]
 
 
-def test_a_schema_outlives_its_last_table_once_it_was_created(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_a_created_schema_exists_after_its_last_table_is_dropped(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "raw/orders")
     catalog.create_schema("raw", if_not_exists=True)
     catalog.drop_table("raw", "orders")
     assert catalog.schema_exists("raw")
 
 
-def test_a_schema_that_is_not_empty_is_dropped_only_with_cascade(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_dropping_a_nonempty_schema_requires_cascade(catalog: DirectoryCatalog, warehouse: Path) -> None:
     catalog.create_schema("raw")
     make_table(warehouse / "raw/orders")
     catalog.put_view(View(Relation.of_view("raw", "v"), "SELECT 1", "raw", COLUMNS))
@@ -157,14 +157,14 @@ def test_a_schema_that_is_not_empty_is_dropped_only_with_cascade(catalog: Direct
     assert not catalog.schema_exists("raw")
 
 
-def test_a_schema_that_is_not_there_can_be_dropped_with_if_exists(catalog: DirectoryCatalog) -> None:
+def test_dropping_a_missing_schema_requires_if_exists(catalog: DirectoryCatalog) -> None:
     catalog.drop_schema("nope", if_exists=True)
     catalog.create_schema("raw")
     with pytest.raises(SchemaNotFound, match="rwa.*Did you mean `raw`"):
         catalog.drop_schema("rwa")
 
 
-def test_cascade_touches_nothing_when_one_of_the_tables_cannot_be_dropped(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_cascade_drops_no_tables_if_one_cannot_be_dropped(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "raw/a")
     (warehouse / "raw/z/metadata").mkdir(parents=True)
     (warehouse / "raw/z/metadata/00000-ab.metadata.json").write_text('{"table-uuid": "x"}')
@@ -173,7 +173,7 @@ def test_cascade_touches_nothing_when_one_of_the_tables_cannot_be_dropped(catalo
     assert [r.name for r in catalog.relations("raw")] == ["a", "z"]
 
 
-def test_files_of_somebody_else_survive_the_drop_of_a_schema(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_dropping_a_schema_keeps_unrelated_files(catalog: DirectoryCatalog, warehouse: Path) -> None:
     catalog.create_schema("raw")
     (warehouse / "raw/notes.txt").write_text("mine")
     catalog.drop_schema("raw")
@@ -183,7 +183,7 @@ def test_files_of_somebody_else_survive_the_drop_of_a_schema(catalog: DirectoryC
 # ------------------------------------------------------------------ relations
 
 
-def test_a_table_is_known_by_what_lies_in_its_folder(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_tables_are_detected_by_their_metadata_folders(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "default/orders")
     (warehouse / "default/ice/metadata").mkdir(parents=True)
     (warehouse / "default/ice/metadata/00000-ab.metadata.json").write_text("{}")
@@ -200,7 +200,7 @@ def test_a_table_is_known_by_what_lies_in_its_folder(catalog: DirectoryCatalog, 
     assert catalog.relations("nope") == []
 
 
-def test_a_table_whose_first_log_entries_are_cleaned_up_is_still_one(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_a_table_with_a_cleaned_log_is_detected(catalog: DirectoryCatalog, warehouse: Path) -> None:
     log = warehouse / "default/orders/_delta_log"
     log.mkdir(parents=True)
     (log / "00000000000000000010.checkpoint.parquet").write_bytes(b"")
@@ -208,7 +208,7 @@ def test_a_table_whose_first_log_entries_are_cleaned_up_is_still_one(catalog: Di
 
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "a\ud800"])
-def test_an_impossible_name_is_nothing_to_find_and_refused_to_make(catalog: DirectoryCatalog, name: str) -> None:
+def test_invalid_names_are_not_found_and_refused_for_creation(catalog: DirectoryCatalog, name: str) -> None:
     assert catalog.relation("default", name) is None
     assert catalog.relation(name, "t") is None
     assert not catalog.schema_exists(name)
@@ -219,7 +219,7 @@ def test_an_impossible_name_is_nothing_to_find_and_refused_to_make(catalog: Dire
 
 
 @pytest.mark.parametrize("name", ["a/b", "../../up", "..", "a b", "_hidden", "50%", "größe", "{x}[y]*?\\", "tab\t"])
-def test_a_nasty_name_stays_in_the_warehouse_and_comes_back(catalog: DirectoryCatalog, warehouse: Path, name: str) -> None:
+def test_special_characters_in_names_stay_in_the_warehouse_and_round_trip(catalog: DirectoryCatalog, warehouse: Path, name: str) -> None:
     catalog.create_schema(name)
     catalog.put_view(View(Relation.of_view(name, name), "SELECT 1", name, COLUMNS))
     assert catalog.schemas() == sorted(["default", name])
@@ -229,21 +229,21 @@ def test_a_nasty_name_stays_in_the_warehouse_and_comes_back(catalog: DirectoryCa
     assert len(list(warehouse.iterdir())) == 1
     catalog.drop_schema(name, cascade=True)
     assert catalog.schemas() == ["default"]
-    left = {path.name for path in warehouse.rglob("*") if path.is_file()}
-    assert left == {"v2.metadata.json", "iceberg-00000000000000000002"}, "what a dropped view keeps"
+    remaining = {path.name for path in warehouse.rglob("*") if path.is_file()}
+    assert remaining == {"v2.metadata.json", "iceberg-00000000000000000002"}, "what a dropped view keeps"
 
 
 # ------------------------------------------------------------------ tables
 
 
-def test_opening_a_table_gives_the_same_object_again(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_opening_a_table_twice_returns_the_same_object(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "default/orders")
     table = catalog.open("default", "Orders")
     assert catalog.open("DEFAULT", "orders") is table
     assert table.location == f"file://{warehouse}/default/orders"
 
 
-def test_a_missing_table_is_named_with_near_names(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_a_missing_table_is_reported_with_suggestions(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "default/orders")
     with pytest.raises(TableNotFound, match=r"default\.ordres\. Did you mean `default\.orders`"):
         catalog.open("default", "ordres")
@@ -251,7 +251,7 @@ def test_a_missing_table_is_named_with_near_names(catalog: DirectoryCatalog, war
         catalog.drop_table("defalt", "orders")
 
 
-def test_an_iceberg_table_of_another_catalog_and_a_view_are_not_opened(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_opening_a_foreign_iceberg_table_or_a_view_is_refused(catalog: DirectoryCatalog, warehouse: Path) -> None:
     (warehouse / "default/ice/metadata").mkdir(parents=True)
     (warehouse / "default/ice/metadata/00000-ab.metadata.json").write_text('{"table-uuid": "x"}')
     catalog.put_view(View(Relation.of_view("default", "v"), "SELECT 1", "default", COLUMNS))
@@ -261,7 +261,7 @@ def test_an_iceberg_table_of_another_catalog_and_a_view_are_not_opened(catalog: 
         catalog.open("default", "v")
 
 
-def test_the_wrong_drop_is_refused(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_statements_for_the_wrong_relation_kind_are_refused(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "default/t")
     catalog.put_view(View(Relation.of_view("default", "v"), "SELECT 1", "default", COLUMNS))
     with pytest.raises(TableError, match="DROP TABLE"):
@@ -275,7 +275,7 @@ def test_the_wrong_drop_is_refused(catalog: DirectoryCatalog, warehouse: Path) -
     assert len(catalog.relations("default")) == 2
 
 
-def test_a_table_to_be_made_needs_its_schema(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_creating_a_table_requires_its_schema(catalog: DirectoryCatalog, warehouse: Path) -> None:
     with pytest.raises(SchemaNotFound, match="nope"):
         catalog.new_table("nope", "t", "delta")
     table = catalog.new_table("default", "T", "delta")
@@ -286,9 +286,7 @@ def test_a_table_to_be_made_needs_its_schema(catalog: DirectoryCatalog, warehous
 # ------------------------------------------------------------------ external tables
 
 
-def test_an_external_table_is_found_by_its_pointer_and_its_drop_leaves_the_files(
-    catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path
-) -> None:
+def test_dropping_an_external_table_keeps_its_files(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
     files = everything_in(make_table(tmp_path / "elsewhere"))
     catalog.register("default", "ext", "delta", str(tmp_path / "elsewhere"))
     assert catalog.relation("default", "ext") == Relation("default", "ext", "table", "delta")
@@ -301,18 +299,18 @@ def test_an_external_table_is_found_by_its_pointer_and_its_drop_leaves_the_files
     assert not (warehouse / "default/ext").exists()
 
 
-def test_a_table_is_not_made_where_one_of_another_format_lies(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
+def test_a_location_with_a_table_of_another_format_is_refused(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
     catalog.create_schema("main")
     make_table(tmp_path / "delta")
     (tmp_path / "iceberg/metadata").mkdir(parents=True)
     (tmp_path / "iceberg/metadata/v1.metadata.json").write_text("{}")
-    for there, wanted in (("delta", "iceberg"), ("iceberg", "delta")):
-        with pytest.raises(AlreadyExists, match=f"holds a table of the format {there}. Write USING {there}"):
-            catalog.new_table("main", "t", wanted, str(tmp_path / there))
-        assert catalog.new_table("main", "t", there, str(tmp_path / there)).location == f"file://{tmp_path}/{there}"
+    for existing, requested in (("delta", "iceberg"), ("iceberg", "delta")):
+        with pytest.raises(AlreadyExists, match=f"holds a table of the format {existing}. Write USING {existing}"):
+            catalog.new_table("main", "t", requested, str(tmp_path / existing))
+        assert catalog.new_table("main", "t", existing, str(tmp_path / existing)).location == f"file://{tmp_path}/{existing}"
 
 
-def test_a_managed_table_and_a_view_cannot_become_external(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
+def test_registering_the_name_of_a_table_or_view_is_refused(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
     make_table(warehouse / "default/t")
     catalog.put_view(View(Relation.of_view("default", "v"), "SELECT 1", "default", COLUMNS))
     for name in ("t", "v"):
@@ -320,7 +318,7 @@ def test_a_managed_table_and_a_view_cannot_become_external(catalog: DirectoryCat
             catalog.register("default", name, "delta", str(tmp_path / "elsewhere"))
 
 
-def test_the_own_folder_as_location_is_a_managed_table(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_registering_the_default_location_creates_no_pointer(catalog: DirectoryCatalog, warehouse: Path) -> None:
     catalog.register("default", "t", "delta", str(warehouse / "default/t"))
     assert not (warehouse / "default/t").exists()
 
@@ -333,7 +331,7 @@ def test_a_location_with_credentials_is_refused(catalog: DirectoryCatalog) -> No
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "[" * 100_000, '{"location": 3}'])
-def test_a_broken_pointer_is_named(catalog: DirectoryCatalog, warehouse: Path, text: str) -> None:
+def test_a_damaged_pointer_is_reported_by_path(catalog: DirectoryCatalog, warehouse: Path, text: str) -> None:
     (warehouse / "default/ext").mkdir(parents=True)
     (warehouse / "default/ext/.rowmerge-location.json").write_text(text)
     with pytest.raises(CorruptLog, match=r"default/ext/\.rowmerge-location\.json"):
@@ -343,14 +341,14 @@ def test_a_broken_pointer_is_named(catalog: DirectoryCatalog, warehouse: Path, t
 # ------------------------------------------------------------------ dropping
 
 
-def test_a_dropped_table_leaves_the_end_of_its_log(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_a_dropped_table_keeps_only_the_end_of_its_log(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "default/t")
     time.sleep(0.003)
-    before = catalog.open("default", "t")
+    original = catalog.open("default", "t")
     catalog.drop_table("default", "T")
     assert catalog.relation("default", "t") is None
     assert everything_in(warehouse / "default/t") == END_OF_LOG
-    assert catalog.new_table("default", "t", "delta") is not before
+    assert catalog.new_table("default", "t", "delta") is not original
 
 
 class Killed(BaseException):
@@ -358,8 +356,8 @@ class Killed(BaseException):
 
 
 def mortal(after: int) -> type[Storage]:
-    """A storage that dies at its n-th deletion."""
-    left = [after]
+    """Return a storage class that dies at its n-th deletion."""
+    remaining = [after]
 
     class Mortal(Storage):
         def child(self, path: str) -> Storage:
@@ -368,9 +366,9 @@ def mortal(after: int) -> type[Storage]:
         def delete(self, paths: Sequence[str]) -> None:
             for path in paths:
                 if not path.startswith(".rowmerge-probe"):
-                    if left[0] == 0:
+                    if remaining[0] == 0:
                         raise Killed
-                    left[0] -= 1
+                    remaining[0] -= 1
                 super().delete([path])
 
     return Mortal
@@ -385,7 +383,7 @@ def mortal(after: int) -> type[Storage]:
         lambda c: c.register("default", "t", "delta", "/elsewhere/t"),
     ],
 )
-def test_a_drop_killed_anywhere_leaves_no_table_and_the_next_create_clears_up(
+def test_a_killed_drop_removes_the_table_and_the_next_creation_cleans_up(
     warehouse: Path, after: int, again: Callable[[DirectoryCatalog], object]
 ) -> None:
     make_table(warehouse / "default/t", files=3)
@@ -398,19 +396,19 @@ def test_a_drop_killed_anywhere_leaves_no_table_and_the_next_create_clears_up(
     with pytest.raises(TableNotFound):
         catalog.drop_table("default", "t")
     again(catalog)
-    left = {p.name for p in (warehouse / "default").rglob("*") if p.is_file() and "0000002" not in p.name}
-    assert left <= {"v1.metadata.json", ".rowmerge-location.json", "_last_checkpoint"}
+    remaining = {p.name for p in (warehouse / "default").rglob("*") if p.is_file() and "0000002" not in p.name}
+    assert remaining <= {"v1.metadata.json", ".rowmerge-location.json", "_last_checkpoint"}
 
 
 def begin_old_removal(folder: Path) -> None:
-    """Do what a DROP of rowmerge 0.1.0 does before it is killed."""
+    """Run the steps of a DROP of rowmerge 0.1.0 up to the point of a kill."""
     (folder / "_delta_log/_dropped.json").write_text('{"id": "6a1b"}')
     next(folder.rglob("*.parquet")).unlink()
 
 
 @pytest.mark.parametrize("after", range(5))
-def test_a_drop_of_an_older_version_is_finished(warehouse: Path, after: int) -> None:
-    """Also if the process that finishes it is killed at its n-th deletion."""
+def test_a_killed_drop_of_release_0_1_0_is_finished(warehouse: Path, after: int) -> None:
+    """Verify this also for a process killed at its n-th deletion while it finishes the drop."""
     begin_old_removal(make_table(warehouse / "default/t"))
     time.sleep(0.003)
     with suppress(Killed):
@@ -422,7 +420,7 @@ def test_a_drop_of_an_older_version_is_finished(warehouse: Path, after: int) -> 
     assert everything_in(warehouse / "default/t") == END_OF_LOG
 
 
-def test_leftovers_of_a_drop_go_with_their_schema(warehouse: Path) -> None:
+def test_dropping_a_schema_deletes_files_of_killed_drops(warehouse: Path) -> None:
     make_table(warehouse / "raw/t")
     time.sleep(0.003)
     with pytest.raises(Killed):
@@ -447,8 +445,8 @@ def test_leftovers_of_a_drop_go_with_their_schema(warehouse: Path) -> None:
         ("delete", "_dropped.json", 0),
     ],
 )
-def test_an_old_drop_that_another_session_finishes_first_leaves_the_new_table(warehouse: Path, call: str, text: str, earlier: int) -> None:
-    """The other session acts before a storage call, after so many earlier ones of its kind."""
+def test_finishing_an_old_drop_keeps_a_concurrently_created_table(warehouse: Path, call: str, text: str, earlier: int) -> None:
+    """The other session acts before a storage call, after this number of earlier calls of its kind."""
     begin_old_removal(make_table(warehouse / "default/t"))
     time.sleep(0.003)
 
@@ -488,7 +486,7 @@ def test_an_old_drop_that_another_session_finishes_first_leaves_the_new_table(wa
     assert catalog.open("default", "t").snapshot().version == 3
 
 
-def test_what_a_symbolic_link_brings_in_is_not_deleted(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
+def test_dropping_a_table_does_not_follow_symbolic_links(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
     make_table(warehouse / "default/t")
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious/file").write_text("mine")

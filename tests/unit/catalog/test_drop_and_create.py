@@ -1,4 +1,4 @@
-"""A table that is created after a DROP has nothing of the dropped table, whatever late commits, paused drops and kills do meanwhile."""
+"""A table created after a DROP contains nothing of the dropped table, despite late commits, paused drops and kills."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from tests.support.table_operations import written, written_for
 
 FORMATS = ("delta", "iceberg")
 Act = Callable[[], object]
-CLEANED = {
+CLEANUP_PROPERTIES = {
     "delta": {"delta.checkpointInterval": "2"},
     "iceberg": {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"},
 }
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """The end of the process."""
 
 
 class Warehouse:
-    """A warehouse with one table, as a new process sees it: nothing is cached between two calls."""
+    """A warehouse with one table and without caches between calls, as in a new process."""
 
     def __init__(self, folder: Path, format_: str) -> None:
         self.folder, self.format = folder, format_
@@ -80,7 +80,7 @@ class Warehouse:
         return table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, ids)), reads=Reads()))
 
     def ids(self) -> list[int] | None:
-        """The ids of the table, None when there is no table."""
+        """Return the ids of the table, None without a table."""
         if self.catalog().relation("default", "t") is None:
             return None
         return sorted(live_rows(self.open().snapshot())["id"].to_pylist())
@@ -90,7 +90,7 @@ class Warehouse:
         return self.folder / "default" / "t"
 
     def others(self) -> list[list[int]]:
-        """The ids that two other readers see. None of them sees a row where there is no table."""
+        """Return the ids that two other readers read. Without a table, assert that neither reads a row."""
         location = str(self.table_folder)
         if self.format == "delta":
             try:
@@ -123,15 +123,15 @@ def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Warehouse:
 
 
 def pausing(act: Act, call: str = "put_if_absent", number: int = 1, has_begun: Callable[[], bool] = lambda: True) -> type[Storage]:
-    """Storage that lets others act right before its n-th call of a kind that is about the table's log or metadata."""
-    left = [number]
+    """Return a storage class that lets others act just before its n-th call of a kind on the table's log or metadata."""
+    remaining = [number]
 
     def before(name: str, path: str) -> None:
         if not has_begun():
             return
-        if name == call and (path.startswith(("_delta_log", "metadata/v", "_dropped")) or call != "put_if_absent") and left[0]:
-            left[0] -= 1
-            if not left[0]:
+        if name == call and (path.startswith(("_delta_log", "metadata/v", "_dropped")) or call != "put_if_absent") and remaining[0]:
+            remaining[0] -= 1
+            if not remaining[0]:
                 act()
 
     class Pausing(Storage):
@@ -167,7 +167,7 @@ def killed() -> None:
 
 
 def late_commit(warehouse: Warehouse, storage: type[Storage], versions: int = 1) -> Outcome:
-    """The outcome of an append that is planned on the present version. The storage lets others act while it commits."""
+    """Return the outcome of an append planned on the present version. The storage lets others act while it commits."""
     table = warehouse.open(storage)
     snapshot = table.snapshot()
     for id_ in range(versions - 1):
@@ -176,10 +176,10 @@ def late_commit(warehouse: Warehouse, storage: type[Storage], versions: int = 1)
     return table.commit(snapshot, change)
 
 
-# ------------------------------------------------------------------ what is there after a drop and a creation
+# ------------------------------------------------------------------ state after a drop and a creation
 
 
-def test_a_new_table_has_nothing_of_the_dropped_one(warehouse: Warehouse) -> None:
+def test_a_recreated_table_has_no_rows_files_or_history_of_the_dropped_table(warehouse: Warehouse) -> None:
     warehouse.create([1, 2])
     old_versions = {entry.version for entry in warehouse.open().history()}
     old_files = set(warehouse.table_folder.rglob("*.parquet"))
@@ -203,7 +203,7 @@ def test_a_new_table_has_nothing_of_the_dropped_one(warehouse: Warehouse) -> Non
     assert not (warehouse.table_folder / "_dropped").exists()
 
 
-def test_the_version_of_the_drop_is_no_version_of_the_new_table(tmp_path: Path) -> None:
+def test_the_version_of_the_drop_is_not_a_version_of_the_new_table(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path, "delta")
     warehouse.create([1])
     warehouse.drop()
@@ -216,9 +216,9 @@ def test_the_version_of_the_drop_is_no_version_of_the_new_table(tmp_path: Path) 
     assert [file.version for file in table.change_feed.changes(table.snapshot(), Bound(version=3), None).files] == [4]
 
 
-def test_drops_and_creations_alternate(warehouse: Warehouse) -> None:
+def test_repeated_drops_and_creations_leave_few_files(warehouse: Warehouse) -> None:
     for round_ in range(4):
-        warehouse.create([round_], properties=CLEANED[warehouse.format])
+        warehouse.create([round_], properties=CLEANUP_PROPERTIES[warehouse.format])
         warehouse.append([10 + round_])
         warehouse.assert_ids([round_, 10 + round_])
         time.sleep(0.005)
@@ -228,7 +228,7 @@ def test_drops_and_creations_alternate(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("order", [("delta", "iceberg"), ("iceberg", "delta")], ids="-".join)
-def test_a_name_changes_its_format_and_kind(tmp_path: Path, order: tuple[str, str]) -> None:
+def test_a_name_can_be_reused_for_other_formats_and_kinds(tmp_path: Path, order: tuple[str, str]) -> None:
     first, second = (Warehouse(tmp_path, format_) for format_ in order)
     for round_ in range(2):
         for warehouse in (first, second):
@@ -259,7 +259,7 @@ def test_a_schema_with_dropped_tables_is_empty(warehouse: Warehouse) -> None:
     assert warehouse.catalog().schemas() == ["default"]
 
 
-def test_a_table_whose_log_is_unreadable_is_dropped(warehouse: Warehouse) -> None:
+def test_a_table_with_an_unreadable_log_can_be_dropped(warehouse: Warehouse) -> None:
     warehouse.create([1])
     pattern = "_delta_log/*.json" if warehouse.format == "delta" else "metadata/v*.json"
     for file in warehouse.table_folder.glob(pattern):
@@ -272,7 +272,7 @@ def test_a_table_whose_log_is_unreadable_is_dropped(warehouse: Warehouse) -> Non
 
 
 def write_with_other_engine(warehouse: Warehouse, rows: pa.Table, mode: Literal["overwrite", "append"] = "append") -> None:
-    """Write to a dropped table as an engine does that knows nothing of drops and keeps the properties of the table."""
+    """Write to a dropped table as an engine that ignores drops and keeps the table's properties."""
     if warehouse.format == "delta":
         schema_mode = "overwrite" if mode == "overwrite" else "merge"
         deltalake.write_deltalake(str(warehouse.table_folder), rows, mode=mode, schema_mode=schema_mode)
@@ -293,7 +293,7 @@ def write_with_other_engine(warehouse: Warehouse, rows: pa.Table, mode: Literal[
     shutil.copy(committed_file, metadata / f"v{newest + 1}.metadata.json")
 
 
-def test_a_dropped_table_that_another_engine_wrote_to_is_dropped_again(warehouse: Warehouse) -> None:
+def test_a_dropped_table_can_be_dropped_again_after_foreign_writes(warehouse: Warehouse) -> None:
     warehouse.create([1])
     warehouse.drop()
     write_with_other_engine(warehouse, pa.table({"dropped": [True]}))
@@ -304,7 +304,9 @@ def test_a_dropped_table_that_another_engine_wrote_to_is_dropped_again(warehouse
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
-def test_a_dropped_table_that_another_engine_wrote_to_is_a_table_again(warehouse: Warehouse, mode: Literal["overwrite", "append"]) -> None:
+def test_a_dropped_table_with_a_new_schema_from_another_engine_is_a_table(
+    warehouse: Warehouse, mode: Literal["overwrite", "append"]
+) -> None:
     warehouse.create([1])
     warehouse.drop()
     write_with_other_engine(warehouse, pa.table({"id": [7, 8], "name": ["a", "b"]}), mode)
@@ -316,8 +318,8 @@ def test_a_dropped_table_that_another_engine_wrote_to_is_a_table_again(warehouse
     warehouse.assert_ids([11])
 
 
-def test_markers_that_cannot_be_deleted_do_not_make_a_creation_look_failed(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever takes a creation for failed deletes the files of the table."""
+def test_undeletable_drop_markers_do_not_fail_a_creation(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error here would make the caller delete the files of the table."""
     listed, versions = Storage.list, {"delta": "_delta_log/*3.json", "iceberg": "metadata/v4.*"}
 
     def list_(storage: Storage, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
@@ -333,7 +335,7 @@ def test_markers_that_cannot_be_deleted_do_not_make_a_creation_look_failed(wareh
     warehouse.assert_ids([7])
 
 
-def test_temporary_files_of_killed_writers_are_no_versions(warehouse: Warehouse) -> None:
+def test_temporary_files_of_killed_writers_are_not_versions(warehouse: Warehouse) -> None:
     warehouse.create([1])
     name = "_delta_log/00000000000000000002.json" if warehouse.format == "delta" else "metadata/v3.metadata.json"
     temporary = warehouse.table_folder / f"{name}#1"
@@ -349,7 +351,7 @@ def test_temporary_files_of_killed_writers_are_no_versions(warehouse: Warehouse)
     warehouse.assert_ids([7])
 
 
-def test_transactions_clustering_and_timestamps_begin_anew(tmp_path: Path) -> None:
+def test_a_recreated_table_has_no_old_transactions_or_timestamps(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path, "delta")
     properties = {"delta.enableInCommitTimestamps": "true", "delta.enableRowTracking": "true"}
     warehouse.create([1], properties=properties)
@@ -368,7 +370,7 @@ def test_transactions_clustering_and_timestamps_begin_anew(tmp_path: Path) -> No
     warehouse.assert_ids([7])
 
 
-def test_partitions_of_a_new_table_are_its_own(tmp_path: Path) -> None:
+def test_a_recreated_table_can_have_another_partitioning(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path, "delta")
     warehouse.create([1])
     warehouse.drop()
@@ -386,10 +388,10 @@ def test_partitions_of_a_new_table_are_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_recreated", [True, False], ids=["recreated", "dropped"])
 @pytest.mark.parametrize("versions", [1, 4])
 @pytest.mark.parametrize("cleaned", [True, False], ids=["cleaned", "whole"])
-def test_a_commit_that_was_planned_on_a_dropped_table_changes_no_row(
+def test_a_commit_planned_on_a_dropped_table_changes_no_rows(
     warehouse: Warehouse, moment: str, is_recreated: bool, versions: int, cleaned: bool
 ) -> None:
-    warehouse.create([1], properties=CLEANED[warehouse.format] if cleaned else {})
+    warehouse.create([1], properties=CLEANUP_PROPERTIES[warehouse.format] if cleaned else {})
 
     def others() -> None:
         time.sleep(0.005)
@@ -402,7 +404,7 @@ def test_a_commit_that_was_planned_on_a_dropped_table_changes_no_row(
         assert isinstance(outcome, Conflicted)
         assert isinstance(outcome.conflict, MetadataChanged)
     else:
-        # It was committed, and the table dropped right afterwards.
+        # The commit preceded the drop of the table.
         assert isinstance(outcome, Committed | Conflicted | Unknown)
     warehouse.assert_ids([7] if is_recreated else None)
     if is_recreated:
@@ -412,9 +414,7 @@ def test_a_commit_that_was_planned_on_a_dropped_table_changes_no_row(
 
 @pytest.mark.parametrize("is_recreated", [True, False], ids=["recreated", "dropped"])
 @pytest.mark.parametrize("versions", [1, 4])
-def test_a_late_commit_whose_process_dies_after_the_put_is_harmless_to_every_reader(
-    warehouse: Warehouse, is_recreated: bool, versions: int
-) -> None:
+def test_a_late_commit_of_a_killed_process_is_ignored_by_all_readers(warehouse: Warehouse, is_recreated: bool, versions: int) -> None:
     warehouse.create([1])
 
     def others() -> None:
@@ -443,7 +443,7 @@ def test_a_late_commit_whose_process_dies_after_the_put_is_harmless_to_every_rea
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path, is_remote: bool) -> None:
+def test_a_late_commit_does_not_decrease_the_version_hint(tmp_path: Path, is_remote: bool) -> None:
     warehouse = Warehouse(tmp_path, "iceberg")
     warehouse.create([1])
 
@@ -481,7 +481,7 @@ def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path, is_rem
     warehouse.assert_ids([7])
 
 
-def test_a_creation_that_waits_across_a_creation_and_a_drop_by_others_is_a_conflict(warehouse: Warehouse) -> None:
+def test_a_creation_after_a_concurrent_creation_and_drop_conflicts(warehouse: Warehouse) -> None:
     warehouse.create([1])
     warehouse.drop()
 
@@ -498,8 +498,8 @@ def test_a_creation_that_waits_across_a_creation_and_a_drop_by_others_is_a_confl
 
 
 @pytest.mark.parametrize("durability", Durability)
-def test_a_table_is_not_created_with_files_that_a_paused_drop_deletes(warehouse: Warehouse, durability: Durability) -> None:
-    """A CREATE TABLE AS SELECT has written its file when others create and drop a table. The drop stops before its first deletion."""
+def test_a_creation_conflicts_with_a_paused_drop_of_its_files(warehouse: Warehouse, durability: Durability) -> None:
+    """A CREATE TABLE AS SELECT has written its file when others create and drop a table. The drop pauses before its first deletion."""
     table = DirectoryCatalog(Storage(str(warehouse.folder), durability=durability)).new_table("default", "t", warehouse.format)
     version = table.creation_version()
     definition = TableDefinition(ID_NAME, (), {}, None)
@@ -520,7 +520,7 @@ def test_a_table_is_not_created_with_files_that_a_paused_drop_deletes(warehouse:
 
 @dataclass
 class LateRows:
-    """Rows of a CREATE TABLE AS SELECT. Others act right after its file is written."""
+    """Rows of a CREATE TABLE AS SELECT, with an action of others just after its file is written."""
 
     act: Act
     reads_table: bool = False
@@ -533,9 +533,7 @@ class LateRows:
 
 
 @pytest.mark.parametrize("earlier_tables", [0, 1])
-def test_a_statement_that_creates_a_table_stops_if_others_have_dropped_one_since_it_began(
-    warehouse: Warehouse, earlier_tables: int
-) -> None:
+def test_create_table_as_select_fails_after_a_concurrent_drop(warehouse: Warehouse, earlier_tables: int) -> None:
     def others() -> None:
         warehouse.create([5])
         warehouse.drop()
@@ -556,12 +554,12 @@ def test_a_statement_that_creates_a_table_stops_if_others_have_dropped_one_since
 
 @pytest.mark.parametrize("call", ["put", "put_if_absent", "delete", "list"])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_paused_drop_deletes_nothing_of_a_table_that_others_created(
+def test_a_paused_drop_keeps_a_concurrently_created_table(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
     warehouse.create([1])
     acted: list[bool] = []
-    # A drop that has not yet read which table it drops is a later statement.
+    # A drop that has not yet read its table counts as a later statement.
     module = delta_dropping if warehouse.format == "delta" else iceberg_dropping
     put, has_begun = module.Drop.put, []
     monkeypatch.setattr(module.Drop, "put", lambda self: has_begun.append(True) or put(self))
@@ -579,7 +577,7 @@ def test_a_paused_drop_deletes_nothing_of_a_table_that_others_created(
 
 
 @pytest.mark.parametrize("step", ["drop", "create"])
-def test_every_reader_agrees_wherever_a_drop_or_a_creation_is_killed(warehouse: Warehouse, step: str) -> None:
+def test_all_readers_agree_after_a_killed_drop_or_creation(warehouse: Warehouse, step: str) -> None:
     for number in range(1, 40):
         location = warehouse.folder / str(number)
         each = Warehouse(location, warehouse.format)
@@ -612,12 +610,12 @@ def test_every_reader_agrees_wherever_a_drop_or_a_creation_is_killed(warehouse: 
 
 
 def mortal(number: int) -> type[Storage]:
-    """Storage whose process dies at its n-th call that concerns the table."""
-    left = [number]
+    """Return a storage class whose process dies at its n-th call that concerns the table."""
+    remaining = [number]
 
     def call() -> None:
-        left[0] -= 1
-        if left[0] <= 0:
+        remaining[0] -= 1
+        if remaining[0] <= 0:
             raise Killed
 
     class Mortal(Storage):

@@ -1,4 +1,4 @@
-"""DROP TABLE in an Iceberg catalog deletes the table's own files alone, and no name leaves the warehouse."""
+"""DROP TABLE in an Iceberg catalog deletes only the table's own files, and names cannot refer to folders outside the warehouse."""
 
 from __future__ import annotations
 
@@ -30,98 +30,102 @@ def configuration(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def theirs(configuration: dict[str, str]) -> Catalog:
+def pyiceberg_catalog(configuration: dict[str, str]) -> Catalog:
     catalog = load_catalog("default", **configuration)
     catalog.create_namespace("s")
     return catalog
 
 
 @pytest.fixture
-def catalog(configuration: dict[str, str], theirs: Catalog, tmp_path: Path) -> IcebergCatalog:
+def catalog(configuration: dict[str, str], pyiceberg_catalog: Catalog, tmp_path: Path) -> IcebergCatalog:
     return IcebergCatalog(configuration, f"file://{tmp_path}/warehouse")
 
 
-def table(theirs: Catalog, tmp_path: Path, **properties: str) -> Table:
-    made = theirs.create_table("s.t", ROWS.schema, location=f"file://{tmp_path}/warehouse/s/t", properties=properties)
-    made.append(ROWS)
-    return made
+def create_table(pyiceberg_catalog: Catalog, tmp_path: Path, **properties: str) -> Table:
+    new_table = pyiceberg_catalog.create_table("s.t", ROWS.schema, location=f"file://{tmp_path}/warehouse/s/t", properties=properties)
+    new_table.append(ROWS)
+    return new_table
 
 
-def file_of_others(tmp_path: Path, path: str) -> Path:
+def write_foreign_file(tmp_path: Path, path: str) -> Path:
     file = tmp_path / path
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(ROWS, file)
     return file
 
 
-def dropped(catalog: IcebergCatalog, tmp_path: Path) -> list[str]:
-    """Drop the table; what is left in its folder."""
+def drop_and_list(catalog: IcebergCatalog, tmp_path: Path) -> list[str]:
+    """Drop the table and return the names of the remaining files in its folder."""
     catalog.drop_table("s", "t")
     assert catalog.relations("s") == []
     return [file.name for file in (tmp_path / "warehouse/s/t").rglob("*") if file.is_file()]
 
 
 @pytest.mark.parametrize("spelled", ["file://{file}", "file:{file}", "{file}", "file://{t}/../../../landing/raw.parquet"])
-def test_files_that_were_registered_from_outside_stay(catalog: IcebergCatalog, theirs: Catalog, tmp_path: Path, spelled: str) -> None:
-    file = file_of_others(tmp_path, "landing/raw.parquet")
-    table(theirs, tmp_path).add_files([spelled.format(file=file, t=tmp_path / "warehouse/s/t")])
-    assert dropped(catalog, tmp_path) == []
+def test_registered_files_outside_the_table_are_retained(
+    catalog: IcebergCatalog, pyiceberg_catalog: Catalog, tmp_path: Path, spelled: str
+) -> None:
+    file = write_foreign_file(tmp_path, "landing/raw.parquet")
+    create_table(pyiceberg_catalog, tmp_path).add_files([spelled.format(file=file, t=tmp_path / "warehouse/s/t")])
+    assert drop_and_list(catalog, tmp_path) == []
     assert pq.read_table(file).equals(ROWS)
 
 
-def test_files_behind_a_link_in_the_folder_stay(catalog: IcebergCatalog, theirs: Catalog, tmp_path: Path) -> None:
-    file, made = file_of_others(tmp_path, "landing/raw.parquet"), table(theirs, tmp_path)
+def test_files_behind_a_symbolic_link_are_retained(catalog: IcebergCatalog, pyiceberg_catalog: Catalog, tmp_path: Path) -> None:
+    file, linked_table = write_foreign_file(tmp_path, "landing/raw.parquet"), create_table(pyiceberg_catalog, tmp_path)
     (tmp_path / "warehouse/s/t/link").symlink_to(tmp_path / "landing")
-    made.add_files([f"file://{tmp_path}/warehouse/s/t/link/raw.parquet"])
-    dropped(catalog, tmp_path)
+    linked_table.add_files([f"file://{tmp_path}/warehouse/s/t/link/raw.parquet"])
+    drop_and_list(catalog, tmp_path)
     assert file.exists()
 
 
 @pytest.mark.parametrize("gc_enabled", ["false", " False ", None])
-def test_the_source_of_a_shallow_clone_stays(catalog: IcebergCatalog, theirs: Catalog, tmp_path: Path, gc_enabled: str | None) -> None:
-    """A clone as Iceberg's procedure `snapshot` makes it; a user may have changed the property that protects its files."""
-    source = theirs.create_table("s.source", ROWS.schema)
+def test_dropping_a_shallow_clone_keeps_its_source(
+    catalog: IcebergCatalog, pyiceberg_catalog: Catalog, tmp_path: Path, gc_enabled: str | None
+) -> None:
+    """The clone equals one of Iceberg's procedure `snapshot`; users may have changed the property that protects its files."""
+    source = pyiceberg_catalog.create_table("s.source", ROWS.schema)
     source.append(ROWS)
-    made = table(theirs, tmp_path, **({} if gc_enabled is None else {"gc.enabled": gc_enabled}))
-    path = Path(made.metadata_location.removeprefix("file://"))
+    clone = create_table(pyiceberg_catalog, tmp_path, **({} if gc_enabled is None else {"gc.enabled": gc_enabled}))
+    path = Path(clone.metadata_location.removeprefix("file://"))
     cloned = json.loads(Path(source.metadata_location.removeprefix("file://")).read_text())
     snapshots = {name: cloned[name] for name in ("snapshots", "current-snapshot-id", "refs", "snapshot-log", "last-sequence-number")}
     path.write_text(json.dumps({**json.loads(path.read_text()), **snapshots}))
-    assert theirs.load_table("s.t").scan().to_arrow().num_rows == 2
+    assert pyiceberg_catalog.load_table("s.t").scan().to_arrow().num_rows == 2
     catalog.drop_table("s", "t")
-    assert theirs.load_table("s.source").scan().to_arrow().equals(ROWS)
+    assert pyiceberg_catalog.load_table("s.source").scan().to_arrow().equals(ROWS)
 
 
 @pytest.mark.parametrize("value", ["false", " False "])
-def test_a_table_whose_files_may_belong_to_others_keeps_them(catalog: IcebergCatalog, theirs: Catalog, tmp_path: Path, value: str) -> None:
-    table(theirs, tmp_path, **{"gc.enabled": value})
-    left = dropped(catalog, tmp_path)
-    assert {Path(name).suffix for name in left} == {".parquet", ".avro", ".json"}
+def test_files_are_retained_if_gc_is_disabled(catalog: IcebergCatalog, pyiceberg_catalog: Catalog, tmp_path: Path, value: str) -> None:
+    create_table(pyiceberg_catalog, tmp_path, **{"gc.enabled": value})
+    remaining = drop_and_list(catalog, tmp_path)
+    assert {Path(name).suffix for name in remaining} == {".parquet", ".avro", ".json"}
 
 
 @pytest.mark.parametrize("name", ["write.data.path", "write.object-storage.path", "write.folder-storage.path"])
-def test_in_the_locations_of_its_properties_only_its_own_files_go(
-    catalog: IcebergCatalog, theirs: Catalog, tmp_path: Path, name: str
+def test_only_registered_files_in_configured_locations_are_deleted(
+    catalog: IcebergCatalog, pyiceberg_catalog: Catalog, tmp_path: Path, name: str
 ) -> None:
-    registered, unnamed = (file_of_others(tmp_path, f"elsewhere/{file}.parquet") for file in ("registered", "unnamed"))
-    table(theirs, tmp_path, **{name: f"file://{tmp_path}/elsewhere"}).add_files([f"file://{registered}"])
-    assert dropped(catalog, tmp_path) == []
+    registered, unnamed = (write_foreign_file(tmp_path, f"elsewhere/{file}.parquet") for file in ("registered", "unnamed"))
+    create_table(pyiceberg_catalog, tmp_path, **{name: f"file://{tmp_path}/elsewhere"}).add_files([f"file://{registered}"])
+    assert drop_and_list(catalog, tmp_path) == []
     assert list((tmp_path / "elsewhere").iterdir()) == [unnamed]
 
 
 @pytest.mark.parametrize(
     "path", ["file://{t}/../victim", "file://{t}/%2e%2e/victim", "file://{t}/link/victim", "file://{t}/../../../victim"]
 )
-def test_a_crafted_metadata_log_deletes_nothing(catalog: IcebergCatalog, theirs: Catalog, tmp_path: Path, path: str) -> None:
-    made, folder = table(theirs, tmp_path), tmp_path / "warehouse/s/t"
+def test_a_crafted_metadata_log_deletes_no_files(catalog: IcebergCatalog, pyiceberg_catalog: Catalog, tmp_path: Path, path: str) -> None:
+    crafted_table, folder = create_table(pyiceberg_catalog, tmp_path), tmp_path / "warehouse/s/t"
     (folder / "link").symlink_to(tmp_path)
     for place in (folder.parent, tmp_path):
         (place / "victim").write_text("precious")
-    file = Path(made.metadata_location.removeprefix("file://"))
+    file = Path(crafted_table.metadata_location.removeprefix("file://"))
     content = json.loads(file.read_text())
     entry = {"timestamp-ms": content["last-updated-ms"] - 1, "metadata-file": path.format(t=folder)}
     file.write_text(json.dumps({**content, "metadata-log": [entry, *content["metadata-log"]]}))
-    dropped(catalog, tmp_path)
+    drop_and_list(catalog, tmp_path)
     assert (folder.parent / "victim").exists() and (tmp_path / "victim").exists()
 
 
@@ -148,7 +152,7 @@ def test_a_crafted_metadata_log_deletes_nothing(catalog: IcebergCatalog, theirs:
         lambda c, name: c.open(name, "t"),
     ],
 )
-def test_a_name_that_is_no_segment_of_a_path_is_refused(
+def test_names_that_are_not_path_segments_are_refused(
     catalog: IcebergCatalog, name: str, use: Callable[[IcebergCatalog, str], Any], tmp_path: Path
 ) -> None:
     with pytest.raises(TableError, match="must be one segment of a path") as error:
@@ -158,12 +162,12 @@ def test_a_name_that_is_no_segment_of_a_path_is_refused(
 
 
 @pytest.mark.parametrize("name", ["orders", "größe", "a b", "a.b", "...", "50%", "a..b", "x=1"])
-def test_other_names_lie_in_the_warehouse(catalog: IcebergCatalog, name: str, tmp_path: Path) -> None:
+def test_valid_names_have_locations_in_the_warehouse(catalog: IcebergCatalog, name: str, tmp_path: Path) -> None:
     assert catalog.new_table("s", name, "iceberg").location == f"file://{tmp_path}/warehouse/s/{name}"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name])
-def test_in_a_folder_of_tables_such_a_name_is_one_folder(tmp_path: Path, name: str) -> None:
+def test_the_directory_catalog_encodes_names_as_one_folder(tmp_path: Path, name: str) -> None:
     catalog = DirectoryCatalog(Storage(str(tmp_path)))
     location = Path(catalog.new_table("default", name, "delta").location.removeprefix("file://"))
     assert location.parent == tmp_path / "default" and ".." not in location.name

@@ -1,4 +1,4 @@
-"""Statements on views delete nothing of a table or a view that others created meanwhile."""
+"""Statements on views delete no files of a concurrently created table or view."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.table_operations import written_for
 
 
 class Paused(Storage):
-    """A warehouse where others get a turn before the call of a number. `calls` are those so far on the view's folder."""
+    """A warehouse in which others act before the call of a number. `calls` lists the calls on the view's folder."""
 
     def __init__(self, location: str, number: int, turn: Callable[[], None], calls: list[str] | None = None) -> None:
         super().__init__(location)
@@ -62,7 +62,7 @@ def put_view(catalog: DirectoryCatalog, number: int = 1) -> None:
 
 
 def replace_by_table(location: str, format_: str) -> None:
-    """Do what others do: drop the view, and create a table of its name in one version."""
+    """Drop the view as another session and create a table of its name in one version."""
     catalog = DirectoryCatalog(Storage(location))
     with suppress(TableNotFound):
         catalog.drop_view("default", "v")
@@ -80,14 +80,14 @@ def rows_of(location: str) -> list[int]:
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 @pytest.mark.parametrize("views", [1, KEPT_VERSIONS])
 @pytest.mark.parametrize("statement", ["drop", "replace"])
-def test_a_paused_statement_on_a_view_deletes_nothing_of_a_table(tmp_path: Path, statement: str, views: int, format_: str) -> None:
+def test_a_paused_statement_on_a_view_keeps_a_concurrently_created_table(tmp_path: Path, statement: str, views: int, format_: str) -> None:
     for number in range(1, 100):
         location = str(tmp_path / f"w{number}")
         for version in range(views):
             put_view(DirectoryCatalog(Storage(location)), version)
         storage = Paused(location, number, partial(replace_by_table, location, format_))
         catalog = DirectoryCatalog(storage)
-        with suppress(TableError, AlreadyExists):  # it may meet the table
+        with suppress(TableError, AlreadyExists):  # The statement fails if it reads the table.
             catalog.drop_view("default", "v") if statement == "drop" else put_view(catalog, 99)
         if len(storage.calls) < number:
             assert number > 5, "the last statement was not paused"
@@ -96,7 +96,7 @@ def test_a_paused_statement_on_a_view_deletes_nothing_of_a_table(tmp_path: Path,
     pytest.fail("the statement makes too many calls")
 
 
-def test_a_view_can_be_created_after_a_drop_that_was_killed_at_any_call(tmp_path: Path) -> None:
+def test_a_view_can_be_created_after_a_killed_drop(tmp_path: Path) -> None:
     def killed() -> None:
         raise KeyboardInterrupt
 
@@ -107,8 +107,8 @@ def test_a_view_can_be_created_after_a_drop_that_was_killed_at_any_call(tmp_path
         with suppress(KeyboardInterrupt):
             DirectoryCatalog(storage).drop_view("default", "v")
         catalog = DirectoryCatalog(Storage(location))
-        there = catalog.relation("default", "v")
-        assert there is None or catalog.view("default", "v").sql == "SELECT 1 AS id"
+        relation = catalog.relation("default", "v")
+        assert relation is None or catalog.view("default", "v").sql == "SELECT 1 AS id"
         for statement in (put_view, put_view, drop, put_view):
             statement(catalog)
         assert catalog.view("default", "v").sql == "SELECT 1 AS id"

@@ -1,4 +1,4 @@
-"""Functions in a warehouse folder."""
+"""SQL and Python functions in a directory catalog."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ def catalog(tmp_path: Path) -> DirectoryCatalog:
 
 
 @pytest.mark.parametrize("definition", [ADDED, PYTHON])
-def test_a_function_comes_back_as_it_was_put(catalog: DirectoryCatalog, definition: FunctionDefinition) -> None:
+def test_function_definitions_round_trip(catalog: DirectoryCatalog, definition: FunctionDefinition) -> None:
     catalog.functions.put("A", "My Function", definition, "b", or_replace=False)
-    found = catalog.functions.get("a", "my function")
-    assert found is not None
-    assert (found.definition, found.default_schema, str(found)) == (definition, "b", "a.`my function`")
+    function = catalog.functions.get("a", "my function")
+    assert function is not None
+    assert (function.definition, function.default_schema, str(function)) == (definition, "b", "a.`my function`")
     assert catalog.functions.names("a") == ["my function"]
 
 
-def test_a_function_is_replaced_only_where_that_is_said(catalog: DirectoryCatalog) -> None:
+def test_replacing_a_function_requires_or_replace(catalog: DirectoryCatalog) -> None:
     catalog.functions.put("a", "f", ADDED, "a", or_replace=False)
     with pytest.raises(AlreadyExists, match="a.f exists already"):
         catalog.functions.put("a", "f", PYTHON, "a", or_replace=False)
     catalog.functions.put("a", "f", PYTHON, "a", or_replace=True)
-    found = catalog.functions.get("a", "f")
-    assert found is not None and found.definition == PYTHON
+    function = catalog.functions.get("a", "f")
+    assert function is not None and function.definition == PYTHON
 
 
-def test_a_function_is_no_relation_and_hides_none(catalog: DirectoryCatalog) -> None:
+def test_functions_are_not_listed_as_relations(catalog: DirectoryCatalog) -> None:
     catalog.functions.put("a", "f", ADDED, "a", or_replace=False)
     assert catalog.relations("a") == [] and catalog.relation("a", "f") is None
     assert catalog.schemas() == ["a", "default"]
 
 
-def test_what_is_not_there_is_named(catalog: DirectoryCatalog) -> None:
+def test_missing_functions_and_schemas_are_reported(catalog: DirectoryCatalog) -> None:
     catalog.functions.put("a", "added", ADDED, "a", or_replace=False)
     assert catalog.functions.get("a", "other") is None and catalog.functions.names("none") == []
     with pytest.raises(FunctionNotFound, match="There is no function a.aded here.*`added`"):
@@ -57,7 +57,7 @@ def test_what_is_not_there_is_named(catalog: DirectoryCatalog) -> None:
     assert catalog.functions.names("a") == []
 
 
-def test_a_schema_with_a_function_is_dropped_only_with_cascade(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+def test_dropping_a_schema_with_a_function_requires_cascade(catalog: DirectoryCatalog, tmp_path: Path) -> None:
     catalog.functions.put("a", "f", ADDED, "a", or_replace=False)
     with pytest.raises(TableError, match=r"it holds f\(\)"):
         catalog.drop_schema("a")
@@ -68,7 +68,7 @@ def test_a_schema_with_a_function_is_dropped_only_with_cascade(catalog: Director
 @pytest.mark.parametrize(
     "text", ["{", "[]", "[" * 100_000, '{"format-version": 2}', '{"format-version": 1, "definition": {"parameters": []}}']
 )
-def test_a_file_that_says_nothing_is_named(catalog: DirectoryCatalog, tmp_path: Path, text: str) -> None:
+def test_a_damaged_function_file_is_reported_by_name(catalog: DirectoryCatalog, tmp_path: Path, text: str) -> None:
     catalog.functions.put("a", "f", ADDED, "a", or_replace=False)
     (tmp_path / "a" / ".functions" / "f.json").write_text(text)
     with pytest.raises(TableError, match="The function a.f cannot be read.*CREATE OR REPLACE FUNCTION"):

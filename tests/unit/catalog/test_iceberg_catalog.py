@@ -1,4 +1,4 @@
-"""A catalog of pyiceberg as a session uses it: SQL on SQLite, REST over a small server of the specification's endpoints and Iceberg's."""
+"""Catalogs of pyiceberg in a session: SQL on SQLite, Glue, and REST on a small server and on Iceberg's server."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def catalog(configuration: dict[str, Any], tmp_path: Path) -> IcebergCatalog:
     return catalog
 
 
-def made(catalog: IcebergCatalog, name: str = "t", location: str | None = None) -> Any:
+def create_table(catalog: IcebergCatalog, name: str = "t", location: str | None = None) -> Any:
     table = catalog.new_table("raw", name, "iceberg", location)
     assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Committed)
     return table
@@ -80,7 +80,7 @@ def test_schemas_are_namespaces(catalog: IcebergCatalog) -> None:
     assert catalog.schemas() == ["raw"]
 
 
-def test_functions_are_refused_by_name(catalog: IcebergCatalog) -> None:
+def test_functions_are_not_supported_in_iceberg_catalogs(catalog: IcebergCatalog) -> None:
     assert catalog.functions.names("raw") == [] and catalog.functions.get("raw", "f") is None
     with pytest.raises(TableError, match=r"The function `?raw`?.`?f`? cannot be made: .* keeps none.*use a warehouse folder"):
         catalog.functions.put("raw", "f", FunctionDefinition((), "int", "1"), "raw", or_replace=True)
@@ -88,7 +88,7 @@ def test_functions_are_refused_by_name(catalog: IcebergCatalog) -> None:
         catalog.functions.drop("raw", "f")
 
 
-def test_a_table_is_made_once_and_found(catalog: IcebergCatalog, tmp_path: Path) -> None:
+def test_a_created_table_is_listed_and_a_second_creation_conflicts(catalog: IcebergCatalog, tmp_path: Path) -> None:
     table = catalog.new_table("raw", "t", "iceberg")
     assert not table.exists() and catalog.relation("raw", "t") is None
     assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Committed)
@@ -100,11 +100,11 @@ def test_a_table_is_made_once_and_found(catalog: IcebergCatalog, tmp_path: Path)
     assert snapshot.schema.names == COLUMNS.names and snapshot.settings.properties["owner"] == "us"
 
 
-def test_commits_of_others_are_seen_and_stop_ours(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
-    table = made(catalog)
+def test_earlier_commits_of_other_clients_conflict(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    table = create_table(catalog)
     base = table.snapshot()
-    theirs = load_catalog("default", **configuration).load_table("raw.t")
-    with theirs.update_schema() as change:
+    pyiceberg_table = load_catalog("default", **configuration).load_table("raw.t")
+    with pyiceberg_table.update_schema() as change:
         change.add_column("n", LongType())
     rename = CommitRequest("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"}))
     outcome = table.commit(base, rename)
@@ -114,10 +114,10 @@ def test_commits_of_others_are_seen_and_stop_ours(catalog: IcebergCatalog, confi
     assert table.snapshot().schema.names == ("id", "v", "n")
 
 
-def test_a_commit_of_others_at_the_same_instant_stops_ours(
+def test_concurrent_commits_of_other_clients_conflict(
     catalog: IcebergCatalog, configuration: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = made(catalog)
+    table = create_table(catalog)
     base = table.snapshot()
     commit_table = catalog._client.catalog.commit_table
 
@@ -134,8 +134,8 @@ def test_a_commit_of_others_at_the_same_instant_stops_ours(
     assert "x" not in table.snapshot().settings.properties and table.snapshot().schema.names == ("id", "v", "n")
 
 
-def test_a_dropped_table_leaves_no_files(catalog: IcebergCatalog, tmp_path: Path) -> None:
-    made(catalog)
+def test_dropping_a_table_deletes_only_its_own_files(catalog: IcebergCatalog, tmp_path: Path) -> None:
+    create_table(catalog)
     assert list((tmp_path / "w/raw/t/metadata").iterdir())
     (tmp_path / "w/raw/t/notes.txt").write_text("of somebody else")
     catalog.drop_table("raw", "T")
@@ -143,12 +143,12 @@ def test_a_dropped_table_leaves_no_files(catalog: IcebergCatalog, tmp_path: Path
     assert catalog.relations("raw") == []
     with pytest.raises(TableNotFound):
         catalog.drop_table("raw", "t")
-    made(catalog)
+    create_table(catalog)
 
 
-def test_a_table_with_a_location_of_its_own_keeps_its_files(catalog: IcebergCatalog, tmp_path: Path) -> None:
+def test_dropping_an_external_table_keeps_its_files(catalog: IcebergCatalog, tmp_path: Path) -> None:
     place = str(tmp_path / "there")
-    made(catalog, location=place)
+    create_table(catalog, location=place)
     catalog.register("raw", "t", "iceberg", place)
     with pytest.raises(AlreadyExists):
         catalog.register("raw", "t", "iceberg", str(tmp_path / "elsewhere"))
@@ -157,29 +157,29 @@ def test_a_table_with_a_location_of_its_own_keeps_its_files(catalog: IcebergCata
     assert list((tmp_path / "there/metadata").iterdir())
 
 
-def test_without_a_warehouse_the_catalog_says_where_tables_are(configuration: dict[str, Any], tmp_path: Path) -> None:
+def test_without_a_warehouse_the_catalog_determines_locations(configuration: dict[str, Any], tmp_path: Path) -> None:
     catalog = IcebergCatalog(configuration, None)
     catalog.create_schema("raw")
-    assert made(catalog).location.startswith(f"file://{tmp_path}/elsewhere/")
+    assert create_table(catalog).location.startswith(f"file://{tmp_path}/elsewhere/")
     catalog.drop_schema("raw", cascade=True)
     assert not [file for file in (tmp_path / "elsewhere").rglob("*") if file.is_file()]
 
 
-def test_names_in_other_cases_are_found(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
-    theirs = load_catalog("default", **configuration)
-    theirs.create_namespace("Mixed")
-    theirs.create_table("Mixed.Orders", Schema(NestedField(1, "id", LongType())))
+def test_names_are_case_insensitive(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    pyiceberg_catalog = load_catalog("default", **configuration)
+    pyiceberg_catalog.create_namespace("Mixed")
+    pyiceberg_catalog.create_table("Mixed.Orders", Schema(NestedField(1, "id", LongType())))
     fresh = IcebergCatalog(configuration, None)
     assert fresh.relations("mixed") == [Relation("mixed", "orders", "table", "iceberg")]
     assert fresh.open("MIXED", "orders").snapshot().schema.names == ("id",)
     with pytest.raises(TableError, match="not empty: it holds orders"):
         fresh.drop_schema("mixed")
     fresh.drop_schema("mixed", cascade=True)
-    assert theirs.list_namespaces() == [("raw",)]
+    assert pyiceberg_catalog.list_namespaces() == [("raw",)]
 
 
-def test_what_is_not_there_is_named(catalog: IcebergCatalog) -> None:
-    made(catalog, "orders")
+def test_missing_tables_and_schemas_are_reported(catalog: IcebergCatalog) -> None:
+    create_table(catalog, "orders")
     with pytest.raises(TableNotFound, match="orders"):
         catalog.open("raw", "order")
     with pytest.raises(SchemaNotFound):
@@ -192,7 +192,7 @@ def test_delta_tables_are_refused(catalog: IcebergCatalog) -> None:
         catalog.new_table("raw", "t", "delta")
 
 
-def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+def test_views_require_a_rest_catalog(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
     def put(sql: str, *, or_replace: bool = False, **more: Any) -> Any:
         fields = {"default_schema": "raw", "columns": COLUMNS, "comment": "words", **more}
         return catalog.put_view(View(Relation.of_view("raw", "v"), sql, **fields), or_replace=or_replace)
@@ -204,14 +204,14 @@ def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, conf
     assert put("select 1 as id, 'a' as v").sql == "select 1 as id, 'a' as v"
     with pytest.raises(AlreadyExists):
         put("select 2")
-    before = load_catalog("default", **configuration).load_view("raw.v").metadata
+    original = load_catalog("default", **configuration).load_view("raw.v").metadata
     assert put("select 2 as id, 'b' as v", or_replace=True, properties={"owner": "us"}).columns == COLUMNS
     wider = Struct((*COLUMNS.fields, Field("s", Struct((Field("a", Array(Primitive("date"), True)), Field("b", Primitive("double")))))))
     assert put("select 3", or_replace=True, columns=wider).columns == wider
     assert put("select 4", or_replace=True, columns=wider).sql == "select 4"
-    after = load_catalog("default", **configuration).load_view("raw.v").metadata
-    assert after.view_uuid == before.view_uuid and len(after.versions) == 4, "replaced in its place"
-    assert catalog.view("raw", "v").comment == "words" and "owner" not in after.properties
+    replaced = load_catalog("default", **configuration).load_view("raw.v").metadata
+    assert replaced.view_uuid == original.view_uuid and len(replaced.versions) == 4, "replaced in its place"
+    assert catalog.view("raw", "v").comment == "words" and "owner" not in replaced.properties
     assert catalog.relation("raw", "v") == Relation("raw", "v", "view", None) == catalog.relations("raw")[0]
     with pytest.raises(TableError, match="is a view"):
         catalog.open("raw", "v")
@@ -221,23 +221,23 @@ def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, conf
     assert catalog.relations("raw") == []
 
 
-def test_a_server_that_replaces_no_views_gets_a_new_one(tmp_path: Path) -> None:
+def test_a_view_is_recreated_if_the_server_cannot_replace_views(tmp_path: Path) -> None:
     def put(catalog: IcebergCatalog, sql: str) -> str:
         return catalog.put_view(View(Relation.of_view("raw", "v"), sql, "raw", COLUMNS), or_replace=True).sql
 
-    def replaces_none(request: str, answer: Callable[[], Answer]) -> Answer:
+    def refuse_replacement(request: str, answer: Callable[[], Answer]) -> Answer:
         return (405, {}) if request == "POST /v1/namespaces/raw/views/v" else answer()
 
-    with serving(_sql(tmp_path), replaces_none) as uri:
+    with serving(_sql(tmp_path), refuse_replacement) as uri:
         catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
         catalog.create_schema("raw")
         assert [put(catalog, "select 1 as id"), put(catalog, "select 2 as id")] == ["select 1 as id", "select 2 as id"]
 
 
-def test_a_replacement_that_a_server_refuses_leaves_the_view(tmp_path: Path) -> None:
+def test_a_refused_view_replacement_keeps_the_view(tmp_path: Path) -> None:
     def refusing(request: str, answer: Callable[[], Answer]) -> Answer:
-        told = {"error": {"message": "loss of view dialects", "type": "IllegalStateException", "code": 400}}
-        return (400, told) if request == "POST /v1/namespaces/raw/views/v" else answer()
+        answer_content = {"error": {"message": "loss of view dialects", "type": "IllegalStateException", "code": 400}}
+        return (400, answer_content) if request == "POST /v1/namespaces/raw/views/v" else answer()
 
     with serving(_sql(tmp_path), refusing) as uri:
         catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
@@ -248,23 +248,23 @@ def test_a_replacement_that_a_server_refuses_leaves_the_view(tmp_path: Path) -> 
         assert catalog.view("raw", "v").sql == "select 1 as id"
 
 
-def test_a_server_without_views_holds_tables(tmp_path: Path) -> None:
-    def has_none(request: str, answer: Callable[[], Answer]) -> Answer:
+def test_a_server_without_view_endpoints_supports_tables(tmp_path: Path) -> None:
+    def without_views(request: str, answer: Callable[[], Answer]) -> Answer:
         if request == "GET /v1/config":
             return 200, {"defaults": {}, "overrides": {}, "endpoints": [each for each in ENDPOINTS if "views" not in each]}
         return (404, {"error": {"message": "no endpoint", "type": "NotFound", "code": 404}}) if "/views" in request else answer()
 
-    with serving(_sql(tmp_path), has_none) as uri:
+    with serving(_sql(tmp_path), without_views) as uri:
         catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
         catalog.create_schema("raw")
         assert catalog.relation("raw", "t") is None
-        made(catalog)
+        create_table(catalog)
         assert catalog.relations("raw") == [Relation("raw", "t", "table", "iceberg")]
         with pytest.raises(TableError, match="keeps no views"):
             catalog.put_view(View(Relation.of_view("raw", "v"), "select 1 as id", "raw", COLUMNS))
 
 
-def test_secrets_are_in_no_message(tmp_path: Path) -> None:
+def test_error_messages_contain_no_secrets(tmp_path: Path) -> None:
     secret = "s3cr3t-w0rd"
     for uri in (
         f"sqlite:////nowhere/{secret}/x.db?token={secret}",
@@ -278,7 +278,7 @@ def test_secrets_are_in_no_message(tmp_path: Path) -> None:
         assert raised.value.__cause__ is None and raised.value.__suppress_context__
 
 
-def test_a_metastore_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_an_unreachable_metastore_is_reported_by_name(tmp_path: Path) -> None:
     with pytest.raises((CatalogFailed, ConfigurationError)) as raised:
         IcebergCatalog(
             {"type": "hive", "uri": "thrift://127.0.0.1:1", "name": "metastore", "s3.secret-access-key": "s3cr3t"}, None
@@ -290,7 +290,7 @@ def test_a_metastore_that_is_not_there_is_named(tmp_path: Path) -> None:
         assert isinstance(raised.value, CatalogFailed)
 
 
-def test_a_configuration_that_is_no_catalogs_is_refused(tmp_path: Path) -> None:
+def test_invalid_catalog_configurations_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be opened"):
         IcebergCatalog({"type": "sqlite"}, str(tmp_path))
     with pytest.raises(ConfigurationError, match="URI missing"):

@@ -1,4 +1,4 @@
-"""Tables of pyiceberg's catalogs are kept in shape as those of the directory catalog are; pyiceberg reads them after each step."""
+"""Maintenance of tables in pyiceberg's catalogs works as in the directory catalog, and pyiceberg reads them after each step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.table import Table as Theirs
+from pyiceberg.table import Table as PyIcebergTable
 
 from rowmerge.catalog import IcebergCatalog
 from rowmerge.execution.compaction import optimize
@@ -35,17 +35,17 @@ def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[di
         yield {"type": "rest", "uri": uri}
 
 
-def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tmp_path: Path) -> None:
+def test_maintenance_keeps_the_rows_of_a_catalog_table(configuration: dict[str, Any], tmp_path: Path) -> None:
     catalog = IcebergCatalog(configuration, str(tmp_path / "w"))
     catalog.create_schema("raw")
     table = catalog.new_table("raw", "t", "iceberg")
     committed(table.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE")))
 
-    def theirs() -> Theirs:
+    def load_pyiceberg_table() -> PyIcebergTable:
         return load_catalog("default", **configuration).load_table("raw.t")
 
     def read() -> list[int]:
-        ids: list[int] = sorted(theirs().scan().to_arrow()["id"].to_pylist())
+        ids: list[int] = sorted(load_pyiceberg_table().scan().to_arrow()["id"].to_pylist())
         return ids
 
     def change(**files: Any) -> int:
@@ -59,15 +59,15 @@ def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tm
     assert maintenance is not None
     assert maintenance.rewrite_manifests().added == 1
     assert maintenance.rewrite_position_deletes().rewritten == 0
-    theirs().manage_snapshots().create_tag(second, "kept").commit()
+    load_pyiceberg_table().manage_snapshots().create_tag(second, "kept").commit()
     optimize(NO_SPARK, table, None)
     assert read() == [0, 2, 10, 12, 20, 22]
     restore(table, {}, version=second, timestamp=None)
     assert read() == [0, 2, 10, 12, 20, 22]
     time.sleep(0.005)
-    done = maintenance.expire(ExpiryOptions(older_than=time.time_ns() // 1_000_000))
-    assert (done.data_files, done.manifest_lists) == (1, 5), "what was written together; of three appends and two rewritings"
-    assert {snapshot.snapshot_id for snapshot in theirs().snapshots()} == {second}
+    result = maintenance.expire(ExpiryOptions(older_than=time.time_ns() // 1_000_000))
+    assert (result.data_files, result.manifest_lists) == (1, 5), "what was written together; of three appends and two rewritings"
+    assert {snapshot.snapshot_id for snapshot in load_pyiceberg_table().snapshots()} == {second}
     storage = Storage(table.location)
     storage.put("data/left.parquet", b"left over")
     time.sleep(0.005)
@@ -76,6 +76,6 @@ def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tm
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
     root = f"{file_key(table.location)}/"
     metadata = {path for path in (o.path for o in storage.list("metadata")) if path.endswith(".metadata.json")}
-    needed = {path.removeprefix(root) for path in needed_files(storage, theirs().metadata)}
+    needed = {path.removeprefix(root) for path in needed_files(storage, load_pyiceberg_table().metadata)}
     assert {o.path for o in storage.list()} - metadata == needed
     assert read() == [0, 2, 10, 12, 20, 22]

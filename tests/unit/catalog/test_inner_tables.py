@@ -1,4 +1,4 @@
-"""A table or view in a folder below a table's folder loses no file to statements on the outer table."""
+"""Statements on an outer table keep the files of a table in a folder below it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def files(folder: Path) -> set[Path]:
 @INNER
 @pytest.mark.parametrize("below", ["inner", "a/b"])
 @pytest.mark.parametrize("statement", ["vacuum", "drop"])
-def test_a_table_below_another_one_stays(tmp_path: Path, outer: str, inner: str, below: str, statement: str) -> None:
+def test_statements_on_an_outer_table_keep_an_inner_table(tmp_path: Path, outer: str, inner: str, below: str, statement: str) -> None:
     table = create(tmp_path / "t", outer)
     append(create(tmp_path / "t" / below, inner))
     orphan = tmp_path / "t/data/orphan.parquet"
@@ -51,12 +51,12 @@ def test_a_table_below_another_one_stays(tmp_path: Path, outer: str, inner: str,
     orphan.touch()
     for path in files(tmp_path):
         os.utime(path, (0, 0))
-    before = files(tmp_path / "t" / below)
+    inner_files = files(tmp_path / "t" / below)
     if statement == "vacuum":
         table.vacuum(NOW)
         assert len(rows(table_at(tmp_path / "t", outer))) == 3
     else:
         drop_table(Storage(str(tmp_path / "t")), "s.t", outer)
-    assert before <= files(tmp_path / "t" / below)
+    assert inner_files <= files(tmp_path / "t" / below)
     assert len(rows(table_at(tmp_path / "t" / below, inner))) == 5
     assert not orphan.exists(), "the outer table's own file is deleted"

@@ -1,4 +1,4 @@
-"""Every name has one folder, every folder one name, and none of them leaves the warehouse."""
+"""Names and folders correspond one to one, and folders are always inside the warehouse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import example, given, strategies as st
 from rowmerge.catalog.names import fold, folder_of, is_valid_name, name_of
 from rowmerge.errors import TableError
 
-NASTY = [
+SPECIAL_NAMES = [
     "a b",
     "a.b",
     "a/b",
@@ -41,8 +41,8 @@ NASTY = [
 ]
 
 
-@pytest.mark.parametrize("name", NASTY)
-def test_a_nasty_name_has_a_folder_without_any_special_character(name: str) -> None:
+@pytest.mark.parametrize("name", SPECIAL_NAMES)
+def test_folders_of_special_names_contain_only_safe_characters(name: str) -> None:
     folder = folder_of(name)
     assert set(folder) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-~ABCDEF")
     assert not folder.startswith(("_", "."))
@@ -50,7 +50,7 @@ def test_a_nasty_name_has_a_folder_without_any_special_character(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["orders", "orders_2024", "my-table", "x", "0", "stg_orders__dbt_tmp"])
-def test_a_usual_name_is_its_own_folder(name: str) -> None:
+def test_ordinary_names_equal_their_folders(name: str) -> None:
     assert folder_of(name) == name
 
 
@@ -58,12 +58,12 @@ def test_a_usual_name_is_its_own_folder(name: str) -> None:
 @example("İ")
 @example("_")
 @example("~5Fa")
-def test_a_folder_gives_its_name_back(name: str) -> None:
+def test_names_round_trip_through_folders(name: str) -> None:
     assert name_of(folder_of(name)) == fold(name)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), st.text(min_size=1, max_size=8))
-def test_two_names_share_a_folder_only_when_they_differ_in_case(one: str, other: str) -> None:
+def test_names_share_a_folder_only_if_they_differ_in_case(one: str, other: str) -> None:
     if is_valid_name(other):
         assert (folder_of(one) == folder_of(other)) == (fold(one) == fold(other))
 
@@ -72,12 +72,12 @@ def test_two_names_share_a_folder_only_when_they_differ_in_case(one: str, other:
 @example("a~2Fb~")
 @example("~c3~a9")
 @example("~FF")
-def test_a_folder_that_no_name_makes_is_nobodys(folder: str) -> None:
+def test_folders_without_a_corresponding_name_are_ignored(folder: str) -> None:
     name = name_of(folder)
     assert name is None or folder_of(name) == folder
 
 
-def test_upper_and_lower_case_are_one_name() -> None:
+def test_folders_of_names_are_lower_case() -> None:
     assert folder_of("Orders") == folder_of("ORDERS") == "orders"
 
 
@@ -86,7 +86,7 @@ def test_an_empty_name_is_refused() -> None:
         folder_of("")
 
 
-def test_a_name_is_refused_by_its_length_in_the_folder() -> None:
+def test_names_with_folders_above_200_bytes_are_refused() -> None:
     assert len(folder_of("x" * 200)) == 200
     with pytest.raises(TableError, match="201 bytes.*limit is 200"):
         folder_of("x" * 201)

@@ -1,4 +1,4 @@
-"""A folder is one name: a creation that was acknowledged is what the catalog opens, whatever is created and dropped in other formats."""
+"""Concurrent creations of one name in two formats: the catalog opens the acknowledged creation, whatever others create and drop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.table_operations import written_for
 from tests.unit.catalog.test_drop_and_create import FORMATS, Act, Killed, Warehouse
 
 MOST_CALLS = 80
-"""More storage calls than one creation makes."""
+"""An upper limit of the storage calls of one creation."""
 COLUMNS = Struct((Field("a", Primitive("long")),))
 MIXED = [("delta", "iceberg"), ("iceberg", "delta"), ("delta", "view"), ("view", "delta"), ("iceberg", "view"), ("view", "iceberg")]
 TABLES = MIXED[:2]
@@ -40,7 +40,7 @@ tables = pytest.mark.parametrize("order", TABLES, ids="-".join)
 
 @dataclass
 class Rows:
-    """Rows of a CREATE TABLE AS SELECT. Others act right after their file is written."""
+    """Rows of a CREATE TABLE AS SELECT, with an action of others just after their file is written."""
 
     ids: Sequence[int]
     act: Act = lambda: None
@@ -54,7 +54,7 @@ class Rows:
 
 @dataclass
 class Calls:
-    """Counts the storage calls of one process, and lets others act right before one of them."""
+    """A counter of one process's storage calls that lets others act just before one of them."""
 
     act: Act
     number: int
@@ -125,7 +125,7 @@ def drop(kind: str, catalog: DirectoryCatalog) -> None:
 
 @dataclass
 class Creation:
-    """One statement that creates a table or a view."""
+    """A statement that creates a table or a view."""
 
     kind: str
     folder: Path | str
@@ -148,7 +148,7 @@ class Creation:
 
 
 def around_put(before: Act = lambda: None, after: Act = lambda: None) -> type[Storage]:
-    """Storage that lets others act before and after the first put of a table's or a view's version."""
+    """Return a storage class that lets others act before and after the first put of a table's or a view's version."""
     has_begun: list[bool] = []
 
     class AroundPut(Storage):
@@ -167,15 +167,15 @@ def around_put(before: Act = lambda: None, after: Act = lambda: None) -> type[St
     return AroundPut
 
 
-def assert_one_stands(*creations: Creation) -> None:
-    """The catalog opens the creation that was acknowledged. Two were not."""
+def assert_one_acknowledged(*creations: Creation) -> None:
+    """Assert that at most one creation was acknowledged and that the catalog opens it."""
     acknowledged = [(each.kind, each.ids) for each in creations if each.is_acknowledged]
     assert len(acknowledged) <= 1
     assert_opens(Path(creations[0].folder), *(acknowledged or [(None, [])])[0])
 
 
 def assert_opens(folder: Path, kind: str | None, ids: Sequence[int]) -> None:
-    """The catalog opens a table with these rows, or this view, or nothing. After nothing, the name is free."""
+    """Assert that the catalog opens a table with these rows, this view, or no relation. Without a relation, the name is available."""
     catalog = DirectoryCatalog(Storage(str(folder)))
     relation = catalog.relation("default", "t")
     if kind is None:
@@ -198,24 +198,22 @@ def assert_opens(folder: Path, kind: str | None, ids: Sequence[int]) -> None:
 
 @pytest.mark.parametrize("distant", [False, True], ids=["local", "distant"])
 @mixed
-def test_an_acknowledged_creation_is_what_the_catalog_opens_whenever_another_kind_is_created(
-    order: tuple[str, str], distant: bool, tmp_path: Path
-) -> None:
+def test_the_catalog_opens_the_acknowledged_creation_of_two_kinds(order: tuple[str, str], distant: bool, tmp_path: Path) -> None:
     for number in range(1, MOST_CALLS):
         folder = tmp_path / str(number)
         second = Creation(order[1], folder, [2])
         calls = Calls(second.run, number)
         first = Creation(order[0], folder, [1], counted(calls, distant))
         first.run()
-        assert_one_stands(first, second)
+        assert_one_acknowledged(first, second)
         if calls.count < number:
             return
     raise AssertionError("more calls than expected")
 
 
 @mixed
-def test_two_creations_of_different_kinds_that_overlap_are_not_both_acknowledged(order: tuple[str, str], tmp_path: Path) -> None:
-    """The first creation stops right before its put. The second begins, and stops at any of its calls until the first has ended."""
+def test_at_most_one_overlapping_creation_of_two_kinds_is_acknowledged(order: tuple[str, str], tmp_path: Path) -> None:
+    """The first creation pauses just before its put. The second begins and pauses at each of its calls until the first ends."""
     for number in range(1, MOST_CALLS):
         if not is_second_stopped(order, tmp_path / str(number), number):
             return
@@ -223,7 +221,7 @@ def test_two_creations_of_different_kinds_that_overlap_are_not_both_acknowledged
 
 
 def is_second_stopped(order: tuple[str, str], folder: Path, number: int) -> bool:
-    """Let two creations overlap. Returns whether the second had so many calls."""
+    """Let two creations overlap, and return whether the second reached this number of calls."""
     stopped, ended = threading.Event(), threading.Event()
 
     def stop() -> None:
@@ -247,12 +245,12 @@ def is_second_stopped(order: tuple[str, str], folder: Path, number: int) -> bool
     first.run()
     ended.set()
     thread.join()
-    assert_one_stands(first, second)
+    assert_one_acknowledged(first, second)
     return calls.count >= number
 
 
 @tables
-def test_a_creation_that_finds_a_table_of_another_format_names_it(order: tuple[str, str], tmp_path: Path) -> None:
+def test_a_conflicting_creation_reports_the_format_of_the_other_table(order: tuple[str, str], tmp_path: Path) -> None:
     catalog, second = DirectoryCatalog(Storage(str(tmp_path))), Creation(order[1], tmp_path, [2])
     name = {"delta": "a Delta table", "iceberg": "an Iceberg table"}[order[1]]
     with pytest.raises(MetadataChanged, match=name):
@@ -264,25 +262,25 @@ def test_a_creation_that_finds_a_table_of_another_format_names_it(order: tuple[s
 
 
 @tables
-def test_rows_that_others_append_to_a_withdrawn_table_hide_no_acknowledged_table(order: tuple[str, str], tmp_path: Path) -> None:
+def test_appends_to_a_withdrawn_table_do_not_hide_the_acknowledged_table(order: tuple[str, str], tmp_path: Path) -> None:
     own, second = Warehouse(tmp_path, order[0]), Creation(order[1], tmp_path, [2])
 
     def append() -> None:
-        # Beside a Delta table, the catalog does not open an Iceberg table.
+        # The catalog does not open an Iceberg table in the folder of a Delta table.
         if order[0] == "delta":
             committed(own.append([5]))
 
     first = Creation(order[0], tmp_path, [1], around_put(second.run, append))
     first.run()
     assert second.is_acknowledged
-    assert_one_stands(first, second)
+    assert_one_acknowledged(first, second)
 
 
 # ------------------------------------------------------------------ a creation, and a drop of another format
 
 
 @mixed
-def test_a_creation_keeps_its_rows_whenever_others_create_and_drop_another_kind(order: tuple[str, str], tmp_path: Path) -> None:
+def test_a_creation_keeps_its_rows_during_creations_and_drops_of_another_kind(order: tuple[str, str], tmp_path: Path) -> None:
     for number in range(1, MOST_CALLS):
         folder = tmp_path / str(number)
         calls = Calls(partial(create_and_drop, order[1], folder), number)
@@ -305,7 +303,7 @@ def create_and_drop(kind: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("earlier_tables", [0, 1])
 @tables
-def test_a_statement_that_creates_a_table_stops_if_others_have_dropped_one_of_another_format_since_it_began(
+def test_create_table_as_select_fails_after_a_concurrent_drop_of_another_format(
     order: tuple[str, str], earlier_tables: int, tmp_path: Path
 ) -> None:
     catalog = DirectoryCatalog(Storage(str(tmp_path)))
@@ -326,8 +324,8 @@ def killed() -> None:
 
 
 @pytest.mark.parametrize("dropped", FORMATS)
-def test_a_drop_deletes_no_file_of_a_table_of_another_format(dropped: str, tmp_path: Path) -> None:
-    """The creation of a Delta table was killed right after its put, and an Iceberg table was created right before the put."""
+def test_a_drop_keeps_files_of_a_table_of_another_format(dropped: str, tmp_path: Path) -> None:
+    """The creation of a Delta table is killed just after its put, and an Iceberg table is created just before the put."""
     iceberg = Creation("iceberg", tmp_path, [2])
     with suppress(Killed):
         Creation("delta", tmp_path, [1], around_put(iceberg.run, killed)).run()
@@ -336,12 +334,12 @@ def test_a_drop_deletes_no_file_of_a_table_of_another_format(dropped: str, tmp_p
     time.sleep(0.005)
     folder = tmp_path / "default" / "t"
     (delta_dropping if dropped == "delta" else iceberg_dropping).drop_table(Storage(str(folder)), "t")
-    rest, ids = ("iceberg", [2]) if dropped == "delta" else ("delta", [1])
-    assert_opens(tmp_path, rest, ids)
+    other_format, ids = ("iceberg", [2]) if dropped == "delta" else ("delta", [1])
+    assert_opens(tmp_path, other_format, ids)
     assert len(list(folder.rglob("part*.parquet"))) == 1
-    committed(Warehouse(tmp_path, rest).append([8]))
+    committed(Warehouse(tmp_path, other_format).append([8]))
     time.sleep(0.005)
-    drop(rest, iceberg.catalog())
+    drop(other_format, iceberg.catalog())
     assert_opens(tmp_path, None, [])
 
 
@@ -351,8 +349,8 @@ def test_a_drop_deletes_no_file_of_a_table_of_another_format(dropped: str, tmp_p
 @needs_moto
 @pytest.mark.parametrize("moment", ["before", "after"])
 @mixed
-def test_on_an_object_store_one_of_two_creations_is_withdrawn(order: tuple[str, str], moment: str, s3: FaultyS3) -> None:
-    """The second creation begins and ends right before the first is put, or right after it."""
+def test_one_of_two_creations_on_an_object_store_is_withdrawn(order: tuple[str, str], moment: str, s3: FaultyS3) -> None:
+    """The second creation runs just before the put of the first, or just after it."""
     location = f"{s3.location}/{uuid.uuid4()}"
     second = Creation(order[1], location, [], options=s3.options())
     first = Creation(order[0], location, [], around_put(**{moment: second.run}), s3.options())

@@ -38,7 +38,7 @@ STATEMENTS: dict[str, tuple[str, Callable[[DirectoryCatalog], Any]]] = {
     "function": ("f.json", lambda catalog: catalog.functions.put("default", "f", FUNCTION, "default", or_replace=False)),
     "pointer": (".rowmerge-location.json", put_pointer),
 }
-"""Part of the path of the object that each statement puts, and the statement."""
+"""For each statement, a part of the path of its object, and the call."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,12 +58,12 @@ def catalog(s3: FaultyS3, location: str, request: pytest.FixtureRequest) -> Dire
 
 def objects(s3: FaultyS3, location: str, part: str) -> list[bytes]:
     storage = Storage(location, s3.options())
-    return [storage.get(found.path) for found in storage.list() if part in found.path]
+    return [storage.get(stored.path) for stored in storage.list() if part in stored.path]
 
 
 @pytest.mark.parametrize("fault", [409, 429, 503, Fault.CUT, Fault.DONE_THEN_CUT, Fault.DONE_THEN_500], ids=str)
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_a_statement_succeeds_with_one_object(
+def test_a_statement_writes_one_object_despite_faults(
     s3: FaultyS3, location: str, catalog: DirectoryCatalog, statement: str, fault: Fault | int
 ) -> None:
     part, run = STATEMENTS[statement]
@@ -76,7 +76,7 @@ def test_a_statement_succeeds_with_one_object(
 
 
 @pytest.mark.parametrize("statement", [name for name in STATEMENTS if name != "replaced view"])
-def test_what_another_session_made_is_a_conflict(s3: FaultyS3, location: str, catalog: DirectoryCatalog, statement: str) -> None:
+def test_an_object_of_another_session_conflicts(s3: FaultyS3, location: str, catalog: DirectoryCatalog, statement: str) -> None:
     part, run = STATEMENTS[statement]
     other = DirectoryCatalog(Storage(location, s3.options()))
 
@@ -89,7 +89,7 @@ def test_what_another_session_made_is_a_conflict(s3: FaultyS3, location: str, ca
 
     s3.rule = rule
     if statement == "pointer":
-        run(catalog)  # the same name for the same table
+        run(catalog)  # The pointer is equal, so both statements succeed.
     else:
         with pytest.raises(AlreadyExists):
             run(catalog)
@@ -98,7 +98,7 @@ def test_what_another_session_made_is_a_conflict(s3: FaultyS3, location: str, ca
 
 @pytest.mark.parametrize("fault", [409, 500])
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_an_unknown_outcome_is_an_error_that_names_the_object(s3: FaultyS3, location: str, statement: str, fault: int) -> None:
+def test_an_unknown_outcome_is_reported_with_the_object_name(s3: FaultyS3, location: str, statement: str, fault: int) -> None:
     part, run = STATEMENTS[statement]
     catalog = DirectoryCatalog(Storage(location, s3.options()))
     s3.fail("PUT", part, fault, times=99)
@@ -107,7 +107,7 @@ def test_an_unknown_outcome_is_an_error_that_names_the_object(s3: FaultyS3, loca
         run(catalog)
 
 
-def test_a_drop_whose_outcome_is_unknown_deletes_nothing(s3: FaultyS3, location: str) -> None:
+def test_a_drop_with_an_unknown_outcome_deletes_no_files(s3: FaultyS3, location: str) -> None:
     catalog = DirectoryCatalog(Storage(location, s3.options()))
     catalog.new_table("default", "t", "delta").create(TableDefinition(ID_NAME), CommitRequest("CREATE TABLE"))
     s3.fail("PUT", "_delta_log/00000000000000000001.json", 409, times=99)

@@ -1,4 +1,4 @@
-"""A view's metadata follows the Iceberg view spec, and gives back what was put in."""
+"""View metadata follows the Iceberg view spec and round trips."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def metadata(tmp_path: Path, version: int) -> Any:
     return json.loads((tmp_path / f"w/default/v/metadata/v{version}.metadata.json").read_text())
 
 
-def test_a_view_gives_back_what_was_put_in(catalog: DirectoryCatalog) -> None:
-    made = put(catalog, "SELECT 'ä' AS id", comment="it's a view", properties={"owner": "me"}, default_schema="Sales.eu")
+def test_view_definitions_round_trip(catalog: DirectoryCatalog) -> None:
+    created = put(catalog, "SELECT 'ä' AS id", comment="it's a view", properties={"owner": "me"}, default_schema="Sales.eu")
     view = catalog.view("DEFAULT", "V")
-    assert view == made
+    assert view == created
     assert (view.sql, view.default_schema, view.comment, view.properties) == (
         "SELECT 'ä' AS id",
         "Sales.eu",
@@ -55,27 +55,27 @@ def test_a_view_gives_back_what_was_put_in(catalog: DirectoryCatalog) -> None:
     assert view.modified > 1_700_000_000_000
 
 
-def test_the_metadata_has_what_the_view_spec_requires(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+def test_view_metadata_contains_the_fields_of_the_view_spec(catalog: DirectoryCatalog, tmp_path: Path) -> None:
     put(catalog, comment="hello")
-    found = metadata(tmp_path, 1)
-    assert found["format-version"] == 1
-    assert found["location"] == f"file://{tmp_path}/w/default/v"
-    assert found["properties"]["comment"] == "hello"
-    version = found["versions"][0]
-    assert version["version-id"] == found["current-version-id"] == found["version-log"][0]["version-id"] == 1
+    content = metadata(tmp_path, 1)
+    assert content["format-version"] == 1
+    assert content["location"] == f"file://{tmp_path}/w/default/v"
+    assert content["properties"]["comment"] == "hello"
+    version = content["versions"][0]
+    assert version["version-id"] == content["current-version-id"] == content["version-log"][0]["version-id"] == 1
     assert version["representations"] == [{"type": "sql", "sql": "SELECT 1 AS id", "dialect": "spark"}]
     assert version["default-namespace"] == ["default"]
-    assert version["schema-id"] == found["schemas"][0]["schema-id"]
-    fields = {f["name"]: f for f in found["schemas"][0]["fields"]}
+    assert version["schema-id"] == content["schemas"][0]["schema-id"]
+    fields = {f["name"]: f for f in content["schemas"][0]["fields"]}
     assert fields["id"] == {"id": 1, "name": "id", "required": True, "type": "int", "doc": "the key"}
     assert fields["price"]["type"] == "decimal(10, 2)"
     assert fields["at"]["type"] == "timestamptz"
     assert fields["tags"]["type"]["element-required"] is True
-    ids = json.dumps(found["schemas"][0])
+    ids = json.dumps(content["schemas"][0])
     assert all(f'id": {n}' in ids for n in range(1, 10)), "field ids are unique and count on through nested types"
 
 
-def test_the_metadata_can_be_read_by_another_iceberg_library(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+def test_pyiceberg_reads_the_view_schema(catalog: DirectoryCatalog, tmp_path: Path) -> None:
     schema = pytest.importorskip("pyiceberg.schema", reason="pyiceberg is not installed")
     put(catalog)
     read = schema.Schema.model_validate(metadata(tmp_path, 1)["schemas"][0])
@@ -93,7 +93,7 @@ def test_replacing_a_view_writes_the_next_version_and_keeps_its_uuid(catalog: Di
     assert len(second["schemas"]) == 1, "the same columns are the same schema"
 
 
-def test_the_newest_of_many_versions_wins_and_old_ones_go(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+def test_only_the_newest_ten_view_versions_are_retained(catalog: DirectoryCatalog, tmp_path: Path) -> None:
     for n in range(1, 26):
         put(catalog, f"SELECT {n} AS id", or_replace=True)
     assert catalog.view("default", "v").sql == "SELECT 25 AS id"
@@ -108,7 +108,7 @@ def test_creating_a_view_that_exists_is_refused(catalog: DirectoryCatalog) -> No
 
 
 class _RacedStorage(Storage):
-    """Another session creates the view between our look and our put."""
+    """Storage on which another session creates the view between the read and the put."""
 
     def child(self, path: str) -> Storage:
         return _RacedStorage(f"{self.location}/{path}")
@@ -119,19 +119,19 @@ class _RacedStorage(Storage):
         return super().put_if_absent(path, data)
 
 
-def test_a_lost_race_on_create_is_already_exists(tmp_path: Path) -> None:
+def test_a_lost_creation_race_raises_already_exists(tmp_path: Path) -> None:
     with pytest.raises(AlreadyExists):
         put(DirectoryCatalog(_RacedStorage(str(tmp_path / "w"))))
     assert DirectoryCatalog(Storage(str(tmp_path / "w"))).view("default", "v").sql == "SELECT 9 AS id"
 
 
-def test_a_lost_race_on_replace_goes_on_top_of_the_winner(tmp_path: Path) -> None:
+def test_a_replacement_after_a_lost_race_follows_the_winner(tmp_path: Path) -> None:
     put(DirectoryCatalog(_RacedStorage(str(tmp_path / "w"))), or_replace=True)
     view = DirectoryCatalog(Storage(str(tmp_path / "w"))).view("default", "v")
     assert (view.sql, view.version) == ("SELECT 1 AS id", 2)
 
 
-def test_a_dropped_view_is_gone_and_can_be_made_again(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+def test_a_dropped_view_can_be_recreated(catalog: DirectoryCatalog, tmp_path: Path) -> None:
     put(catalog)
     put(catalog, or_replace=True)
     catalog.drop_view("default", "v")
@@ -140,7 +140,7 @@ def test_a_dropped_view_is_gone_and_can_be_made_again(catalog: DirectoryCatalog,
     assert put(catalog).version == 4
 
 
-def test_a_drop_that_is_killed_leaves_the_view_or_none(tmp_path: Path) -> None:
+def test_a_killed_drop_removes_the_view(tmp_path: Path) -> None:
     class Killed(Storage):
         def child(self, path: str) -> Storage:
             return Killed(f"{self.location}/{path}")
@@ -159,7 +159,7 @@ def test_a_drop_that_is_killed_leaves_the_view_or_none(tmp_path: Path) -> None:
     assert catalog.relation("default", "v") is None
 
 
-def test_a_view_of_another_engine_is_read_by_its_spark_sql(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+def test_a_foreign_view_is_read_from_its_spark_representation(catalog: DirectoryCatalog, tmp_path: Path) -> None:
     put(catalog)
     content = metadata(tmp_path, 1)
     content["versions"][0]["representations"] = [
@@ -173,7 +173,7 @@ def test_a_view_of_another_engine_is_read_by_its_spark_sql(catalog: DirectoryCat
     assert [f.sql_type for f in view.columns] == ["int", "decimal(10,2)", "timestamp", "array<string>", "map<string,struct<x:int>>"]
 
 
-def test_a_view_without_spark_sql_is_refused_by_its_dialects(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+def test_a_view_without_a_spark_representation_is_refused(catalog: DirectoryCatalog, tmp_path: Path) -> None:
     put(catalog)
     content = metadata(tmp_path, 1)
     content["versions"][0]["representations"][0]["dialect"] = "trino"
@@ -183,20 +183,20 @@ def test_a_view_without_spark_sql_is_refused_by_its_dialects(catalog: DirectoryC
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"view-uuid": "x"}', '{"view-uuid": "x", "format-version": 2}'])
-def test_broken_view_metadata_is_named(catalog: DirectoryCatalog, tmp_path: Path, text: str) -> None:
+def test_damaged_view_metadata_is_reported_by_path(catalog: DirectoryCatalog, tmp_path: Path, text: str) -> None:
     put(catalog)
     (tmp_path / "w/default/v/metadata/v2.metadata.json").write_text(text)
     with pytest.raises(CorruptLog, match=r"default/v/metadata/v2\.metadata\.json"):
         catalog.view("default", "v")
 
 
-def test_a_view_needs_its_schema(catalog: DirectoryCatalog) -> None:
+def test_creating_a_view_requires_its_schema(catalog: DirectoryCatalog) -> None:
     catalog.create_schema("sales", if_not_exists=False)
     with pytest.raises(SchemaNotFound, match="Did you mean `sales`"):
         catalog.put_view(View(Relation.of_view("sale", "v"), "SELECT 1", "sale", COLUMNS))
 
 
-def test_a_view_that_is_not_there_is_named_with_its_neighbours(catalog: DirectoryCatalog) -> None:
+def test_a_missing_view_is_reported_with_suggestions(catalog: DirectoryCatalog) -> None:
     catalog.put_view(View(Relation.of_view("default", "customers"), "SELECT 1", "default", COLUMNS))
     with pytest.raises(TableNotFound, match="default.costumers.*`default.customers`"):
         catalog.view("default", "costumers")

@@ -1,4 +1,4 @@
-"""A conditional put on an object store is settled by reading, whatever is answered, and a store that ignores conditions is rejected."""
+"""Reads determine the outcome of a conditional put on an object store, and stores that ignore conditions are rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.faulty_s3 import Fault, FaultyS3, Request, needs_moto
 pytestmark = [needs_moto, pytest.mark.one_of("format_", "retries")]
 
 COMMIT = {"delta": "00000000000000000001.json", "iceberg": "v2.metadata.json"}
-"""The name of the object that the second commit of a table puts, by the table's format."""
+"""The name of the second commit's object, by table format."""
 FORMATS = pytest.mark.parametrize("format_", list(COMMIT))
 CLIENTS = pytest.mark.parametrize("retries", [0, None], ids=["no retries by the client", "retries by the client"])
 FAULTS = [409, 412, 429, 500, 503, Fault.CUT, Fault.DONE_THEN_CUT, Fault.DONE_THEN_500]
@@ -39,7 +39,7 @@ def new_location(s3: FaultyS3) -> str:
     return f"{s3.location}/{uuid.uuid4()}"
 
 
-def opened(s3: FaultyS3, location: str, format_: str, retries: int | None = 0) -> Table:
+def open_table(s3: FaultyS3, location: str, format_: str, retries: int | None = 0) -> Table:
     storage = Storage(location, s3.options(retries))
     return DeltaTable(storage, "s.t") if format_ == "delta" else IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
 
@@ -57,11 +57,11 @@ def append(table: Table, base: Snapshot) -> Outcome:
 
 
 def objects(s3: FaultyS3, location: str) -> list[str]:
-    return [found.path for found in Storage(location, s3.options()).list()]
+    return [stored.path for stored in Storage(location, s3.options()).list()]
 
 
 def count_files(s3: FaultyS3, location: str, format_: str) -> int:
-    return opened(s3, location, format_).snapshot().files().rows.num_rows
+    return open_table(s3, location, format_).snapshot().files().rows.num_rows
 
 
 def puts(s3: FaultyS3, part: str) -> list[Request]:
@@ -72,17 +72,17 @@ def puts(s3: FaultyS3, part: str) -> list[Request]:
 
 
 @FORMATS
-def test_a_store_that_ignores_conditions_is_rejected_and_gets_no_object(s3: FaultyS3, format_: str) -> None:
+def test_a_store_that_ignores_conditions_is_rejected_without_writes(s3: FaultyS3, format_: str) -> None:
     s3.rule = lambda request: Fault.UNCONDITIONAL
     location = new_location(s3)
     with pytest.raises(ConditionalPutsUnsupported) as error:
-        create(opened(s3, location, format_))
+        create(open_table(s3, location, format_))
     assert location in str(error.value) and s3.address in str(error.value), "the store is named"
     assert "ignores" in str(error.value) and "Amazon S3" in str(error.value), "with the reason and an alternative"
     assert objects(s3, location) == []
 
 
-def test_a_catalog_on_such_a_store_makes_no_schema(s3: FaultyS3) -> None:
+def test_creating_a_schema_on_a_store_without_conditions_is_refused(s3: FaultyS3) -> None:
     s3.rule = lambda request: Fault.UNCONDITIONAL
     location = new_location(s3)
     catalog = DirectoryCatalog(Storage(location, s3.options()))
@@ -94,7 +94,7 @@ def test_a_catalog_on_such_a_store_makes_no_schema(s3: FaultyS3) -> None:
 def test_a_store_that_refuses_conditions_is_rejected(s3: FaultyS3) -> None:
     s3.rule = lambda request: 501 if "if-none-match" in request.headers else None
     with pytest.raises(ConditionalPutsUnsupported, match="refuses them .*501 Not Implemented"):
-        create(opened(s3, new_location(s3), "delta"))
+        create(open_table(s3, new_location(s3), "delta"))
 
 
 def test_options_that_disable_conditions_are_rejected(s3: FaultyS3) -> None:
@@ -104,20 +104,20 @@ def test_options_that_disable_conditions_are_rejected(s3: FaultyS3) -> None:
         create(DeltaTable(Storage(new_location(s3), options), "s.t"))
 
 
-def test_a_bucket_is_probed_once_in_a_process(s3: FaultyS3) -> None:
+def test_a_bucket_is_probed_once_per_process(s3: FaultyS3) -> None:
     for format_ in ("delta", "iceberg"):
-        table = opened(s3, new_location(s3), format_)
+        table = open_table(s3, new_location(s3), format_)
         assert isinstance(create(table), Committed)
         assert isinstance(append(table, table.snapshot()), Committed)
     probing = [request.method for request in s3.requests if ".rowmerge-probe-" in f"{request.path}{request.body!r}"]
     assert probing == ["PUT", "PUT", "POST"], "two puts, and a DeleteObjects"
     s3.requests.clear()
     other = FaultyS3(s3.store, address=s3.address.replace("127.0.0.1", "localhost"))
-    assert isinstance(create(opened(other, new_location(s3), "delta")), Committed)
+    assert isinstance(create(open_table(other, new_location(s3), "delta")), Committed)
     assert len(puts(s3, ".rowmerge-probe-")) == 2, "another endpoint may be another store"
 
 
-def test_a_probe_that_another_process_deletes_is_repeated(s3: FaultyS3) -> None:
+def test_a_probe_deleted_by_another_process_is_repeated(s3: FaultyS3) -> None:
     deleted = []
 
     def rule(request: Request) -> None:
@@ -127,37 +127,37 @@ def test_a_probe_that_another_process_deletes_is_repeated(s3: FaultyS3) -> None:
 
     s3.rule = rule
     location = new_location(s3)
-    assert isinstance(create(opened(s3, location, "delta")), Committed)
+    assert isinstance(create(open_table(s3, location, "delta")), Committed)
     assert deleted[0][0] == 204 and len(puts(s3, ".rowmerge-probe-")) == 4
     assert (
         {"_delta_log/00000000000000000000.json"} <= set(objects(s3, location)) <= {f"_delta_log/{0:020d}.{end}" for end in ("crc", "json")}
     )
 
 
-def test_a_probe_that_cannot_be_deleted_stays(s3: FaultyS3) -> None:
+def test_an_undeletable_probe_does_not_fail_the_commit(s3: FaultyS3) -> None:
     s3.fail("POST", "delete", 403, times=99)
     location = new_location(s3)
-    assert isinstance(create(opened(s3, location, "delta")), Committed)
+    assert isinstance(create(open_table(s3, location, "delta")), Committed)
     assert sum(".rowmerge-probe-" in path for path in objects(s3, location)) == 1
 
 
-def test_a_store_that_cannot_be_probed_is_probed_again_later(s3: FaultyS3) -> None:
+def test_a_failed_probe_is_repeated_with_the_next_commit(s3: FaultyS3) -> None:
     s3.fail("PUT", ".rowmerge-probe-", 403)
-    table = opened(s3, new_location(s3), "delta")
+    table = open_table(s3, new_location(s3), "delta")
     with pytest.raises(StorageError, match="403"):
         create(table)
     assert isinstance(create(table), Committed)
 
 
-# ------------------------------------------------------------------ how a put ends
+# ------------------------------------------------------------------ outcome of a put
 
 
 @CLIENTS
 @FORMATS
 @pytest.mark.parametrize("fault", FAULTS, ids=NAMES)
-def test_a_commit_ends_once_whatever_its_put_is_answered(s3: FaultyS3, format_: str, fault: Fault | int, retries: int | None) -> None:
+def test_a_commit_is_applied_once_despite_put_faults(s3: FaultyS3, format_: str, fault: Fault | int, retries: int | None) -> None:
     location = new_location(s3)
-    table = opened(s3, location, format_, retries)
+    table = open_table(s3, location, format_, retries)
     create(table)
     s3.fail("PUT", COMMIT[format_], fault)
     assert isinstance(append(table, table.snapshot()), Committed)
@@ -168,11 +168,11 @@ def test_a_commit_ends_once_whatever_its_put_is_answered(s3: FaultyS3, format_: 
 @CLIENTS
 @FORMATS
 @pytest.mark.parametrize("fault", [409, 412, 500, Fault.CUT], ids=["409", "412", "500", "CUT"])
-def test_a_commit_comes_after_the_one_that_was_faster(s3: FaultyS3, format_: str, fault: Fault | int, retries: int | None) -> None:
+def test_a_commit_follows_the_winner_of_the_race(s3: FaultyS3, format_: str, fault: Fault | int, retries: int | None) -> None:
     location = new_location(s3)
-    table = opened(s3, location, format_, retries)
+    table = open_table(s3, location, format_, retries)
     create(table)
-    base, other = table.snapshot(), opened(s3, location, format_)
+    base, other = table.snapshot(), open_table(s3, location, format_)
 
     def rule(request: Request) -> Fault | int | None:
         if request.method != "PUT" or COMMIT[format_] not in request.path:
@@ -187,12 +187,12 @@ def test_a_commit_comes_after_the_one_that_was_faster(s3: FaultyS3, format_: str
 
 
 @FORMATS
-def test_an_object_that_exists_and_is_not_yet_there_is_waited_for(s3: FaultyS3, format_: str) -> None:
-    """A store answers 409 while the put of another writer is in progress. That put may fail, or become visible later."""
+def test_a_put_waits_for_an_unfinished_put_of_another_writer(s3: FaultyS3, format_: str) -> None:
+    """A store answers 409 while the put of another writer is in progress. That put may fail, or succeed later."""
     location = new_location(s3)
-    table = opened(s3, location, format_)
+    table = open_table(s3, location, format_)
     create(table)
-    base, other = table.snapshot(), opened(s3, location, format_)
+    base, other = table.snapshot(), open_table(s3, location, format_)
     refused = []
 
     def rule(request: Request) -> int | None:
@@ -209,28 +209,30 @@ def test_an_object_that_exists_and_is_not_yet_there_is_waited_for(s3: FaultyS3, 
     assert len(refused) == 3 and count_files(s3, location, format_) == 3
 
 
-def kept(s3: FaultyS3, location: str, names: Sequence[str]) -> set[str]:
+def objects_ending_with(s3: FaultyS3, location: str, names: Sequence[str]) -> set[str]:
     return {path for path in objects(s3, location) if path.endswith(tuple(names))}
 
 
 @FORMATS
 def test_the_outcome_is_unknown_while_an_existing_object_cannot_be_read(s3: FaultyS3, format_: str) -> None:
     location = new_location(s3)
-    table = opened(s3, location, format_)
+    table = open_table(s3, location, format_)
     create(table)
     base = table.snapshot()
     s3.fail("PUT", COMMIT[format_], 409, times=99)
     outcome = append(table, base)
     assert isinstance(outcome, Unknown) and "exists, but nothing can be read" in outcome.reason
     assert len(puts(s3, COMMIT[format_])) == 5, "the put is repeated"
-    assert format_ == "delta" or len(kept(s3, location, [".avro"])) == 4, "the manifests stay, because a version may name them"
+    assert format_ == "delta" or len(objects_ending_with(s3, location, [".avro"])) == 4, (
+        "the manifests stay, because a version may name them"
+    )
     assert count_files(s3, location, format_) == 1
 
 
 @FORMATS
 def test_the_outcome_is_unknown_while_the_winner_cannot_be_read(s3: FaultyS3, format_: str) -> None:
     location = new_location(s3)
-    table = opened(s3, location, format_)
+    table = open_table(s3, location, format_)
     create(table)
     base = table.snapshot()
     written = []

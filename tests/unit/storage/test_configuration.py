@@ -1,4 +1,4 @@
-"""Storage options: which names are accepted, and what obstore, Arrow and Hadoop get of them."""
+"""Storage options: accepted names, and the settings for obstore, Arrow and Hadoop."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["plain", "prefixed", "upper case", "nested", "nested and flat", "alias", "twice the same"],
 )
-def test_each_spelling_means_the_same_setting(options: dict[str, Any]) -> None:
+def test_all_option_spellings_give_the_same_settings(options: dict[str, Any]) -> None:
     assert parse(options).settings["s3"] == S3
     assert parse(options).obstore_arguments("s3a://lake/w") == {"config": S3}
 
 
 @pytest.mark.parametrize("provider", list(SETTINGS))
-def test_obstore_knows_each_setting(provider: str) -> None:
+def test_obstore_accepts_each_setting(provider: str) -> None:
     arguments = parse(dict.fromkeys(SETTINGS[provider], "true")).obstore_arguments(LOCATIONS[provider])
     assert arguments["config"].keys() == SETTINGS[provider]
     for key, value in arguments["config"].items():
-        with suppress(GenericError, ValueError):  # "true" is no value of some settings
+        with suppress(GenericError, ValueError):  # "true" is not a valid value of some settings
             from_url(LOCATIONS[provider], config={key: value})
 
 
 @pytest.mark.parametrize("name", ["allow_http", "aws_allow_http", "AWS_ALLOW_HTTP"])
-def test_client_options_may_be_flat(name: str) -> None:
+def test_client_options_may_be_top_level(name: str) -> None:
     arguments = parse({"aws_region": "eu-west-1", name: "true"}).obstore_arguments("s3://lake")
     assert arguments == {"config": {"region": "eu-west-1"}, "client_options": {"allow_http": "true"}}
     assert isinstance(from_url("s3://lake", **arguments), S3Store)
@@ -71,7 +71,7 @@ def test_nested_client_options_and_retries_reach_obstore() -> None:
     assert arguments == {"client_options": {"allow_http": True}, "retry_config": {"max_retries": 3}}
 
 
-def test_a_store_gets_the_settings_of_its_provider_alone() -> None:
+def test_a_store_gets_only_settings_of_its_provider() -> None:
     configuration = parse({"aws_region": "eu-west-1", "azure_storage_account_key": "aHVzaA==", "google_bearer_token": "hush"})
     assert configuration.obstore_arguments(LOCATIONS["azure"]) == {"config": {"account_key": "aHVzaA=="}}
     assert configuration.obstore_arguments(LOCATIONS["gs"]) == {"config": {"bearer_token": "hush"}}
@@ -93,7 +93,7 @@ def test_a_store_gets_the_settings_of_its_provider_alone() -> None:
         ({"config": "hush"}, "'config' in storage_options must be a mapping"),
     ],
 )
-def test_unknown_options_are_rejected_with_near_names(options: dict[str, Any], message: str) -> None:
+def test_unknown_options_are_rejected_with_suggestions(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         Storage("s3://lake", options)
     assert message in str(error.value) and "hush" not in str(error.value)
@@ -105,7 +105,7 @@ def test_two_names_of_one_setting_with_different_values_are_rejected() -> None:
     assert "hush" not in str(error.value)
 
 
-def test_a_warning_names_the_options_that_data_files_cannot_have(caplog: pytest.LogCaptureFixture) -> None:
+def test_options_without_effect_on_data_files_cause_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     parse(S3)
     assert not caplog.records
     parse({"aws_sse_kms_key_id": "hush", "google_service_account": "hush", "region": "eu-west-1"})
@@ -116,7 +116,7 @@ def test_a_warning_names_the_options_that_data_files_cannot_have(caplog: pytest.
 # ------------------------------------------------------------------ secrets
 
 
-def test_secrets_are_in_no_repr_and_in_no_pickle_of_a_configuration() -> None:
+def test_configurations_hide_secrets_in_repr_and_refuse_pickling() -> None:
     configuration = parse(S3)
     options = configuration.filesystem_options()
     assert "hush" not in f"{configuration!r} {options!r} {configuration.fingerprint}" and "secret_access_key" in repr(configuration)
@@ -136,7 +136,7 @@ def test_error_texts_hide_secrets() -> None:
 # ------------------------------------------------------------------ Arrow
 
 
-def test_file_systems_of_arrow_have_the_same_credentials_endpoint_and_region() -> None:
+def test_arrow_file_systems_get_credentials_endpoint_and_region() -> None:
     options = parse(S3).filesystem_options()
     assert options["s3"] == {
         "access_key": "AKIA1",
@@ -149,7 +149,7 @@ def test_file_systems_of_arrow_have_the_same_credentials_endpoint_and_region() -
     assert filesystem.type_name == "s3" and inner == "lake/w/part-0.parquet" and filesystem.region == "eu-west-1"
 
 
-def test_the_region_is_that_of_the_environment_or_the_one_that_obstore_assumes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_region_comes_from_the_environment_or_obstore_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse({}).filesystem_options()["s3"] == {"region": "us-east-1"}
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-north-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://store/")
@@ -169,13 +169,13 @@ def test_the_region_is_that_of_the_environment_or_the_one_that_obstore_assumes(m
         ),
     ],
 )
-def test_arguments_of_s3(options: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_arrow_arguments_for_s3(options: dict[str, Any], expected: dict[str, Any]) -> None:
     arguments = parse(options).filesystem_options()
     assert arguments["s3"] == expected
     filesystem_of("s3://lake/x", arguments)
 
 
-def test_arguments_of_azure_and_of_google() -> None:
+def test_arrow_arguments_for_azure_and_google() -> None:
     options = parse(
         {
             "azure_storage_account_name": "account",
@@ -200,7 +200,7 @@ def test_arguments_of_azure_and_of_google() -> None:
 # ------------------------------------------------------------------ Hadoop
 
 
-def test_hadoop_gets_the_same_settings_of_s3() -> None:
+def test_hadoop_settings_for_s3() -> None:
     assert hadoop_settings(parse(S3)) == {
         "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "fs.s3n.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
@@ -233,9 +233,9 @@ def test_hadoop_gets_the_same_settings_of_s3() -> None:
         ({"google_skip_signature": True}, "fs.gs.auth.type", "UNAUTHENTICATED"),
     ],
 )
-def test_hadoop_gets_the_settings_of_azure_and_of_google(options: dict[str, Any], name: str, value: str) -> None:
+def test_hadoop_settings_for_azure_and_google(options: dict[str, Any], name: str, value: str) -> None:
     assert hadoop_settings(parse(options))[name] == value
 
 
-def test_hadoop_gets_nothing_without_options() -> None:
+def test_hadoop_settings_are_empty_without_options() -> None:
     assert hadoop_settings(parse({})) == {}

@@ -1,4 +1,4 @@
-"""Objects are deleted in few calls, and errors name the object."""
+"""Objects are deleted in bulk, and errors name the object."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def filled(bucket: Bucket) -> Storage:
     return Storage(f"{bucket.location}/t", bucket.options)
 
 
-def test_a_thousand_objects_go_with_one_call() -> None:
+def test_one_request_deletes_a_thousand_objects() -> None:
     with serving(Bucket()) as bucket:
         filled(bucket).delete([*NAMES, "was never there"])
     assert bucket.objects.keys() == {"t/stays"}
     assert bucket.requests == [1000, 1000, 501]
 
 
-def test_what_cannot_be_deleted_is_named() -> None:
+def test_an_undeletable_object_is_reported_by_path() -> None:
     with serving(Bucket(locked=frozenset({f"t/{NAMES[1]}"}))) as bucket, pytest.raises(StorageError) as error:
         filled(bucket).delete(NAMES[:3])
     assert f"s3://lake/t/{NAMES[1]}: " in str(error.value)
     assert {"t/stays", f"t/{NAMES[1]}"} <= bucket.objects.keys()
 
 
-def test_files_of_a_disk_that_are_gone_do_not_matter(tmp_path: Path) -> None:
+def test_deleting_missing_files_on_disk_succeeds(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / name).touch()
     Storage(str(tmp_path)).delete(["a", "gone", "b"])

@@ -1,4 +1,4 @@
-"""Only `rowmerge/storage/deletion.py` calls the methods that delete files, apart from a few places that state their reason."""
+"""Only `rowmerge/storage/deletion.py` calls methods that delete files, except for listed functions with a reason."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ EXCEPTIONS = {
     "storage/disk.py write_file": "the temporary file that the same call made",
     "spark/writing/write_output.py delete": "the implementation for data files of what `deletion.py` calls",
 }
-"""File and function of each direct call, and what it deletes."""
+"""File and function of each direct call, and the files that it deletes."""
 
 
 def calls(source: str) -> Iterator[str]:
-    """Yield the function of each call, or other use, of a method that deletes files."""
+    """Yield the function that contains each use of a method that deletes files."""
 
     def visit(node: ast.AST, function: str) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -47,11 +47,11 @@ def direct_calls() -> set[str]:
     }
 
 
-def test_no_module_deletes_files_of_tables_by_itself() -> None:
+def test_table_files_are_deleted_only_by_the_deletion_module() -> None:
     assert direct_calls() - EXCEPTIONS.keys() == set(), "call rowmerge.storage.deletion.delete_files or try_delete_files"
 
 
-def test_only_code_of_executors_deletes_what_it_wrote_by_itself() -> None:
+def test_only_executor_code_uses_delete_written() -> None:
     users = {path.name for path in PACKAGE.rglob("*.py") if "delete_written" in path.read_text(encoding="utf-8")}
     assert users == {"data_files.py", "sink.py"}, "on the driver, call rowmerge.spark.writing.write_output.discard_paths"
 

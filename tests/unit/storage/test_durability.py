@@ -1,4 +1,4 @@
-"""An acknowledged commit on a local disk survives a power cut: all files that it names, and it itself, are synced in the right order."""
+"""An acknowledged commit on a local disk survives a power failure: its files and its log entry are synced in the right order."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def add(table: Table, ids: range) -> int:
 
 @FORMATS
 @pytest.mark.parametrize("operation", [name for name in OPERATIONS if name != "vacuum"])
-def test_everything_that_a_commit_names_is_synced_before_it(calls: DiskCalls, tmp_path: Path, format_: str, operation: str) -> None:
+def test_all_files_of_a_commit_are_synced_before_it(calls: DiskCalls, tmp_path: Path, format_: str, operation: str) -> None:
     folder = tmp_path / "s/t"
     table = opened(folder, format_)
     create(table, **({"delta.enableDeletionVectors": "true"} if format_ == "delta" else {}))
@@ -83,7 +83,7 @@ def test_everything_that_a_commit_names_is_synced_before_it(calls: DiskCalls, tm
 
 
 @FORMATS
-def test_folders_of_partitions_have_durable_names(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+def test_partition_folders_are_synced(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
     folder = tmp_path / "t"
     table = opened(folder, format_)
     create(table, ("name",))
@@ -93,7 +93,7 @@ def test_folders_of_partitions_have_durable_names(calls: DiskCalls, tmp_path: Pa
 
 
 @FORMATS
-def test_a_checkpoint_or_a_hint_is_synced_before_it_has_its_name(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+def test_checkpoints_and_hints_are_synced_before_their_rename(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
     table = opened(tmp_path / "t", format_)
     create(table, **({"delta.checkpointInterval": "1"} if format_ == "delta" else {}))
     append(table)
@@ -104,7 +104,7 @@ def test_a_checkpoint_or_a_hint_is_synced_before_it_has_its_name(calls: DiskCall
 
 
 @FORMATS
-def test_a_commit_that_survives_the_process_alone_is_not_synced(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+def test_process_durability_does_not_sync(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
     storage = Storage(str(tmp_path / "t"), durability=Durability.PROCESS)
     table: Table = DeltaTable(storage, "s.t") if format_ == "delta" else IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
     create(table)
@@ -115,7 +115,7 @@ def test_a_commit_that_survives_the_process_alone_is_not_synced(calls: DiskCalls
 # ------------------------------------------------------------------ single files
 
 
-def test_folders_above_are_synced_once(calls: DiskCalls, tmp_path: Path) -> None:
+def test_parent_folders_are_synced_once(calls: DiskCalls, tmp_path: Path) -> None:
     storage = storage_of(tmp_path / "a/b/c")
     storage.put("d/e/one", b"1")
     folders = [tmp_path / below for below in ("", "a", "a/b", "a/b/c", "a/b/c/d", "a/b/c/d/e")]
@@ -124,23 +124,23 @@ def test_folders_above_are_synced_once(calls: DiskCalls, tmp_path: Path) -> None
     assert [len(calls.syncs(folder)) for folder in folders] == [1, 1, 1, 1, 1, 2]
 
 
-def test_a_folder_that_is_made_again_is_synced_again(calls: DiskCalls, tmp_path: Path) -> None:
+def test_a_recreated_folder_is_synced_again(calls: DiskCalls, tmp_path: Path) -> None:
     storage = storage_of(tmp_path / "s")
     storage.put("t/one", b"1")
     (tmp_path / "s/t/one").unlink()
-    held = os.open(tmp_path / "s/t", os.O_RDONLY)  # or the new folder may get the same inode
+    descriptor = os.open(tmp_path / "s/t", os.O_RDONLY)  # An open descriptor prevents the reuse of the inode.
     (tmp_path / "s/t").rmdir()
     storage.put("t/one", b"1")
-    os.close(held)
+    os.close(descriptor)
     assert len(calls.syncs(tmp_path / "s")) == 2
 
 
-def test_a_folder_that_is_made_again_with_the_same_inode_is_synced_again(calls: DiskCalls, tmp_path: Path) -> None:
+def test_a_recreated_folder_with_the_same_inode_is_synced_again(calls: DiskCalls, tmp_path: Path) -> None:
     storage = storage_of(tmp_path / "s")
     storage.put("t/one", b"1")
     inode = (tmp_path / "s/t").stat().st_ino
     time.sleep(0.01)  # the clock of a file system is coarse
-    # Another process drops the table, and creates it again.
+    # Drop and recreate the table as another process.
     (tmp_path / "s/t/one").unlink()
     (tmp_path / "s/t").rmdir()
     for number in range(50):
@@ -154,7 +154,7 @@ def test_a_folder_that_is_made_again_with_the_same_inode_is_synced_again(calls: 
     assert len(calls.syncs(tmp_path / "s")) == 2
 
 
-def test_a_folder_is_not_synced_again_for_files_beside_it(calls: DiskCalls, tmp_path: Path) -> None:
+def test_a_parent_folder_is_not_synced_again_for_new_files(calls: DiskCalls, tmp_path: Path) -> None:
     table = opened(tmp_path / "t", "delta")
     create(table)
     add(table, range(3))
@@ -164,23 +164,23 @@ def test_a_folder_is_not_synced_again_for_files_beside_it(calls: DiskCalls, tmp_
 
 
 @pytest.mark.parametrize("durability", list(Durability))
-def test_one_of_two_writers_creates_a_file_and_no_temporary_file_stays(tmp_path: Path, durability: Durability) -> None:
+def test_put_if_absent_creates_a_file_once_without_temporary_files(tmp_path: Path, durability: Durability) -> None:
     storage = Storage(str(tmp_path / "t"), durability=durability)
     assert storage.put_if_absent("a/b", b"one") is Put.CREATED
     assert storage.put_if_absent("a/b", b"two") is Put.EXISTED
     assert storage.get("a/b") == b"one"
     storage.put("a/b", b"three")
     assert storage.get("a/b") == b"three"
-    assert [found.path for found in storage.list()] == ["a/b"]
+    assert [stored.path for stored in storage.list()] == ["a/b"]
 
 
-def test_a_file_in_the_place_of_a_folder_is_no_conflict(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_raises_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(StorageError):
         storage_of(tmp_path).put_if_absent("a/b", b"")
 
 
-# ------------------------------------------------------------------ disks that fail
+# ------------------------------------------------------------------ failing disks
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def table(tmp_path: Path) -> DeltaTable:
     return table
 
 
-def test_a_data_file_that_cannot_be_synced_is_not_committed(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
+def test_a_commit_with_an_unsyncable_data_file_fails(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
     files = written(table.snapshot(), range(3))
     calls.failing[Path(files[0].path.removeprefix("file://")).stat().st_ino] = errno.EIO
     with pytest.raises(StorageError, match=f"{files[0].path}: Input/output error"):
@@ -198,7 +198,7 @@ def test_a_data_file_that_cannot_be_synced_is_not_committed(calls: DiskCalls, ta
     assert table.snapshot().version == 0
 
 
-def test_a_data_file_that_is_missing_is_not_committed(table: DeltaTable) -> None:
+def test_a_commit_with_a_missing_data_file_fails(table: DeltaTable) -> None:
     files = written(table.snapshot(), range(3))
     Path(files[0].path.removeprefix("file://")).unlink()
     with pytest.raises(StorageError, match=rf"{files[0].path}: No such file"):
@@ -206,7 +206,7 @@ def test_a_data_file_that_is_missing_is_not_committed(table: DeltaTable) -> None
     assert table.snapshot().version == 0
 
 
-def test_a_commit_that_cannot_be_synced_gets_no_name(table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsyncable_commit_leaves_no_log_entry(table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot, fsync = table.snapshot(), os.fsync
 
     def full_disk(descriptor: int) -> None:
@@ -224,7 +224,7 @@ def test_a_commit_that_cannot_be_synced_gets_no_name(table: DeltaTable, tmp_path
     add(table, range(3))
 
 
-def test_a_commit_whose_folder_cannot_be_synced_is_unknown(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
+def test_a_commit_with_an_unsyncable_folder_has_an_unknown_outcome(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
     snapshot = table.snapshot()
     files = written(snapshot, range(3))
     calls.failing[(tmp_path / "t/_delta_log").stat().st_ino] = errno.EIO
@@ -234,7 +234,7 @@ def test_a_commit_whose_folder_cannot_be_synced_is_unknown(calls: DiskCalls, tab
 
 
 @pytest.mark.parametrize("error", [errno.EEXIST, errno.EIO], ids=["repeated link", "lost answer"])
-def test_a_link_that_a_file_server_made_and_reports_as_failed_is_durable_too(
+def test_a_link_with_a_false_error_is_synced(
     calls: DiskCalls, table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
     link = os.link
@@ -254,7 +254,7 @@ def test_a_link_that_a_file_server_made_and_reports_as_failed_is_durable_too(
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOTSUP])
-def test_a_file_system_that_cannot_sync_folders_is_used_as_it_is(calls: DiskCalls, table: DeltaTable, tmp_path: Path, error: int) -> None:
+def test_file_systems_without_folder_sync_are_accepted(calls: DiskCalls, table: DeltaTable, tmp_path: Path, error: int) -> None:
     calls.failing = {folder.stat().st_ino: error for folder in (tmp_path, tmp_path / "t", tmp_path / "t/_delta_log")}
     add(table, range(3))
     assert table.snapshot().version == 1
@@ -280,7 +280,7 @@ append(opened(Path(sys.argv[1]), sys.argv[2]))
 
 
 def kill_at_link(folder: Path, format_: str, moment: str) -> None:
-    """Append to a table in a process that is killed before or after the commit gets its name."""
+    """Append to a table in a process that is killed just before or after the link of the commit."""
     command = [sys.executable, "-c", KILLED, str(folder), format_, moment]
     process = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])})
     assert process.returncode == -signal.SIGKILL
@@ -298,9 +298,7 @@ def readers(folder: Path, format_: str) -> Iterator[pa.Table]:
 
 @FORMATS
 @pytest.mark.parametrize(("moment", "added"), [("before", 0), ("after", 2)])
-def test_a_process_that_is_killed_at_the_link_leaves_a_temporary_file_that_nobody_reads(
-    tmp_path: Path, format_: str, moment: str, added: int
-) -> None:
+def test_readers_ignore_the_temporary_file_of_a_killed_commit(tmp_path: Path, format_: str, moment: str, added: int) -> None:
     folder = tmp_path / "t"
     table = opened(folder, format_)
     create(table)
@@ -308,14 +306,14 @@ def test_a_process_that_is_killed_at_the_link_leaves_a_temporary_file_that_nobod
     kill_at_link(folder, format_, moment)
     assert len(temporary_files(folder)) == 1
     assert len(rows(opened(folder, format_))) == 3 + added
-    for theirs in readers(folder, format_):
-        assert theirs.num_rows == 3 + added
+    for reader_rows in readers(folder, format_):
+        assert reader_rows.num_rows == 3 + added
     if format_ == "iceberg" and moment == "before":
         assert StaticTable.from_metadata(str(folder)).scan().to_arrow().num_rows == 3, "the hint is right"
     append(opened(folder, format_))
     assert len(rows(opened(folder, format_))) == 5 + added
-    for theirs in readers(folder, format_):
-        assert theirs.num_rows == 5 + added
+    for reader_rows in readers(folder, format_):
+        assert reader_rows.num_rows == 5 + added
     time.sleep(0.005)
     opened(folder, format_).vacuum(NOW)
     assert temporary_files(folder) == []
@@ -323,7 +321,7 @@ def test_a_process_that_is_killed_at_the_link_leaves_a_temporary_file_that_nobod
 
 
 @FORMATS
-def test_vacuum_leaves_the_temporary_file_of_a_writer_that_may_still_run(tmp_path: Path, format_: str) -> None:
+def test_vacuum_keeps_young_temporary_files(tmp_path: Path, format_: str) -> None:
     folder = tmp_path / "t"
     table = opened(folder, format_)
     create(table)
@@ -333,12 +331,12 @@ def test_vacuum_leaves_the_temporary_file_of_a_writer_that_may_still_run(tmp_pat
     assert temporary_files(folder) == [young]
 
 
-def test_names_of_temporary_files() -> None:
+def test_temporary_file_names_are_recognized() -> None:
     assert is_temporary("_delta_log/00000000000000000001.json#18446744073709551615")
     assert not any(map(is_temporary, ("a.json", "a#b", "a#1.json", "#", "x=1#/a")))
 
 
-def test_the_memory_of_synced_folders_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_synced_folders_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "_MOST_FOLDERS", 3)
     for number in range(20):
         storage_of(tmp_path / str(number)).put("a", b"")
@@ -350,10 +348,10 @@ def test_the_memory_of_synced_folders_is_bounded(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("spelled", ["{}", "file://{}"])
 @pytest.mark.parametrize("durability", list(Durability))
-def test_a_catalog_names_metadata_that_is_synced(
+def test_metadata_is_synced_before_the_catalog_commit(
     calls: DiskCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: Durability, spelled: str
 ) -> None:
-    """Whether a database of the catalog survives a power cut, it decides itself."""
+    """The catalog's database determines its own durability."""
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
     catalog = IcebergCatalog(properties, spelled.format(tmp_path / "w"), partial(Storage, durability=durability))
     catalog.create_schema("s")

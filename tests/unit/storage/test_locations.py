@@ -1,4 +1,4 @@
-"""A storage has its root exactly at its location, whatever characters the location has."""
+"""The root of a storage equals its location, for all characters in the location."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ pytestmark = [needs_moto, pytest.mark.one_of("name", keep=3)]
 
 
 @pytest.mark.parametrize("name", ["a#1", "a?1", "a%231", "a%2F1", "a%2e%2e", "a&b=+c", "a b", "a.", "a~*[1]", "ü", "u\u0308", "a\\b"])
-def test_objects_are_put_at_the_location_and_nowhere_else(s3: FaultyS3, name: str) -> None:
+def test_objects_are_written_only_at_the_location(s3: FaultyS3, name: str) -> None:
     root = f"{s3.location}/{uuid.uuid4()}"
     whole, near = Storage(root, s3.options()), Storage(f"{root}/{name}/t", s3.options())
     whole.put("a/t/others", b"precious")
     near.put("ours", b"1")
-    assert {found.path for found in whole.list()} == {"a/t/others", f"{name}/t/ours"}
-    assert [found.path for found in near.list()] == ["ours"] and near.get("ours") == b"1"
+    assert {stored.path for stored in whole.list()} == {"a/t/others", f"{name}/t/ours"}
+    assert [stored.path for stored in near.list()] == ["ours"] and near.get("ours") == b"1"
     near.delete(["ours", "others"])
-    assert [found.path for found in whole.list()] == ["a/t/others"]
+    assert [stored.path for stored in whole.list()] == ["a/t/others"]
 
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-def test_a_drop_in_a_warehouse_with_a_number_sign_deletes_nothing_of_another_folder(s3: FaultyS3, format_: str) -> None:
+def test_a_drop_in_a_warehouse_with_a_number_sign_keeps_other_folders(s3: FaultyS3, format_: str) -> None:
     root = f"{s3.location}/{uuid.uuid4()}"
     others = Storage(root, s3.options())
     others.put("wh/keep", b"precious")
@@ -38,4 +38,4 @@ def test_a_drop_in_a_warehouse_with_a_number_sign_deletes_nothing_of_another_fol
         committed(catalog.new_table("default", name, format_).create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")))
     catalog.drop_table("default", "t")
     assert [relation.name for relation in catalog.relations("default")] == ["u"]
-    assert [found.path for found in others.list("wh")] == ["wh/keep"]
+    assert [stored.path for stored in others.list("wh")] == ["wh/keep"]

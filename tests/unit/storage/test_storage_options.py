@@ -1,4 +1,4 @@
-"""Credentials that only `storage_options` have reach metadata and data files, on the driver and on executors."""
+"""Credentials only in `storage_options` are used for metadata and data files, on the driver and on executors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def signed_s3(s3: FaultyS3) -> Iterator[FaultyS3]:
-    """A store whose every request must be signed with the key of the options."""
+    """Provide a store and verify that every request is signed with the key of the options."""
     yield s3
     assert s3.requests
     unsigned = [f"{request.method} {request.path}" for request in s3.requests if ACCESS_KEY not in request.headers.get("authorization", "")]
@@ -84,8 +84,8 @@ def commit(table: Table, files: FileChanges) -> None:
     assert isinstance(table.commit(table.snapshot(), CommitRequest("WRITE", files=files)), Committed)
 
 
-def created(s3: FaultyS3, format_: str) -> Table:
-    """A table of two files with the ids 0 to 4 and 5 to 9."""
+def create_table(s3: FaultyS3, format_: str) -> Table:
+    """Create a table of two files with the ids 0 to 4 and 5 to 9."""
     table = table_at(s3, format_)
     assert isinstance(table.create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")), Committed)
     for ids in (range(5), range(5, 10)):
@@ -94,11 +94,11 @@ def created(s3: FaultyS3, format_: str) -> Table:
 
 
 def ids(snapshot: Snapshot) -> list[int]:
-    found: list[int] = []
+    file_ids: list[int] = []
     for path in snapshot.files().paths:
         with open_data_file(path, snapshot.shape.filesystem_options, by_field_id=False) as file:
-            found += file.read(["id"])["id"].to_pylist()
-    return sorted(found)
+            file_ids += file.read(["id"])["id"].to_pylist()
+    return sorted(file_ids)
 
 
 def objects(table: Table) -> list[str]:
@@ -107,8 +107,8 @@ def objects(table: Table) -> list[str]:
 
 
 @FORMATS
-def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: FaultyS3, format_: str) -> None:
-    table = created(signed_s3, format_)
+def test_all_operations_of_a_table_use_the_credentials(signed_s3: FaultyS3, format_: str) -> None:
+    table = create_table(signed_s3, format_)
     snapshot = table.snapshot()
     assert ids(snapshot) == list(range(10))
     keys = keys_of(pa.table({"id": pa.array([3, 7, 70], pa.int64())}), {"id": ID_NAME.find("id").type}, {"id": "="})
@@ -126,8 +126,8 @@ def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: Fau
 
 
 @FORMATS
-def test_files_of_a_failed_statement_and_of_a_failed_job_are_deleted(signed_s3: FaultyS3, format_: str) -> None:
-    table = created(signed_s3, format_)
+def test_files_of_failed_statements_and_jobs_are_deleted(signed_s3: FaultyS3, format_: str) -> None:
+    table = create_table(signed_s3, format_)
     snapshot = table.snapshot()
     discard(data_files(snapshot, [1]), snapshot.shape.filesystem_options)
     spec = replace(write_spec(snapshot.shape), attempt="job")
@@ -150,8 +150,8 @@ open(sys.argv[2], "wb").write(answer["message"][0].as_py())
 """
 
 
-def test_an_executor_without_credentials_of_its_own_writes_to_the_store(signed_s3: FaultyS3, tmp_path: Any) -> None:
-    table = created(signed_s3, "delta")
+def test_an_executor_without_environment_credentials_writes_to_the_store(signed_s3: FaultyS3, tmp_path: Any) -> None:
+    table = create_table(signed_s3, "delta")
     spec = write_spec(table.snapshot().shape)
     assert SECRET_KEY not in repr(spec)
     function, message = tmp_path / "function", tmp_path / "message"

@@ -1,4 +1,4 @@
-"""A table's files are deleted only inside the table's places, whatever their paths look like, and never while the table needs them."""
+"""Files are deleted only in the table's locations, for all path formats, and never if they are live."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.bucket import Bucket, serving
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A table's folder with the files `data/a` and `data/b c`, and a link to a folder of others."""
+    """Create a table's folder with the files `data/a` and `data/b c`, and a symbolic link to a folder of other files."""
     folder = tmp_path / "warehouse" / "t"
     for path in (folder / "data/a", folder / "data/b c", tmp_path / "others/victim", folder.parent / "victim"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def files(root: Path) -> set[str]:
         "victim",
     ],
 )
-def test_a_path_outside_the_table_is_skipped(folder: Path, tmp_path: Path, path: str) -> None:
+def test_paths_outside_the_table_are_not_deleted(folder: Path, tmp_path: Path, path: str) -> None:
     spelled = path.format(folder=folder, others=tmp_path / "others")
     delete_files(Storage(str(folder)), [[spelled]], PathOrigin.METADATA)
     assert files(tmp_path) == {"a", "b c", "victim"} and (tmp_path / "others/victim").exists() and (folder.parent / "victim").exists()
@@ -74,25 +74,25 @@ def test_a_path_outside_the_table_is_skipped(folder: Path, tmp_path: Path, path:
         "file://{alias}/data/a",
     ],
 )
-def test_a_path_inside_the_table_is_deleted_however_it_is_spelled(folder: Path, tmp_path: Path, path: str) -> None:
+def test_paths_inside_the_table_are_deleted_in_all_formats(folder: Path, tmp_path: Path, path: str) -> None:
     spelled = path.format(folder=folder, alias=tmp_path / "alias")
     delete_files(Storage(str(folder)), [[spelled, spelled]], PathOrigin.METADATA)
     assert files(tmp_path) == {"b c", "victim"}
 
 
-def test_a_table_that_is_reached_by_a_link_deletes_its_files(folder: Path, tmp_path: Path) -> None:
+def test_files_are_deleted_through_a_symbolic_link_to_the_table(folder: Path, tmp_path: Path) -> None:
     delete_files(
         Storage(str(tmp_path / "alias")), [[f"file://{tmp_path}/alias/data/a"], [f"file://{folder}/data/b c"]], PathOrigin.METADATA
     )
     assert files(tmp_path) == {"victim"}
 
 
-def test_a_link_is_deleted_and_not_what_it_names(folder: Path, tmp_path: Path) -> None:
+def test_deleting_a_symbolic_link_keeps_its_target(folder: Path, tmp_path: Path) -> None:
     delete_files(Storage(str(folder)), [[f"file://{folder}/link"]], PathOrigin.LISTING)
     assert not (folder / "link").exists() and (tmp_path / "others/victim").exists()
 
 
-def test_in_other_locations_only_named_files_are_deleted(folder: Path, tmp_path: Path) -> None:
+def test_only_files_in_metadata_are_deleted_in_other_locations(folder: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "named").touch()
@@ -116,7 +116,7 @@ def test_in_other_locations_only_named_files_are_deleted(folder: Path, tmp_path:
     ],
 )
 @pytest.mark.parametrize("origin", list(PathOrigin))
-def test_a_live_file_stops_the_deletion_before_its_first_file(folder: Path, tmp_path: Path, live: str, origin: PathOrigin) -> None:
+def test_a_live_file_stops_a_deletion_before_its_first_file(folder: Path, tmp_path: Path, live: str, origin: PathOrigin) -> None:
     (folder / "data/live").symlink_to(folder / "data/b c")
     paths = [[f"file://{folder}/data/a"], [f"file://{folder}/data/b c"]]
     with pytest.raises(LiveFileProtected) as error:
@@ -136,7 +136,7 @@ def test_the_location_of_a_table_is_not_decoded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spelled", ["{0}", "file:{0}", "file://{0}", "file:///{0}", "file://localhost{0}", "FILE://{0}/", "{0}//"])
-def test_a_folder_of_a_disk_is_the_same_however_its_location_is_spelled(tmp_path: Path, spelled: str) -> None:
+def test_all_spellings_of_a_local_location_are_normalized(tmp_path: Path, spelled: str) -> None:
     storage = Storage(spelled.format(tmp_path))
     assert storage.location == f"file://{tmp_path}"
     storage.put("a", b"1")
@@ -144,18 +144,18 @@ def test_a_folder_of_a_disk_is_the_same_however_its_location_is_spelled(tmp_path
 
 
 @pytest.mark.parametrize("root", ["/", "file:///", "file:/", "file://localhost/"])
-def test_the_root_of_a_disk_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str) -> None:
-    named, here = tmp_path / "named", tmp_path / "here"
-    for path in (named, here / named.relative_to("/")):
+def test_the_root_of_a_disk_differs_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str) -> None:
+    target_file, working_directory = tmp_path / "named", tmp_path / "here"
+    for path in (target_file, working_directory / target_file.relative_to("/")):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    monkeypatch.chdir(here)
-    delete_files(Storage(str(tmp_path / "t")), [[f"file://{named}"]], PathOrigin.METADATA, locations=[root])
-    assert not named.exists() and (here / named.relative_to("/")).exists()
+    monkeypatch.chdir(working_directory)
+    delete_files(Storage(str(tmp_path / "t")), [[f"file://{target_file}"]], PathOrigin.METADATA, locations=[root])
+    assert not target_file.exists() and (working_directory / target_file.relative_to("/")).exists()
 
 
 @pytest.mark.parametrize("origin", [PathOrigin.LISTING, PathOrigin.THIS_PROCESS])
-def test_names_of_listed_and_of_written_files_are_not_decoded(tmp_path: Path, origin: PathOrigin) -> None:
+def test_names_of_listed_and_written_files_are_not_decoded(tmp_path: Path, origin: PathOrigin) -> None:
     names = ["x=..%2F..%2Fetc", "%2e%2e", "a%2520b"]
     for name in names:
         (tmp_path / name).touch()
@@ -163,7 +163,7 @@ def test_names_of_listed_and_of_written_files_are_not_decoded(tmp_path: Path, or
     assert files(tmp_path) == set()
 
 
-def test_objects_are_deleted_a_thousand_by_one_call_and_group_after_group() -> None:
+def test_objects_are_deleted_in_batches_of_a_thousand_per_group() -> None:
     names = [f"part {n}=ü&+%.parquet" for n in range(2500)]
     with serving(Bucket()) as bucket:
         bucket.objects.update({f"w/t/{name}": b"" for name in [*names, "last"]} | {"w/victim": b"", "w/t2/a": b""})
@@ -194,13 +194,13 @@ def test_a_live_object_is_not_deleted(live: str) -> None:
 
 
 @pytest.mark.parametrize("origin", list(PathOrigin))
-def test_a_live_object_is_not_deleted_under_another_scheme_of_azure(origin: PathOrigin) -> None:
+def test_a_live_object_with_another_azure_scheme_is_not_deleted(origin: PathOrigin) -> None:
     place = "c@account.dfs.core.windows.net/t"
     with pytest.raises(LiveFileProtected):
         delete_files(Storage(f"abfss://{place}"), [[f"abfss://{place}/data/a"]], origin, live_paths=[f"abfs://{place}/data/a"])
 
 
-def test_a_failed_clean_up_is_logged_once_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_cleanup_is_logged_once_per_location(caplog: pytest.LogCaptureFixture) -> None:
     with serving(Bucket(locked=frozenset({"once/a"}), objects={"once/a": b"", "once/b": b""})) as bucket:
         table = Storage(f"{bucket.location}/once", bucket.options)
         with caplog.at_level(logging.WARNING):
@@ -214,7 +214,7 @@ def test_a_failed_clean_up_is_logged_once_with_its_place(caplog: pytest.LogCaptu
     assert bucket.objects.keys() == {"once/a"}
 
 
-def test_a_clean_up_deletes_no_live_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cleanup_keeps_live_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "a").touch()
     with caplog.at_level(logging.WARNING):
         try_delete_files(
