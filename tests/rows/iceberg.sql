@@ -175,7 +175,7 @@ select id, d, x, z, more from t where id in (1, 10) order by id;
 alter table t add column no date default current_date();
 !> UnsupportedTableFeature: the default current_date() of the column no
 alter table t add column no binary default X'00';
-!> UnsupportedTableFeature: Iceberg keeps the value
+!> UnsupportedTableFeature: or leave out the default
 create table u (id int, s struct<a: int>) using iceberg tblproperties ('format-version' = '3');
 alter table u add column s.b int default 1;
 !> UnsupportedTableFeature: column default b

@@ -18,7 +18,7 @@ update t set v = 'd' where id = 3;
 create table t (id int) using iceberg;
 insert into t values (1);
 call system.expire_snapshots(table => 't', retain_last => 0);
-!> PlanError: At least one snapshot stays
+!> PlanError: An expiry retains at least 1 snapshot
 call system.expire_snapshots(table => 't', snapshot_ids => array(1, 2));
 !> VersionNotFound: has no snapshot 1
 call system.expire_snapshots(table => 't', retain_last => 'x');

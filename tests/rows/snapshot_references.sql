@@ -127,7 +127,7 @@ alter table t create tag v1;
 insert into t values (1);
 alter table t create tag v1;
 alter table t create tag v1;
-!> AlreadyExists: write CREATE OR REPLACE TAG
+!> AlreadyExists: use CREATE OR REPLACE TAG
 alter table t create tag if not exists v1;
 alter table t create or replace tag v1 retain 5 days;
 alter table t replace tag v2;

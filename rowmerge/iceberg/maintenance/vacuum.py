@@ -271,7 +271,7 @@ class IcebergMaintenance:
         for snapshot in ancestors(metadata, metadata.current_snapshot_id):
             if snapshot.timestamp_ms < timestamp:
                 return snapshot.snapshot_id
-        raise VersionNotFound(f"{self.table} has no snapshot from before {timestamp} (ms since 1970). Choose a later time.")
+        raise VersionNotFound(f"{self.table} has no snapshot older than {timestamp} (ms since 1970). Choose a later time.")
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)

@@ -92,7 +92,7 @@ def test_a_clone_of_an_older_snapshot_has_its_schema(source, target, tmp_path):
 
     partitioned = TableDefinition(partitioning=(PartitionField(("day",)),))
     source.table.commit(source.table.snapshot(), CommitRequest("ADD PARTITION FIELD", definition=partitioned))
-    with pytest.raises(PlanError, match="before a column that partitions or orders"):
+    with pytest.raises(PlanError, match="lacks a column that now partitions or sorts"):
         clone(source, Lake(tmp_path / "late"), version=older_version)
 
 

@@ -118,7 +118,7 @@ def test_a_vector_with_wrong_size_or_cardinality_is_refused(storage: Storage) ->
 
 def test_a_missing_vector_file_or_reference_is_a_corrupt_log(storage: Storage) -> None:
     vector = vector_at(storage, blob({0: [1]}), 0, 20, 1)
-    with pytest.raises(CorruptLog, match="which data file"):
+    with pytest.raises(CorruptLog, match="the data file of the deletion vector"):
         read_deletion_vectors(storage, [replace(vector, referenced_data_file=None)])
     with pytest.raises(CorruptLog, match="missing"):
         read_deletion_vectors(storage, [replace(vector, path=f"{storage.location}/away/v.puffin")])

@@ -407,7 +407,7 @@ def test_a_damaged_byte_gives_corrupt_log_or_no_error(storage: Storage, monkeypa
 
 def test_reading_a_manifest_as_manifest_list_is_refused(storage: Storage) -> None:
     fresh = written(storage, [Entry.added(FULL, 77)])
-    with pytest.raises(CorruptLog, match="no manifest list"):
+    with pytest.raises(CorruptLog, match="not a manifest list"):
         read_manifest_list(storage, fresh.path)
 
 

@@ -210,7 +210,7 @@ def test_a_commit_is_applied_once_after_a_catalog_failure(tmp_path: Path, monkey
         failed.append(1)
         if happened:
             commit_table(*arguments)
-        raise ConnectionError("no answer")
+        raise ConnectionError("did not respond")
 
     monkeypatch.setattr(SqlCatalog, "commit_table", failing)
     base = lake.table.snapshot()
