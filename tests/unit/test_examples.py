@@ -55,6 +55,14 @@ def test_each_command_in_a_sentence_exists(page: str) -> None:
             assert_exists(words)
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if "performance" not in page])
+def test_each_file_in_a_sentence_exists(page: str) -> None:
+    """Paths from the root of the repository. A path with a placeholder is none."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:tests|benchmarks|integration_tests|rowmerge|dbt)/[\w/.]+\.(?:py|sql|md|txt))`", text))
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
 def commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each command of a shell block."""
     for line in text.splitlines():

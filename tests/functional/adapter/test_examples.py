@@ -7,7 +7,6 @@ A code block whose first line is a comment with a path is a file of the project.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -17,14 +16,9 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt_and_capture
 
-ROOT = Path(__file__).parents[3]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE_NAME = re.compile(r"(?:--|#) (\S+\.(?:sql|yml|csv))\n")
-
-
-def blocks(page: str) -> list[tuple[str, str]]:
-    """Return the language and the text of each code block of a page."""
-    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+from rowmerge.session.startup.embedded import start_spark
+from tests.support.examples import ROOT, blocks
+from tests.support.jvm import SPARK_SETTINGS
 
 
 def dbt_commands(text: str) -> Iterator[list[str]]:
@@ -41,31 +35,32 @@ def words_of(line: str) -> str:
 
 @pytest.mark.parametrize(("page", "file_format"), [("README.md", "delta"), ("README.md", "iceberg"), ("docs/tutorial.md", "delta")])
 def test_the_project_of_a_page_runs(page: str, file_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {"sql", "yaml", "shell", "text"} <= {language for language, _ in blocks(page)}
+    assert {"sql", "yaml", "shell", "text"} <= {block.language for block in blocks(page)}
+    start_spark(SPARK_SETTINGS)  # The page's profile has no settings of Spark. Other tests of the process need these.
     output, folders = "", ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)]
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "dbt_project.yml").write_text("name: shop\nprofile: shop\n", encoding="utf-8")
-    for language, text in blocks(page):
-        if match := FILE_NAME.match(text):
-            path = tmp_path / match[1].replace("~/.dbt/", "")
+    (tmp_path / "dbt_project.yml").write_text("name: shop\nprofile: shop\nflags: {send_anonymous_usage_stats: false}\n", encoding="utf-8")
+    for block in blocks(page):
+        if block.file_name:
+            path = tmp_path / block.file_name.replace("~/.dbt/", "")
             path.parent.mkdir(parents=True, exist_ok=True)
-            content = text[match.end() :].replace("/tmp/warehouse", "warehouse")
+            content = block.content.replace("/tmp/warehouse", "warehouse")
             if path.name == "profiles.yml":
                 content += f"      file_format: {file_format}\n"
             path.write_text(content, encoding="utf-8")
-        elif language == "shell":
-            commands = list(dbt_commands(text))
+        elif block.language == "shell":
+            commands = list(dbt_commands(block.text))
             outputs = [run_dbt_and_capture([*arguments, *folders])[1] for arguments in commands]
             output = "\n".join(outputs) if commands else output
-        elif language == "text":
+        elif block.language == "text":
             lines = words_of(output)
-            assert all(words_of(line) in lines for line in text.splitlines()), output
+            assert all(words_of(line) in lines for line in block.text.splitlines()), output
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python_api.md"])
 def test_the_python_program_of_a_page_merges_into_a_table(page: str, tmp_path: Path) -> None:
     """The program runs in its own process, because it starts Spark with other settings than the tests."""
-    (program,) = [text for language, text in blocks(page) if language == "python"]
+    (program,) = [block.text for block in blocks(page) if block.language == "python"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
