@@ -107,7 +107,7 @@ class ActingStorage(Storage):
 # ------------------------------------------------------------------ cleanup of old metadata
 
 
-def test_a_commit_of_0_1_0_after_a_metadata_cleanup_follows_the_newest_version(old: OldProcess, new: Commands, warehouse: str) -> None:
+def test_a_late_commit_of_0_1_0_follows_the_newest_iceberg_version(old: OldProcess, new: Commands, warehouse: str) -> None:
     create_table(new, "iceberg", 1, properties=CLEANUP_PROPERTIES)
     old.start("append", "t", [999], pause=PUT["iceberg"])
     new.append_each("t", range(100, 106))
@@ -201,7 +201,7 @@ def test_a_late_commit_of_0_1_0_is_not_in_a_recreated_table(
     assert_rows(warehouse, format_, [7, 8])
 
 
-def test_a_late_iceberg_version_of_a_killed_0_1_0_is_not_in_a_recreated_table(old: OldProcess, new: Commands, warehouse: str) -> None:
+def test_a_recreated_table_ignores_a_late_iceberg_version_of_0_1_0(old: OldProcess, new: Commands, warehouse: str) -> None:
     create_table(new, "iceberg", 1, 2)
     old.start("append", "t", [999], pause=PUT["iceberg"])
     new.append_each("t", [3, 4, 5])

@@ -304,9 +304,7 @@ def test_a_dropped_table_can_be_dropped_again_after_foreign_writes(warehouse: Wa
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
-def test_a_dropped_table_with_a_new_schema_from_another_engine_is_a_table(
-    warehouse: Warehouse, mode: Literal["overwrite", "append"]
-) -> None:
+def test_foreign_writes_with_table_columns_restore_a_dropped_table(warehouse: Warehouse, mode: Literal["overwrite", "append"]) -> None:
     warehouse.create([1])
     warehouse.drop()
     write_with_other_engine(warehouse, pa.table({"id": [7, 8], "name": ["a", "b"]}), mode)

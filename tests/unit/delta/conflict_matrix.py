@@ -75,8 +75,8 @@ def _appended(rows: Rows, r: int, who: str) -> Rows:
 
 
 def _inserted(rows: Rows, r: int, who: str) -> Rows:
-    there = {row[0] for row in rows}
-    return [*rows, *((key, FILES[file_of(r)], who) for key in keys(r) if key not in there)]
+    existing_ids = {row[0] for row in rows}
+    return [*rows, *((key, FILES[file_of(r)], who) for key in keys(r) if key not in existing_ids)]
 
 
 def _merged(rows: Rows, r: int, who: str) -> Rows:

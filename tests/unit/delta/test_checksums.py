@@ -431,7 +431,7 @@ def test_a_missing_or_damaged_checksum_is_not_compared(lake: Lake, damage: Calla
 
 
 def test_a_checksum_of_another_commit_is_not_compared(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
-    """A slow writer can put a checksum after another engine deleted the log and created a table in its place."""
+    """A slow writer can write a checksum after another engine deleted the log and recreated the table."""
     rewrite_checksum(lake, 3, txnId="of a table that was here before", numFiles=9)
     with caplog.at_level(logging.WARNING):
         assert Lake(lake.folder).ids() == [2, 11, 12]

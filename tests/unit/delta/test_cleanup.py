@@ -305,7 +305,7 @@ def test_sidecars_are_retained_while_a_checkpoint_is_unreadable(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("protected", "first"), [(None, 10), (0, 10), (10, 10), (11, 0), (100, 0)])
-def test_protected_checkpoints_are_deleted_all_at_once_or_not(tmp_path: Path, protected: int | None, first: int) -> None:
+def test_protected_checkpoints_are_deleted_only_together(tmp_path: Path, protected: int | None, first: int) -> None:
     lake = lake_with_history(tmp_path, 12, **{"delta.feature.checkpointProtection": "supported"})
     metadata = lake.table.snapshot().metadata.action()["metaData"]
     if protected is not None:
@@ -470,13 +470,13 @@ def test_cleanup_keeps_the_log_of_a_concurrently_recreated_table(tmp_path: Path)
     lake = lake_with_history(tmp_path)
     age(lake, range(13))
 
-    def create_anew() -> None:
+    def recreate_table() -> None:
         shutil.rmtree(lake.log)
         lake_with_history(tmp_path, 13)
         age(lake, range(13), 41)
 
     state = Lake(lake.folder).table.snapshot().state
-    storage = Interrupted(str(lake.folder), create_anew)
+    storage = Interrupted(str(lake.folder), recreate_table)
     clean_log(storage, list_log(storage), state, time.time_ns() // 1_000_000)
     assert versions(lake) == list(range(14))
     assert Lake(lake.folder).ids() == list(range(14))
@@ -506,9 +506,9 @@ def test_readers_retry_if_listed_log_files_are_cleaned(tmp_path: Path, name: str
     lake = lake_with_history(tmp_path)
     age(lake, range(13))
     storage = Interrupted(str(lake.folder), lambda: clean(lake), 1 if name == "vacuum" else 0)
-    seen = READERS[name](DeltaTable(storage, "s.t"))
+    result = READERS[name](DeltaTable(storage, "s.t"))
     assert versions(lake)[0] == 10
-    assert seen == READERS[name](Lake(lake.folder).table)
+    assert result == READERS[name](Lake(lake.folder).table)
 
 
 def test_a_version_cleaned_during_its_read_raises_version_not_found(tmp_path: Path) -> None:

@@ -164,12 +164,12 @@ def test_a_recreated_table_rejects_commits_on_the_old_table(tmp_path: Path, kind
     """The new table is at the version of the base, so the commit would follow it by number."""
     lake = new_lake(tmp_path)
 
-    def create_anew() -> None:
+    def recreate_table() -> None:
         shutil.rmtree(lake.log)
         new_lake(tmp_path, (7,))
 
     time.sleep(0.01)
-    outcome = paused_commit(lake, kind, put=create_anew)
+    outcome = paused_commit(lake, kind, put=recreate_table)
     assert isinstance(outcome, Conflicted)
     assert "another table was created" in str(outcome.conflict)
     assert_rows(lake, [7])
@@ -182,11 +182,11 @@ def test_a_commit_that_leaves_a_gap_in_a_recreated_log_is_withdrawn(tmp_path: Pa
     for id_ in (2, 3):
         lake.append([id_])
 
-    def create_anew() -> None:
+    def recreate_table() -> None:
         shutil.rmtree(lake.log)
         new_lake(tmp_path, (7,))
 
-    outcome = paused_commit(lake, put=create_anew)
+    outcome = paused_commit(lake, put=recreate_table)
     assert isinstance(outcome, Conflicted)
     assert_rows(lake, [7])
 

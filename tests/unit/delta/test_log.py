@@ -230,13 +230,13 @@ def test_history_lists_commits_newest_first(lake: Lake) -> None:
 
 def test_concurrent_threads_open_the_same_table(lake: Lake) -> None:
     table = reopen(lake).table
-    seen: list[int] = []
-    threads = [threading.Thread(target=lambda: seen.append(table.snapshot().files().rows.num_rows)) for _ in range(8)]
+    row_counts: list[int] = []
+    threads = [threading.Thread(target=lambda: row_counts.append(table.snapshot().files().rows.num_rows)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert seen == [12] * 8
+    assert row_counts == [12] * 8
 
 
 def test_actions_with_whitespace_and_unknown_fields_are_read(lake: Lake) -> None:

@@ -21,7 +21,7 @@ Act = Callable[[Callable[[], Answer]], Answer | None]
 
 
 class Server:
-    """The answers of the catalog to commits: each of `acts` answers one, then the catalog itself.
+    """Answers of the catalog to commits: each of `acts` answers one, then the catalog itself.
 
     `loads` do the same for requests that load the table, after the last of `acts`.
     """
@@ -70,7 +70,7 @@ def serving_faults(folder: Path) -> Iterator[Server]:
 
 
 def failing(status: int | None, *, happened: bool = False, meanwhile: Callable[[], object] = lambda: None) -> Act:
-    """Return an act that drops or falsifies an answer, after the commit if `happened`; `meanwhile` runs before the answer."""
+    """Return an act that drops an answer or replaces it by an error, after the commit if `happened`; `meanwhile` runs before the answer."""
 
     def act(answer: Callable[[], Answer]) -> Answer | None:
         if happened:

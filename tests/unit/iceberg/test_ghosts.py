@@ -193,13 +193,13 @@ def test_a_recreated_table_rejects_commits_on_the_old_table(tmp_path: Path, prop
     lake.create(properties)
     lake.append([1])
 
-    def create_anew() -> None:
+    def recreate_table() -> None:
         shutil.rmtree(lake.folder / "metadata")
         other = Lake(lake.folder)
         other.create(properties)
         other.append([7])
 
-    assert isinstance(paused_append(lake, 999, put=("v3.metadata", create_anew)), Conflicted)
+    assert isinstance(paused_append(lake, 999, put=("v3.metadata", recreate_table)), Conflicted)
     assert_rows(lake, [7])
     assert Lake(lake.folder).append([8])
     assert_rows(lake, [7, 8])

@@ -1,4 +1,4 @@
-"""Deleted rows are stored as one delete file per data file, which replaces older ones; data files without live rows are removed."""
+"""Deleted rows are stored as one delete file per data file, which replaces older ones. Data files without live rows are removed."""
 
 from __future__ import annotations
 

@@ -155,8 +155,8 @@ def test_concurrent_pyiceberg_commits_conflict_or_are_retained(
         assert conflict(outcome) is ending
     assert lake.ids() == sorted(ids)
     if isinstance(lake.operations, CatalogOperations):
-        seen = load_catalog("default", **configuration(lake.folder.parent)).load_table("s.t").scan().to_arrow()
-        assert sorted(seen["id"].to_pylist()) == sorted(ids)
+        pyiceberg_rows = load_catalog("default", **configuration(lake.folder.parent)).load_table("s.t").scan().to_arrow()
+        assert sorted(pyiceberg_rows["id"].to_pylist()) == sorted(ids)
 
 
 DYING = """

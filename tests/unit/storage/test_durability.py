@@ -139,7 +139,7 @@ def test_a_recreated_folder_with_the_same_inode_is_synced_again(calls: DiskCalls
     storage = storage_of(tmp_path / "s")
     storage.put("t/one", b"1")
     inode = (tmp_path / "s/t").stat().st_ino
-    time.sleep(0.01)  # the clock of a file system is coarse
+    time.sleep(0.01)  # File systems store times with a low resolution.
     # Drop and recreate the table as another process.
     (tmp_path / "s/t/one").unlink()
     (tmp_path / "s/t").rmdir()
