@@ -15,7 +15,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser(
         "archive-classes",
-        help="make the archive of classes with which the embedded Spark starts faster: once for each installation of Java and PySpark",
+        help="write a class archive, with which the embedded Spark starts faster: once for each installation of Java and PySpark",
     )
     parser.parse_args()
     try:
@@ -23,7 +23,9 @@ def main() -> int:
     except RowmergeError as error:
         print(f"rowmerge: {error}", file=sys.stderr)
         return 1
-    print(f"{path} ({path.stat().st_size / 1e6:.0f} MB): the embedded Spark uses it from now on; delete it to do without.")
+    print(
+        f"{path} ({path.stat().st_size / 1e6:.0f} MB): the embedded Spark uses this archive from now on. To stop using it, delete the file."
+    )
     return 0
 
 

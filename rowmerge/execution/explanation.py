@@ -63,11 +63,11 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> list[s
     The first lines show the number of files, and the effect of each condition and of the keys. The other lines show the files that are
     removed without reading them, and the write mode.
     """
-    lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_size(files.candidates)})"]
+    lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may contain rows to change ({_size(files.candidates)})"]
     lines += [f"    {text}: {_effect_of_condition(snapshot, plan.target, text, files.listing)}" for text in plan.conjuncts]
     lines += _effect_of_keys(plan)
     if len(files.removable):
-        lines.append(f"  by metadata alone: {len(files.removable)} file(s) leave as a whole, unread ({_size(files.removable)})")
+        lines.append(f"  by metadata only: {len(files.removable)} file(s) are removed without reading them ({_size(files.removable)})")
     changes_target_rows = any(clause.effect is not Effect.INSERT for clause in plan.clauses)
     if len(files.to_read) and changes_target_rows:
         lines += _write_mode_lines(snapshot, plan, files.to_read)
@@ -79,7 +79,7 @@ def _write_mode_lines(snapshot: Snapshot, plan: RowPlan, files: FileListing) -> 
     mode, has_deletion_vectors = snapshot.settings.write_mode(plan.operation), snapshot.shape.supports_merge_on_read
     rule = _explain_write_mode(mode, files, has_deletion_vectors=has_deletion_vectors)
     on_or_off = "on" if has_deletion_vectors else "off"
-    return [f"  write mode: {mode.value}, deletion vectors {on_or_off}", f"    {rule}; one that loses all its rows is dropped"]
+    return [f"  write mode: {mode.value}, deletion vectors {on_or_off}", f"    {rule}; a file that loses all its rows is removed"]
 
 
 def _effect_of_keys(plan: RowPlan) -> list[str]:
@@ -87,9 +87,9 @@ def _effect_of_keys(plan: RowPlan) -> list[str]:
     if plan.on is None:
         return []
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
-        return ["    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read"]
+        return ["    WHEN NOT MATCHED BY SOURCE applies to rows without a match, so every file is read"]
     columns = ", ".join(f"`{key.column}`" for key in plan.on.keys)
-    return [f"    when it runs, the source's values of {columns} leave out more files"] if columns else []
+    return [f"    at run time, the source's values of {columns} exclude more files"] if columns else []
 
 
 def explain_insert(snapshot: Snapshot, insert_rows: NewRows, source: str, overwrite: Overwrite | None) -> list[str]:
@@ -121,12 +121,12 @@ def _check_query(insert_rows: NewRows, plan: RowPlan) -> None:
 def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None) -> list[str]:
     """Explain which files an INSERT INTO or INSERT OVERWRITE removes."""
     if overwrite is None:
-        commit_line = "  commit: a blind append, which meets no conflict but with changes of the definition"
-        return [f"  files: none of {len(snapshot.files())} is read or leaves", *([] if rows.reads_table else [commit_line])]
+        commit_line = "  commit: a blind append, which conflicts only with changes of the table definition"
+        return [f"  files: none of {len(snapshot.files())} is read or removed", *([] if rows.reads_table else [commit_line])]
     if not overwrite.is_dynamic(snapshot):
         return [_removed_files_line(snapshot, static_mask(snapshot, rows), if_not_exists=overwrite.if_not_exists)]
     partition_fields = ", ".join(f"`{field.name}`" if field.identity else field.text for field in snapshot.shape.partitioning)
-    return [f"  files: of {len(snapshot.files())}, those leave whose partition ({partition_fields}) gets a row, which shows when it runs"]
+    return [f"  files: of {len(snapshot.files())}, those whose partition ({partition_fields}) receives a row at run time are removed"]
 
 
 def _removed_files_line(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bool = False) -> str:
@@ -134,8 +134,8 @@ def _removed_files_line(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bo
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
     if if_not_exists and len(removed):
-        return f"  IF NOT EXISTS: the partition holds {len(removed)} file(s) ({_size(removed)}), so nothing will be written"
-    return f"  files: {len(removed)} of {len(listing)} leave by metadata alone, unread ({_size(removed)})"
+        return f"  IF NOT EXISTS: the partition contains {len(removed)} file(s) ({_size(removed)}), so nothing is written"
+    return f"  files: {len(removed)} of {len(listing)} are removed by metadata only, without reading them ({_size(removed)})"
 
 
 def explain_truncate(snapshot: Snapshot, mask: FileMask) -> list[str]:
@@ -169,13 +169,13 @@ def explain_create(name: str, command: CreateTable, columns: Struct, existing: S
 def _effect_on_existing(command: CreateTable, existing: Snapshot | None) -> str:
     """Explain what CREATE TABLE does to an existing table of the same name."""
     if existing is None:
-        return "  the table does not exist: definition and rows become its version 0"
+        return "  the table does not exist: the definition and the rows become its version 0"
     if command.if_not_exists:
-        return "  IF NOT EXISTS: the table exists, so nothing will be done"
+        return "  IF NOT EXISTS: the table exists, so nothing is done"
     if not command.or_replace:
-        return "  the table exists, so this will be an error"
+        return "  the table exists, so the statement fails"
     listing = existing.files()
-    return f"  files: all {len(listing)} of version {existing.version} leave ({_size(listing)}), its history stays"
+    return f"  files: all {len(listing)} of version {existing.version} are removed ({_size(listing)}), and the history is kept"
 
 
 def _source_lines(source: str | None, reads_table: bool) -> list[str]:
@@ -191,7 +191,7 @@ def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> list[str]:
     rules = [check.text for check in plan.rules.checks]
     lines = [f"  checks of every written row: {', '.join(rules)}"] if rules else []
     if snapshot.shape.change_data_location is not None:
-        lines.append("  change data feed: the changed rows are written too")
+        lines.append("  change data feed: the changed rows are also written")
     return [*lines, f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level(plan.operation)}"]
 
 
@@ -226,9 +226,9 @@ def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listi
     mask, columns = file_mask([condition], target, snapshot.schema, snapshot.partition_columns)
     skipped_files = len(listing) - (pc.sum(mask(listing)).as_py() or 0)
     if skipped_files:
-        return f"{skipped_files} left out by {'statistics' if columns else 'partition values'}"
+        return f"excludes {skipped_files} by {'statistics' if columns else 'partition values'}"
     is_understood = to_predicate(condition, target, snapshot.schema, snapshot.partition_columns).columns
-    return "leaves out none" if is_understood else "tells nothing of files"
+    return "excludes none" if is_understood else "cannot exclude files"
 
 
 def _explain_write_mode(mode: WriteMode, files: FileListing, *, has_deletion_vectors: bool) -> str:
@@ -239,10 +239,11 @@ def _explain_write_mode(mode: WriteMode, files: FileListing, *, has_deletion_vec
         return "a file that loses rows is rewritten without them, because deletion vectors are off for this table"
     if mode is WriteMode.MERGE_ON_READ:
         return "a file that loses rows gets a deletion vector"
+    # AUTO: each file gets the cheaper of the two. `SMALL_FILE` is a size in bytes.
     small_files = pc.sum(pc.less_equal(files.sizes, SMALL_FILE)).as_py() or 0
     return (
-        f"a file of up to {SMALL_FILE // 1024 // 1024} MiB ({small_files} of these {len(files)}), or one of which {REWRITE_FRACTION:.0%} "
-        f"of the rows are gone, is rewritten, another one gets a deletion vector"
+        f"a file of at most {SMALL_FILE // 2**20} MiB ({small_files} of {len(files)}), or with {REWRITE_FRACTION:.0%} of its rows deleted, "
+        f"is rewritten; any other file gets a deletion vector"
     )
 
 

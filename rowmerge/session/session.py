@@ -92,7 +92,7 @@ def connect(
     if default_format is None:
         default_format = "delta" if catalog is None else "iceberg"
     if spark is not None and spark_config:
-        raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
+        raise ConfigurationError("Specify either spark or spark_config: a running Spark session is already configured.")
     _check_settings(default_format, commit_retries, durability)
     configuration = StorageConfiguration.parse(storage_options or {})
     open_storage = partial(Storage, options=configuration, durability=Durability(durability))
@@ -116,12 +116,12 @@ def connect(
 def _check_settings(default_format: str, commit_retries: int | None, durability: str) -> None:
     """Raise ConfigurationError for an unknown format or level of durability, and for negative retries."""
     if default_format not in TABLE_FORMATS:
-        raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(TABLE_FORMATS)}.")
+        raise ConfigurationError(f"default_format {default_format!r} is unknown. Use one of {', '.join(TABLE_FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
-        raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
+        raise ConfigurationError(f"commit_retries is {commit_retries}. Specify a whole number, 0 or greater.")
     levels = [level.value for level in Durability]
     if durability not in levels:
-        raise ConfigurationError(f"durability {durability!r} is not known. Use one of {', '.join(levels)}.")
+        raise ConfigurationError(f"durability {durability!r} is unknown. Use one of {', '.join(levels)}.")
 
 
 def _open_catalog(
@@ -130,10 +130,10 @@ def _open_catalog(
     """Open the configured Iceberg catalog, or the warehouse folder if there is none. Raise ConfigurationError for wrong arguments."""
     if configuration is not None:
         if default_format != "iceberg":
-            raise ConfigurationError(f"default_format {default_format!r} is not what the catalog holds. Leave it out, or give 'iceberg'.")
+            raise ConfigurationError(f"The catalog does not support the default_format {default_format!r}. Omit it, or use 'iceberg'.")
         return IcebergCatalog(configuration, location, open_storage)
     if location is None:
-        raise ConfigurationError("There is no location and no catalog. Give the folder or URL of a warehouse, or a catalog.")
+        raise ConfigurationError("Neither a location nor a catalog is specified. Specify the folder or URL of a warehouse, or a catalog.")
     return DirectoryCatalog(open_storage(location))
 
 
@@ -219,7 +219,7 @@ class Session:
         """Return the commit options with the key. Raise ConfigurationError for two keys, UnsupportedStatement if no key is allowed."""
         key_in_hint = hinted_key(text)
         if key is not None and key_in_hint is not None:
-            raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
+            raise ConfigurationError("The statement has two idempotency keys, one in an argument and one in a hint. Specify only one.")
         statement_key = key_in_hint if key is None else key
         creates_rows = isinstance(command, CreateTable) and command.query is not None
         if creates_rows or isinstance(command, RowCommand):
@@ -227,7 +227,7 @@ class Session:
         if statement_key is None:
             return self._options
         statements = "MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS"
-        raise UnsupportedStatement(f"An idempotency key is for statements that write rows: {statements}. Leave it out", text=text)
+        raise UnsupportedStatement(f"Only statements that write rows accept an idempotency key: {statements}. Omit the key", text=text)
 
     def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
         """Return the commit options with the transaction of the key. If the key is None, Delta's settings give the transaction."""
@@ -358,7 +358,7 @@ class Session:
         """
         sources = [reference.files for reference in references(f"select * from {text}")]
         if len(sources) != 1 or sources[0] is None:
-            raise PlanError(f"{text} is not read_files('…'). Give the function with its arguments, as SQL has it.")
+            raise PlanError(f"{text} is not a call of read_files. Write it as in SQL: read_files('…').")
         with translated(text):
             return describe_files(self._context, sources[0])
 
@@ -380,9 +380,9 @@ def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None)
     if mode not in get_args(Mode):
         raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
     if format_ is not None and (mode != "replace" or format_ not in TABLE_FORMATS):
-        raise ConfigurationError(f"format is {format_!r}. Give one of {', '.join(TABLE_FORMATS)}, and only with mode 'replace'.")
+        raise ConfigurationError(f"format is {format_!r}. Use one of {', '.join(TABLE_FORMATS)}, and only with mode 'replace'.")
     if mode == "replace" and schema_evolution is not None:
-        raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
+        raise ConfigurationError("mode 'replace' always uses the schema of the rows. Omit schema_evolution.")
 
 
 def _first_word(text: str) -> str:

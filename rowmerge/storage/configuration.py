@@ -148,7 +148,7 @@ class StorageConfiguration:
             names.add("credential_provider")
         if names:
             logger.warning(
-                "These storage options apply to the metadata of tables alone: %s. For data files, set them in the environment of this "
+                "These storage options apply only to the metadata of tables: %s. For data files, set them in the environment of this "
                 "process and of Spark's executors, or in the bucket.",
                 ", ".join(sorted(names)),
             )
@@ -288,7 +288,7 @@ def _unknown_name_message(name: str, place: str = "storage_options", names: Iter
         prefixed = [f"{prefixes[0]}{key}" for provider, prefixes in PREFIXES.items() for key in SETTINGS[provider]]
         names = [*prefixed, *(key for keys in SETTINGS.values() for key in keys), *CLIENT_OPTIONS, *_NESTED_OPTIONS]
     similar_names = get_close_matches(name.lower(), sorted(set(names)), n=2, cutoff=0.6)
-    advice = "Remove it, or use a name that obstore's documentation lists."
+    advice = "Remove it, or use a name from the documentation of obstore."
     if similar_names:
         advice = f"Did you mean {' or '.join(map(repr, similar_names))}?"
     return f"{place} has the unknown name {name!r}. {advice}"

@@ -127,7 +127,7 @@ def try_delete_files(
             is_reported = deleter.location in _reported_locations
             _reported_locations.add(deleter.location)
         if not is_reported:
-            logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", deleter.location, error.message)
+            logger.warning("Files at %s that no version needs remain, because they cannot be deleted: %s", deleter.location, error.message)
 
 
 Deletion = Callable[[FileDeleter, PathGroups, PathOrigin], None]

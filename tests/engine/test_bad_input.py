@@ -260,7 +260,7 @@ def test_a_missing_java_is_reported(tmp_path: Path) -> None:
     code = f"import rowmerge; rowmerge.connect({str(tmp_path / 'w')!r})"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "ConfigurationError: There is no Java" in done.stderr
+    assert "ConfigurationError: Spark needs Java, but Java is not installed" in done.stderr
 
 
 def test_an_unknown_spark_config_key_is_rejected(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_an_unknown_spark_config_key_is_rejected(tmp_path: Path) -> None:
 
 
 def test_an_unknown_default_format_is_rejected_with_the_valid_formats(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="'hudi' is not known. Use one of delta, iceberg"):
+    with pytest.raises(ConfigurationError, match="'hudi' is unknown. Use one of delta, iceberg"):
         rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format="hudi")
 
 
@@ -282,7 +282,7 @@ def test_a_failed_statement_leaves_no_files_behind(bare_session: rowmerge.Sessio
 
 @pytest.mark.parametrize(("mode", "format_"), [("replace", "parquet"), ("append", "iceberg")])
 def test_an_unknown_or_read_only_format_is_rejected(bare_session: rowmerge.Session, mode: str, format_: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"format is '{format_}'. Give one of delta, iceberg, and only with mode 'replace'"):
+    with pytest.raises(ConfigurationError, match=f"format is '{format_}'. Use one of delta, iceberg, and only with mode 'replace'"):
         bare_session.write(pa.table({"id": [1]}), "t", mode=mode, format=format_)  # type: ignore[arg-type]
     bare_session.write(pa.table({"id": [1]}), "t", mode="replace", format="iceberg")
     assert [relation.format for relation in bare_session.relations("default")] == ["iceberg"]

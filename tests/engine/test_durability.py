@@ -97,5 +97,5 @@ def test_a_session_without_durability_does_not_sync(
 
 
 def test_an_unknown_durability_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="durability 'fast' is not known. Use one of full, process"):
+    with pytest.raises(ConfigurationError, match="durability 'fast' is unknown. Use one of full, process"):
         rowmerge.connect(str(tmp_path), spark=spark, durability="fast")

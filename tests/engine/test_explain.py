@@ -13,7 +13,7 @@ from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, RowChang
 from rowmerge.spark.source import source
 
 CLAUSES = "when matched and s.v > 3 then update set v = s.v when not matched then insert *"
-APPENDED = "  commit: a blind append, which meets no conflict but with changes of the definition"
+APPENDED = "  commit: a blind append, which conflicts only with changes of the table definition"
 LAST = "  on version 3, isolation level WriteSerializable"
 
 
@@ -41,35 +41,35 @@ def test_explain_describes_each_statement_without_running_it(tables: rowmerge.Se
         "    key id = s.id",
         "  WHEN MATCHED AND s.v > 3 THEN UPDATE v = s.v",
         "  WHEN NOT MATCHED THEN INSERT id = `s`.`id`, p = `s`.`p`, v = `s`.`v`",
-        "  source: s, 2 row(s) by its log, not read by EXPLAIN",
-        "  files: 1 of 3 may hold rows to change (1 row(s))",
-        "    t.p = 'b': 1 left out by partition values",
-        "    t.id > 5: 2 left out by statistics",
-        "    length(t.p) > 0: tells nothing of files",
-        "    when it runs, the source's values of `id` leave out more files",
+        "  source: s, 2 row(s) according to its metadata, not read by EXPLAIN",
+        "  files: 1 of 3 may contain rows to change (1 row(s))",
+        "    t.p = 'b': excludes 1 by partition values",
+        "    t.id > 5: excludes 2 by statistics",
+        "    length(t.p) > 0: cannot exclude files",
+        "    at run time, the source's values of `id` exclude more files",
     ]
     assert merge[17].startswith("  write mode: auto, deletion vectors") and merge[-1] == LAST
 
     by_source = explain(tables, "merge into t using (select 1 as id) s on t.id = s.id when not matched by source then delete")
-    assert "  source: (select 1 as id), not evaluated by EXPLAIN, so its rows are not known" in by_source
-    assert "    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read" in by_source
+    assert "  source: (select 1 as id), not evaluated by EXPLAIN, so its number of rows is unknown" in by_source
+    assert "    WHEN NOT MATCHED BY SOURCE applies to rows without a match, so every file is read" in by_source
 
     update = explain(tables, "update t set v = v + 1 where id < 3")
     assert update[:5] == [
         "UPDATE default.t",
         "  SET v = `t`.v + 1 WHERE `t`.id < 3",
         "  way: target_only",
-        "  files: 1 of 3 may hold rows to change (2 row(s))",
-        "    `t`.id < 3: 2 left out by statistics",
+        "  files: 1 of 3 may contain rows to change (2 row(s))",
+        "    `t`.id < 3: excludes 2 by statistics",
     ]
 
     assert explain(tables, "delete from t where p = 'b'") == [
         "DELETE default.t",
         "  WHERE `t`.p = 'b'",
         "  way: target_only",
-        "  files: 2 of 3 may hold rows to change (2 row(s))",
-        "    `t`.p = 'b': 1 left out by partition values",
-        "  by metadata alone: 2 file(s) leave as a whole, unread (2 row(s))",
+        "  files: 2 of 3 may contain rows to change (2 row(s))",
+        "    `t`.p = 'b': excludes 1 by partition values",
+        "  by metadata only: 2 file(s) are removed without reading them (2 row(s))",
         LAST,
     ]
     assert tables.describe("default", "t").version == 3
@@ -80,24 +80,24 @@ def test_explain_describes_the_rows_that_an_insert_writes_and_replaces(tables: r
         "INSERT INTO default.t",
         "  WHEN NOT MATCHED THEN INSERT id = `source`.`col1`, p = `source`.`col2`, v = `source`.`col3`",
         "  every source row is inserted",
-        "  source: values (1, 'x', 1), not evaluated by EXPLAIN, so its rows are not known",
-        "  files: none of 3 is read or leaves",
+        "  source: values (1, 'x', 1), not evaluated by EXPLAIN, so its number of rows is unknown",
+        "  files: none of 3 is read or removed",
         APPENDED,
         LAST,
     ]
     itself = explain(tables, "insert into t select * from t")
     assert "  reads the table that it changes: every row of this version counts as read" in itself and APPENDED not in itself
-    assert "  files: 3 of 3 leave by metadata alone, unread (4 row(s))" in explain(tables, "insert overwrite t table s")
+    assert "  files: 3 of 3 are removed by metadata only, without reading them (4 row(s))" in explain(tables, "insert overwrite t table s")
     static = "insert overwrite t partition (p = 'b')"
-    assert "  files: 2 of 3 leave by metadata alone, unread (2 row(s))" in explain(tables, f"{static} select 1, 1")
+    assert "  files: 2 of 3 are removed by metadata only, without reading them (2 row(s))" in explain(tables, f"{static} select 1, 1")
     assert "  IF NOT EXISTS: the partition holds 2 file(s) (2 row(s))" in explain(tables, f"{static} if not exists select 1, 1")
     on = explain(tables, "insert into t as o replace on o.id = n.id and o.p = 'b' (select * from s) n")
-    assert on[0] == "INSERT INTO default.t REPLACE ON" and "    o.p = 'b': 1 left out by partition values" in on
+    assert on[0] == "INSERT INTO default.t REPLACE ON" and "    o.p = 'b': excludes 1 by partition values" in on
     assert "    key id = cast(`source`.`id` as int)" in explain(tables, "insert into t replace using (id) select * from s")
     where = explain(tables, "insert into t replace where id = 3 select * from s")
-    assert "    `source`.id = 3: 2 left out by statistics" in where and "  checks of every written row: REPLACE WHERE id = 3" in where
+    assert "    `source`.id = 3: excludes 2 by statistics" in where and "  checks of every written row: REPLACE WHERE id = 3" in where
     truncate = explain(tables, "truncate table t partition (p = 'b')")
-    assert truncate[1:] == ["  files: 2 of 3 leave by metadata alone, unread (2 row(s))", LAST]
+    assert truncate[1:] == ["  files: 2 of 3 are removed by metadata only, without reading them (2 row(s))", LAST]
     assert tables.describe("default", "t").version == 3
 
 
@@ -107,8 +107,8 @@ def test_explain_of_create_table_prints_its_columns_and_creates_no_table(tables:
         "  column id int",
         "  column p string",
         "  partitioned by p",
-        "  source: select id, p from t, not evaluated by EXPLAIN, so its rows are not known",
-        "  the table does not exist: definition and rows become its version 0",
+        "  source: select id, p from t, not evaluated by EXPLAIN, so its number of rows is unknown",
+        "  the table does not exist: the definition and the rows become its version 0",
     ]
     assert "  files: all 3 of version 3 leave (4 row(s))" in explain(tables, "create or replace table t as select 1 as id")
     assert tables.relation("default", "u") is None
@@ -139,7 +139,7 @@ NO_ON = "    not target_only: the statement has an ON condition"
 NO_MIRROR = "    not single_pass: no clause changes every target row without a match"
 SMALL = "the source reads at most 4 MiB of files"
 READS = "a clause reads or keeps columns of the target"
-KEYS = ", unless Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"
+KEYS = ", unless Arrow cannot compare the keys as Spark does, or a row matches twice where only one match is allowed"
 LOOKUP = (
     ", unless the source has at most 32 rows and columns beside the keys are needed, more than 2,000,000 target rows have a key, "
     "or Arrow cannot compare the keys as Spark does"
@@ -264,5 +264,5 @@ def test_duplicate_keys_select_the_next_way_of_execution(
     ]
     changes = session.execute(UPSERT).changes
     assert (changes.inserted, changes.updated, ways_run) == (10, 51, ["write_first", "by_keys", "lookup"])
-    inexact = "Arrow cannot tell all matches by the keys, or they are not one-to-one"
+    inexact = "Arrow cannot find all matches by the keys, or they are not one-to-one"
     assert caplog.messages == [f"MERGE of default.w does not run as {way}: {inexact}." for way in ("write_first", "by_keys")]

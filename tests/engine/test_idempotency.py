@@ -64,7 +64,7 @@ def test_a_statement_with_a_key_commits_once(table: rowmerge.Session, statement:
     table.sql("insert into t values (7, 0)")
     again = table.execute(statement, idempotency_key="night of 2024-01-01")
     assert (again.version, again.replayed, again.changes) == (first.version, True, rowmerge.RowCounts())
-    assert f"done before, in version {first.version}" in again.message
+    assert f"already committed as version {first.version}" in again.message
     assert sum(again.frame.collect()[0]) == 0
     assert rows(table) == sorted([*after, (7, 0)])
     assert len(versions_of(table)) == len(versions) + 1

@@ -65,7 +65,7 @@ def test_a_table_of_another_warehouse_is_read_by_its_path(session, tmp_path, for
         session.sql(f"select * from read_files('{path}', format => '{format_}', header => true)")
     with pytest.raises(FilesNotFound, match=f"There is no {format_} table for"):
         session.sql(f"select * from read_files('{path}/no', format => '{format_}')")
-    with pytest.raises(PlanError, match="is 'one', which is no version"):
+    with pytest.raises(PlanError, match="is 'one', which is not a version"):
         session.sql(f"select * from read_files('{path}', format => '{format_}', versionAsOf => 'one')")
 
 

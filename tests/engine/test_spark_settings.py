@@ -19,7 +19,7 @@ def test_sessions_of_one_process_have_separate_settings(spark, tmp_path):
 
 
 def test_settings_that_require_a_new_spark_are_reported(spark, tmp_path):
-    with pytest.raises(ConfigurationError, match=r"spark_config cannot set spark.driver.memory any more. Set it where Spark is started"):
+    with pytest.raises(ConfigurationError, match=r"spark_config cannot change spark.driver.memory now. Set it where Spark is started"):
         rowmerge.connect(str(tmp_path), spark_config={"spark.driver.memory": "77g"})
 
 

@@ -55,7 +55,7 @@ select * from t version as of 1;
 --- create table that exists is refused, or passed over with if not exists
 create table t (id int) using delta;
 create table t (id int) using delta;
-!> AlreadyExists: t exists already
+!> AlreadyExists: t already exists
 create table if not exists t (other string) using delta;
 describe t;
 => id | int | NULL
@@ -241,7 +241,7 @@ alter table t add partition field bucket(4, id);
 alter table t drop partition field p;
 !> PlanError: partitioning of default.t cannot be changed in place
 alter table t drop partition field id;
-!> PlanError: no partition field id. There are: p (p)
+!> PlanError: no partition field id. Its partition fields are: p (p)
 alter table t write ordered by id desc;
 !> PlanError: WRITE ORDERED BY id DESC NULLS LAST: a Delta table cannot store a write order
 alter table t write unordered;

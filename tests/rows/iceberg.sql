@@ -299,7 +299,7 @@ insert into t values (1, 'a'), (2, 'b');
 alter table t add partition field p as shard;
 alter table t add partition field truncate(1, p) as initial;
 alter table t add partition field p;
-!> PlanError: is partitioned by p already, as shard
+!> PlanError: is already partitioned by p, as shard
 insert into t values (3, 'a'), (4, 'c');
 update t set p = 'd' where p = 'c';
 => 1
@@ -312,7 +312,7 @@ alter table t rename column id to initial;
 alter table t add column n int;
 alter table t drop partition field initial;
 alter table t drop partition field nothing;
-!> PlanError: There are: id_bucket (bucket(2, id)), shard (q)
+!> PlanError: Its partition fields are: id_bucket (bucket(2, id)), shard (q)
 insert into t values (6, 'e', 1);
 alter table t drop partition field shard;
 insert into t values (7, 'e', 2);

@@ -22,7 +22,7 @@ call system.expire_snapshots(table => 't', retain_last => 0);
 call system.expire_snapshots(table => 't', snapshot_ids => array(1, 2));
 !> VersionNotFound: has no snapshot 1
 call system.expire_snapshots(table => 't', retain_last => 'x');
-!> TypeMismatch: The argument retain_last of expire_snapshots is 'x', and must be a whole number
+!> TypeMismatch: The argument retain_last of expire_snapshots is 'x', but it must be a whole number
 call system.expire_snapshots(table => 5);
 !> TypeMismatch: the name of a table, as a string
 alter table t set tblproperties ('gc.enabled' = 'false');
@@ -37,7 +37,7 @@ insert into t values (1);
 call system.remove_orphan_files(table => 't', dry_run => true);
 => -
 call system.remove_orphan_files(table => 't', older_than => current_timestamp());
-!> PlanError: Give an older_than of 24 hours ago or more
+!> PlanError: Set older_than to at least 24 hours ago
 call system.remove_orphan_files('t', current_timestamp() - interval 25 hours);
 => -
 
@@ -49,7 +49,7 @@ delete from t where id = 13;
 call system.rewrite_data_files(table => 't', strategy => 'z');
 !> PlanError: no strategy 'z'
 call system.rewrite_data_files(table => 't', options => map('rewrite-some', 'true'));
-!> PlanError: takes no option rewrite-some
+!> PlanError: has no option rewrite-some
 call system.rewrite_data_files(table => 't', options => map('min-input-files', '5'));
 select count(distinct f) from (select input_file_name() as f from t);
 => 2
@@ -106,9 +106,9 @@ call system.rewrite_data_files(table => 't', options => map('delete-file-thresho
 call system.rewrite_data_files(table => 't', options => map('delete-ratio-threshold', '2'));
 !> PlanError: The option delete-ratio-threshold of rewrite_data_files is '2'. Set it to a number from 0 to 1.
 call system.rewrite_data_files(table => 't', options => map('max-file-size-byte', '2'));
-!> PlanError: takes no option max-file-size-byte. Did you mean max-file-size-bytes?
+!> PlanError: has no option max-file-size-byte. Did you mean max-file-size-bytes?
 call system.rewrite_data_files(table => 't', options => map('min-input-files', 'x'));
-!> PlanError: The option min-input-files of rewrite_data_files is 'x'. Set it to a whole number above 0.
+!> PlanError: The option min-input-files of rewrite_data_files is 'x'. Set it to a whole number greater than 0.
 
 --- manifests are written together
 create table t (id int) using iceberg;
@@ -134,7 +134,7 @@ call system.rewrite_position_delete_files('t');
 --- delta: procedures on a Delta table name the statement to use
 create table d (id int) using delta;
 call system.expire_snapshots('d');
-!> PlanError: The procedure expire_snapshots is for Iceberg tables, and d is none. Use VACUUM d instead.
+!> PlanError: The procedure expire_snapshots supports only Iceberg tables, but d is a table of another format. Use VACUUM d instead.
 call system.rewrite_data_files('d');
 !> PlanError: Use OPTIMIZE d instead.
 call system.rewrite_position_delete_files('default.d');

@@ -98,7 +98,7 @@ delete from t.branch_nothing;
 insert into t.tag_eod values (2);
 !> PlanError: eod of default.t is a tag, which always refers to the same snapshot and accepts no writes
 select * from t.branch_audit version as of 'main';
-!> PlanError: is read at audit already
+!> PlanError: already selects audit
 create view v as select 1 as id;
 insert into v.branch_x values (1);
 !> TableError

@@ -77,7 +77,7 @@ alter table t alter column id type int;
 alter table t alter column id type double;
 !> PlanError: cannot become double
 alter table t alter column s type struct<x: bigint>;
-!> PlanError: Change its fields one by one
+!> PlanError: Change its fields individually
 alter table t alter column v type varchar(3);
 !> PlanError: cannot become varchar(3)
 alter table t alter column v type varchar(10);

@@ -15,9 +15,9 @@ from rowmerge.spark.source.source import Source
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import FileListing
 
-INEXACT = Reason("Arrow cannot tell all matches by the keys, or they are not one-to-one")
+INEXACT = Reason("Arrow cannot find all matches by the keys, or they are not one-to-one")
 """The reason why a lookup of keys returns no matches, so that a join must find them."""
-UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"
+UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row matches twice where only one match is allowed"
 """The same reason, worded as a condition for EXPLAIN."""
 
 

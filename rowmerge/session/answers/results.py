@@ -52,7 +52,7 @@ class StatementResult:
         if self.changes is None:
             return self.operation
         if self.replayed:
-            return f"{self.operation}: done before, in version {self.version}; nothing was done now"
+            return f"{self.operation}: already committed as version {self.version}; nothing was changed"
         counts = self.changes
         row_counts = _join_counts(inserted=counts.inserted, updated=counts.updated, deleted=counts.deleted)
         file_counts = _join_counts(added=counts.files_added, removed=counts.files_removed, marked=counts.files_marked)

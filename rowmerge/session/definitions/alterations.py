@@ -188,7 +188,7 @@ def _check_new_name(table: str, constraints: Mapping[str, str], new_name: str) -
     """Raise AlreadyExists if one of the constraints has this name."""
     for name, expression in constraints.items():
         if name.lower() == new_name.lower():
-            problem = f"{table} has the constraint `{name}` already: CHECK ({expression})."
+            problem = f"{table} already has the constraint `{name}`: CHECK ({expression})."
             raise AlreadyExists(f"{problem} Drop it first, or choose another name.")
 
 
@@ -211,7 +211,7 @@ def _set_default(context: SessionContext, command: commands.SetDefault, snapshot
 def _check_new_default(context: SessionContext, snapshot: Snapshot, field: Field, default: str) -> None:
     """Raise PlanError if the column is generated, or if Spark rejects the default."""
     if field.name in snapshot.shape.rules.generated:
-        raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
+        raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default.")
     check_default(context.spark, snapshot.name, field, default)
 
 
@@ -268,7 +268,7 @@ def checks_by_name(checks: Iterable[commands.CheckConstraint], table: str) -> di
     for check in checks:
         name = constraint_name(check, table)
         if name.lower() in (other.lower() for other in expressions):
-            raise PlanError(f"The constraint `{name}` is defined twice. Give one of the two another name.")
+            raise PlanError(f"The constraint `{name}` is defined twice. Rename one of the two.")
         expressions[name] = check.expression.text
     return expressions
 

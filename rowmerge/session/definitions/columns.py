@@ -47,7 +47,7 @@ def view_columns(frame: DataFrame) -> Struct:
     name_counts = Counter(field.name.lower() for field in schema)
     for field in schema:
         if name_counts[field.name.lower()] > 1:
-            raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
+            raise PlanError(f"The query has two columns `{field.name}`. Rename one of them with AS.")
     return Struct(tuple(Field(field.name, as_nullable(field.type)) for field in schema))
 
 
@@ -77,23 +77,23 @@ def add_columns(snapshot: Snapshot, columns: Struct, command: AddColumns) -> Str
 def _check_addable(field: Field, *, supports_initial_defaults: bool) -> None:
     """Raise UnsupportedStatement or PlanError if existing rows cannot get a value for the new column."""
     if GENERATED in field.metadata:
-        raise _unsupported_column(field, "is GENERATED", "Create the table anew with it")
+        raise _unsupported_column(field, "is GENERATED", "Recreate the table with this column")
     if DEFAULT in field.metadata and not supports_initial_defaults:
-        raise _unsupported_column(field, "has a DEFAULT", "Add it without, then ALTER COLUMN … SET DEFAULT")
+        raise _unsupported_column(field, "has a DEFAULT", "Add the column without DEFAULT, then use ALTER COLUMN … SET DEFAULT")
     if not field.nullable:
-        problem = f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it."
-        raise PlanError(f"{problem} Leave NOT NULL out.")
+        problem = f"The new column `{field.name}` cannot be NOT NULL: existing rows have no value for it."
+        raise PlanError(f"{problem} Omit NOT NULL.")
 
 
 def _unsupported_column(field: Field, feature: str, advice: str) -> UnsupportedStatement:
-    problem = f"The new column `{field.name}` {feature}, and the rows that are there would not have its value"
+    problem = f"The new column `{field.name}` {feature}, and existing rows would not have its value"
     return UnsupportedStatement(f"{problem}. {advice}", text=field.name)
 
 
 def _add_field(struct: Struct, field: Field, path: str, command: AddColumns) -> Struct:
     """Add a field at the position that the command gives for its path, or as the last field. Raise PlanError for a duplicate name."""
     if struct.find(field.name):
-        raise PlanError(f"{command.name} has the column `{path}` already. Choose another name.")
+        raise PlanError(f"{command.name} already has the column `{path}`. Choose another name.")
     if path not in command.positions:
         return Struct((*struct, field))
     return insert_field(struct, field, ColumnPlace(command.positions[path]))
@@ -109,7 +109,7 @@ def new_properties(command: PropertyCommand, properties: Mapping[str, str]) -> d
         return {**properties, **command.properties}
     missing_keys = [key for key in command.keys if key not in properties]
     if missing_keys and not command.if_exists:
-        advice = f"Add IF EXISTS, or look at SHOW TBLPROPERTIES {command.name}."
+        advice = f"Add IF EXISTS, or check SHOW TBLPROPERTIES {command.name}."
         raise TableError(f"{command.name} has no property {missing_keys[0]!r}. {advice}")
     return {key: value for key, value in properties.items() if key not in command.keys}
 
@@ -123,7 +123,9 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
         PlanError: The column list and the query have different numbers of columns.
     """
     if len(columns) != len(aliases):
-        raise PlanError(f"The view names {len(aliases)} column(s), but its query has {len(columns)}. Name each of them once.")
+        raise PlanError(
+            f"The column list of the view has {len(aliases)} column(s), but its query has {len(columns)}. List each column once."
+        )
     fields = []
     for column, (name, comment) in zip(columns, aliases, strict=True):
         fields.append(replace(column, name=name, metadata={"comment": comment} if comment else {}))
@@ -165,7 +167,7 @@ def rename_column(schema: Struct, path: Path, new_name: str) -> Struct:
 
     def rename(struct: Struct, field: Field) -> Struct:
         if any(other is not field and other.name.lower() == new_name.lower() for other in struct):
-            raise PlanError(f"There is a column `{new_name}` beside `{'.'.join(path)}` already. Choose another name.")
+            raise PlanError(f"A column `{new_name}` already exists beside `{'.'.join(path)}`. Choose another name.")
         return replace_field(struct, field, replace(field, name=new_name))
 
     return _change_field(schema, path, rename)
@@ -194,7 +196,9 @@ def drop_columns(schema: Struct, paths: Sequence[Path], *, if_exists: bool) -> S
 
 def _drop_field(struct: Struct, field: Field) -> Struct:
     if len(struct) == 1:
-        raise PlanError(f"`{field.name}` is the last one left beside its like, so it cannot be dropped. Drop the whole column instead.")
+        raise PlanError(
+            f"`{field.name}` is the only remaining field of its struct, so it cannot be dropped. Drop the whole column instead."
+        )
     return _without_field(struct, field)
 
 
@@ -336,8 +340,10 @@ def _change_type(type_: DataType, path: Path, change: Callable[[DataType], DataT
 def _checked_type(old: DataType, new: DataType, column_name: str) -> DataType:
     """Return the new type. Raise PlanError for a change from or to a struct, an array or a map."""
     if old != new and (isinstance(old, Struct | Array | Map) or isinstance(new, Struct | Array | Map)):
-        problem = f"`{column_name}` is {sql_name(old)} and cannot become {sql_name(new)}. Change its fields one by one: ADD COLUMN,"
-        advice = f"DROP COLUMN, ALTER COLUMN {column_name}.<field> TYPE, with element, key and value for what arrays and maps hold."
+        problem = f"`{column_name}` is {sql_name(old)} and cannot become {sql_name(new)}. Change its fields individually with ADD COLUMN,"
+        advice = (
+            f"DROP COLUMN, ALTER COLUMN {column_name}.<field> TYPE, where `element`, `key` and `value` name the parts of arrays and maps."
+        )
         raise PlanError(f"{problem} {advice}")
     return new
 
@@ -349,7 +355,7 @@ def _check_length(field: Field, new: Field, column_name: str) -> None:
     old_length, new_length = _declared_length(field), _declared_length(new)
     becomes_char = str(new.metadata[CHAR_VARCHAR]).startswith("char") and field.sql_type != new.sql_type
     if old_length is None or new_length is None or new_length < old_length or becomes_char:
-        problem = f"`{column_name}` is {field.sql_type} and cannot become {new.sql_type}: rows that are there may not fit."
+        problem = f"`{column_name}` is {field.sql_type} and cannot become {new.sql_type}: existing values may not fit."
         raise PlanError(f"{problem} Use a longer varchar, or string.")
 
 

@@ -153,7 +153,7 @@ def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable
     """
     name, definition = str(new_table.name), new_table.definition
     if not definition.schema:
-        raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
+        raise PlanError(f"CREATE TABLE {name} has no columns. List columns, add AS SELECT, or specify the LOCATION of an existing table.")
     check_rules(context.spark, name, definition.schema, table.resolve_shape(definition).rules)
     return create_table(table, name, definition, new_table.rows, options, or_replace=new_table.or_replace, base=new_table.base)
 
@@ -185,7 +185,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     assert source_relation is not None and source_relation.format is not None  # the source is a table: it has a snapshot
     target = _open_clone_target(context, command, name, source_relation.format)
     if target.location == source.shape.location:
-        raise PlanError(f"{name} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE.")
+        raise PlanError(f"{name} would be a clone of itself. Choose another name, or use RESTORE TABLE to return to an older version.")
     result = Clone(target, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
     if command.location is not None and name.relation is None:  # a new table outside the catalog's folder
         context.catalog.register(name.schema, name.name, source_relation.format, command.location)
@@ -197,7 +197,7 @@ def _open_clone_target(context: SessionContext, command: CloneTable, name: Quali
     if name.relation is None:
         return context.catalog.new_table(name.schema, name.name, source_format, command.location)
     if name.relation.format != source_format:
-        problem = f"{name} has the format {name.relation.format}, and a clone of {command.source} has {source_format}."
+        problem = f"{name} has the format {name.relation.format}, but a clone of {command.source} has the format {source_format}."
         raise PlanError(f"{problem} Drop the table first.")
     return context.catalog.open(name.schema, name.name)
 

@@ -39,7 +39,7 @@ def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField
     for field in fields:
         if field.column == new_field.column and _transform_kind(field) == _transform_kind(new_field):
             conflict = f"PARTITIONED BY {field.text} and {new_field.text}"
-            raise PlanError(f"{conflict}: one of them divides the rows already. Keep the finer one.")
+            raise PlanError(f"{conflict}: the finer one already divides the rows. Keep only that one.")
 
 
 def partition_field(columns: Struct, text: str) -> PartitionField:
@@ -170,7 +170,7 @@ def _lower_path(field: PartitionField) -> list[str]:
 
 def _missing_field_error(table: str, requested: PartitionField, fields: list[PartitionField]) -> PlanError:
     names = ", ".join(f"{quote(field.own_name)} ({field.text})" for field in fields)
-    advice = f"There are: {names}. Name one of these." if names else "It is not partitioned."
+    advice = f"Its partition fields are: {names}." if names else "It is not partitioned."
     return PlanError(f"{table} has no partition field {requested.text}. {advice}")
 
 
@@ -180,7 +180,9 @@ def _check_not_duplicate(snapshot: Snapshot, fields: list[PartitionField], new_f
         if field.transform.name == VOID:
             continue
         if (field.column, field.transform) == (new_field.column, new_field.transform):
-            raise PlanError(f"{snapshot.name} is partitioned by {new_field.text} already, as {quote(field.own_name)}. Leave it as it is.")
+            raise PlanError(
+                f"{snapshot.name} is already partitioned by {new_field.text}, as {quote(field.own_name)}. No change is necessary."
+            )
         if field.own_name.lower() == new_field.name.lower():
-            problem = f"{snapshot.name} has a partition field {quote(field.own_name)} already ({field.text})"
-            raise PlanError(f"{problem}. Give the new one a name with AS.")
+            problem = f"{snapshot.name} already has a partition field {quote(field.own_name)} ({field.text})"
+            raise PlanError(f"{problem}. Name the new field with AS.")

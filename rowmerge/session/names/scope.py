@@ -153,7 +153,7 @@ class StatementScope:
     def _register_temporary_view(self, name: str, reference: TableReference) -> str | None:
         """Register the query of a temporary view. Return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
         if reference.has_time_travel:
-            raise PlanError(f"{name} is a temporary view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
+            raise PlanError(f"{name} is a temporary view, so it has no versions. Use VERSION or TIMESTAMP AS OF with a table.")
         query = self.context.names.temporary_views.query(name)
         return None if query is None else self._register_query(f"temporary view {name}", query, self.context.names.schema)
 
@@ -171,7 +171,7 @@ class StatementScope:
         """Register the query of a view in the catalog. Raise PlanError for VERSION or TIMESTAMP AS OF."""
         relation = resolved_name.relation
         if reference.has_time_travel:
-            raise PlanError(f"{relation} is a view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
+            raise PlanError(f"{relation} is a view, so it has no versions. Use VERSION or TIMESTAMP AS OF with a table.")
         view = self.context.catalog.view(relation.schema, relation.name)
         return self._register_query(str(relation), view.sql, view.default_schema, view.columns.names)
 
@@ -184,7 +184,7 @@ class StatementScope:
     def _check_not_enclosing(self, name: str, problem: str) -> None:
         """Raise PlanError if this scope is inside the view or function `name`, which would then contain itself."""
         if name in self.enclosing:
-            raise PlanError(f"{problem} ({' → '.join((*self.enclosing, name))}). Replace one of these.")
+            raise PlanError(f"{problem} ({' → '.join((*self.enclosing, name))}). Change one of these definitions.")
 
     def _inside(self, name: str, schema: str) -> StatementScope:
         """Return the scope for the text of a view or function, in which the WITH list of the statement does not apply."""
@@ -197,8 +197,8 @@ class StatementScope:
         """
         relation, branch_in_name = resolved_name.relation, resolved_name.branch_or_tag
         if branch_in_name is not None and reference.has_time_travel:
-            problem = f"{relation} is read at {branch_in_name} already."
-            raise PlanError(f"{problem} Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
+            problem = f"The name of {relation} already selects {branch_in_name}."
+            raise PlanError(f"{problem} Omit VERSION or TIMESTAMP AS OF, or remove the branch or tag from the name.")
         table = self.context.catalog.open(relation.schema, relation.name)
         branch_or_tag = branch_in_name or reference.branch_or_tag
         if branch_or_tag is not None:
@@ -231,7 +231,7 @@ class StatementScope:
         schema, name = self.context.names.locate(table_name, self.schema)
         relation = self.context.catalog.relation(schema, name)
         if relation is not None and relation.kind == "view":
-            raise PlanError(f"{relation} is a view: it has no changes. Name a table in table_changes(…).")
+            raise PlanError(f"{relation} is a view, so it has no change feed. Use table_changes(…) with a table.")
         return self.context.names.table(TableName((schema, name)))
 
     def _register_files(self, source: FileSource) -> str:
@@ -249,7 +249,7 @@ class StatementScope:
         table = self.context.table_at_path(source)
         version, timestamp = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
         if version is not None and not version.lstrip("-").isdecimal():
-            raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is no version. Give a whole number.")
+            raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is not a version. Specify a whole number.")
         version_number = None if version is None else int(version)
         return self._snapshot_at(table, version_number, None if timestamp is None else string_literal(timestamp))
 

@@ -57,7 +57,7 @@ def _evaluate_table_name(spark: SparkSession, text: str) -> TableName:
         raise PlanError(f"table_changes takes the table's name as a string: table_changes('{text}', …). {_USAGE}")
     value = spark.sql(f"select {text} as name").collect()[0]["name"]
     if not isinstance(value, str):
-        raise TypeMismatch(f"The first argument of table_changes is {text}, which is no name of a table. {_USAGE}")
+        raise TypeMismatch(f"The first argument of table_changes is {text}, which is not the name of a table. {_USAGE}")
     return parse_table_name(value)
 
 
@@ -79,5 +79,5 @@ def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Boun
     ((version,),) = frame.collect()
     if version is None or version < 0:
         value = "NULL" if version is None else version
-        raise PlanError(f"The {argument} of table_changes is {value}, which is no version. {_USAGE}")
+        raise PlanError(f"The {argument} of table_changes is {value}, which is not a version. {_USAGE}")
     return Bound(version=version)

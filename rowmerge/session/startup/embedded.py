@@ -59,8 +59,8 @@ def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
     """Return the settings as strings. Raise ConfigurationError if a key does not begin with `spark.`."""
     for key in config:
         if not key.startswith("spark."):
-            problem = f"spark_config has the key {key!r}, but Spark's keys begin with 'spark.'."
-            raise ConfigurationError(f"{problem} Write 'spark.{key}' if that is meant.")
+            problem = f"spark_config has the key {key!r}, but all keys of Spark begin with 'spark.'."
+            raise ConfigurationError(f"{problem} Did you mean 'spark.{key}'?")
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 
@@ -76,7 +76,7 @@ def _launch(settings: Mapping[str, str]) -> SparkSession:
     try:
         return builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
-        reason, advice = str(error).splitlines()[0], "Check Java (17 or newer) with `java -version`, and spark_config."
+        reason, advice = str(error).splitlines()[0], "Check spark_config, and the Java version (17 or newer) with `java -version`."
         raise ConfigurationError(f"Spark did not start: {reason}. {advice}") from error
 
 
@@ -85,7 +85,7 @@ def _reuse_spark(running_session: SparkSession, settings: Mapping[str, str]) -> 
     changed_settings = {key: value for key, value in settings.items() if not _has_setting(running_session, key, value)}
     if not changed_settings:
         return running_session
-    _check_changeable(running_session, changed_settings, "Spark runs in this process already")
+    _check_changeable(running_session, changed_settings, "Spark already runs in this process")
     session = running_session.newSession()
     for key, value in settings.items():
         if session.conf.isModifiable(key):
@@ -100,8 +100,8 @@ def _remote_session(address: str, settings: Mapping[str, str]) -> SparkSession:
     """
     running_session = active_session()
     if running_session is not None and not type(running_session).__module__.startswith("pyspark.sql.connect"):
-        problem = "Spark runs in this process already, and PySpark takes no Spark Connect session beside it."
-        advice = "Use one of both in a process: start another process, or stop the running session first."
+        problem = "Spark already runs in this process, and PySpark does not support an additional Spark Connect session."
+        advice = "Start another process, or stop the running session first."
         raise ConfigurationError(f"{problem} {advice}")
     session = _connect(address)
     _check_changeable(session, settings, "A Spark Connect server has its own Spark")
@@ -142,7 +142,7 @@ def _check_server_answers(address: str) -> None:
     try:
         grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
     except grpc.FutureTimeoutError as error:
-        advice = "Check host and port, whether it wants use_ssl=true, and that it runs"
+        advice = "Check the host, the port and use_ssl, and whether the server runs"
         example = "(sbin/start-connect-server.sh of a Spark distribution starts one)"
         raise ConfigurationError(f"No Spark Connect server answers at {builder.endpoint}. {advice} {example}.") from error
     finally:
@@ -153,7 +153,7 @@ def _check_changeable(session: SparkSession, settings: Mapping[str, str], reason
     """Raise ConfigurationError if one of the settings cannot change after Spark has started."""
     fixed_keys = [key for key in settings if not session.conf.isModifiable(key)]
     if fixed_keys:
-        raise ConfigurationError(f"{reason}: spark_config cannot set {', '.join(fixed_keys)} any more. Set it where Spark is started.")
+        raise ConfigurationError(f"{reason}: spark_config cannot change {', '.join(fixed_keys)} now. Set it where Spark is started.")
 
 
 def _has_setting(session: SparkSession, key: str, value: str) -> bool:
@@ -197,7 +197,7 @@ def _check_java() -> None:
     """Raise ConfigurationError if neither JAVA_HOME nor PATH contains Java."""
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").is_file():
-        raise ConfigurationError(f"JAVA_HOME is {home}, but there is no bin/java in it. Point it to a Java 17 (or newer), or unset it.")
+        raise ConfigurationError(f"JAVA_HOME is {home}, which does not contain bin/java. Set it to Java 17 or newer, or unset it.")
     if not home and shutil.which("java") is None:
-        advice = "Install Java 17 or newer (for example openjdk-17-jre-headless) or set JAVA_HOME."
-        raise ConfigurationError(f"There is no Java: Spark needs one. {advice}")
+        advice = "Install Java 17 or newer, for example openjdk-17-jre-headless, or set JAVA_HOME."
+        raise ConfigurationError(f"Spark needs Java, but Java is not installed. {advice}")

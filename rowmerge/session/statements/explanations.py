@@ -105,10 +105,10 @@ def _describe_source(context: SessionContext, source: str) -> str:
     table_name = _table_name_of(source)
     count = None if table_name is None else _count_rows_by_metadata(context, table_name)
     if count is not None:
-        return f"{source}, {count:,} row(s) by its log, not read by EXPLAIN"
+        return f"{source}, {count:,} row(s) according to its metadata, not read by EXPLAIN"
     text = " ".join(source.split())
     excerpt = text if len(text) <= 200 else f"{text[:200]}…"
-    return f"{excerpt}, not evaluated by EXPLAIN, so its rows are not known"
+    return f"{excerpt}, not evaluated by EXPLAIN, so its number of rows is unknown"
 
 
 def _table_name_of(source: str) -> TableName | None:

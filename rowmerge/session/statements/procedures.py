@@ -59,7 +59,9 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
     table = context.names.table(name)
     if table.maintenance is None or table.branches is None:
         instead = PROCEDURES[procedure].instead.format(name)
-        raise PlanError(f"The procedure {procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
+        raise PlanError(
+            f"The procedure {procedure} supports only Iceberg tables, but {name} is a table of another format. Use {instead} instead."
+        )
     return _METHODS[procedure](IcebergCall(context.spark, options, table, table.maintenance, table.branches, arguments))
 
 
@@ -101,8 +103,8 @@ class IcebergCall:
     def _check_a_day_old(self, older_than: int) -> None:
         """Raise PlanError if a time is within the last 24 hours, because files of running statements may be that recent."""
         if older_than > evaluate_timestamp_millis(self.spark, "current_timestamp()") - _DAY:
-            problem = "remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs."
-            advice = f"Give an older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
+            problem = "remove_orphan_files deletes only files that are at least a day old, because running statements need newer files."
+            advice = f"Set older_than to at least 24 hours ago. If no other process uses the table, you can SET {RETENTION_CHECK} = false."
             raise PlanError(f"{problem} {advice}")
 
     def rewrite_data_files(self) -> StatementResult:
@@ -113,7 +115,7 @@ class IcebergCall:
         """
         strategy = self.arguments.get("strategy", "binpack")
         if strategy.lower() not in ("binpack", "sort"):
-            raise PlanError(f"rewrite_data_files has no strategy {strategy!r}. Leave it out: a table's order is kept anyway.")
+            raise PlanError(f"rewrite_data_files has no strategy {strategy!r}. Omit it: the sort order of the table always applies.")
         old_version = self.table.snapshot().version
         rewrite_options = _parse_rewrite_options(self.arguments.get("options", {}))
         # As in Iceberg, `where` may use all columns: the column bounds of the files decide which files are rewritten.
@@ -169,7 +171,7 @@ class IcebergCall:
         """
         arguments = self.arguments
         if ("snapshot_id" in arguments) == ("ref" in arguments):
-            raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
+            raise PlanError("set_current_snapshot needs either a snapshot_id or a ref. Specify exactly one of them.")
         return self.set_current(self.branches.snapshot_id(arguments["ref"]) if "ref" in arguments else int(arguments["snapshot_id"]))
 
     def _result(self, operation: str, values: frames.RowValues) -> StatementResult:
@@ -197,7 +199,7 @@ def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expressio
         return evaluate_timestamp_millis(spark, expression)
     (row,) = spark.sql(f"select {expression} as value").collect()
     if not _is_of_kind(row["value"], kind):
-        raise TypeMismatch(f"The argument {name} of {procedure} is {expression}, and must be {kind.value}.")
+        raise TypeMismatch(f"The argument {name} of {procedure} is {expression}, but it must be {kind.value}.")
     return row["value"]
 
 
@@ -230,7 +232,7 @@ def _parse_rewrite_options(options: Mapping[str, str]) -> CompactionOptions:
 
 def _parse_number(name: str, text: str) -> int:
     if not re.fullmatch(r"\s*0*[1-9]\d*\s*", text):
-        raise _wrong_value(name, text, "a whole number above 0")
+        raise _wrong_value(name, text, "a whole number greater than 0")
     return int(text)
 
 
@@ -249,7 +251,7 @@ def _parse_ratio(name: str, text: str) -> float:
 def _parse_delete_threshold(name: str, text: str) -> float:
     """Return the ratio of deleted rows above which a file is rewritten. A threshold of one deleted row is a ratio of 0."""
     if _parse_number(name, text) > 1:
-        raise _wrong_value(name, text, f"1: any deleted row; or choose by the share of deleted rows with {_RATIO}")
+        raise _wrong_value(name, text, f"1 for any deleted row, or set {_RATIO} to the fraction of deleted rows")
     return 0.0
 
 
@@ -260,8 +262,8 @@ def _wrong_value(name: str, text: str, advice: str) -> PlanError:
 def _unknown_option(name: str) -> PlanError:
     supported_options = sorted(_OPTIONS)
     similar_options = get_close_matches(name, [*supported_options, *_IGNORED], n=1, cutoff=0.7)
-    advice = f"Did you mean {similar_options[0]}?" if similar_options else f"There are: {', '.join(supported_options)}."
-    return PlanError(f"rewrite_data_files takes no option {name}. {advice}")
+    advice = f"Did you mean {similar_options[0]}?" if similar_options else f"The options are: {', '.join(supported_options)}."
+    return PlanError(f"rewrite_data_files has no option {name}. {advice}")
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {

@@ -78,10 +78,12 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
         return None
     application, version = (key, 0) if isinstance(key, str) else key
     if not isinstance(application, str) or not application.strip():
-        raise ConfigurationError(f"The idempotency key {key!r} has no text. Give a text, or a text and a whole number.")
+        raise ConfigurationError(f"The idempotency key {key!r} is empty. Specify a string, or a string and a whole number.")
     is_whole_number = isinstance(version, int) and not isinstance(version, bool)
     if not is_whole_number or not 0 <= version < 2**63:
-        raise ConfigurationError(f"The version of the idempotency key {key!r} is no whole number from 0 to 2^63 - 1. Give one.")
+        raise ConfigurationError(
+            f"The version of the idempotency key {key!r} is not a whole number from 0 to 2^63 - 1. Change the version."
+        )
     return application, version
 
 
@@ -95,10 +97,11 @@ def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
     if application is None and version is None:
         return None
     if application is None or version is None:
-        missing_key = APPLICATION_SETTING if application is None else VERSION_SETTING
-        raise ConfigurationError(f"{missing_key} is not set, and the other one of the two is. Set both, or neither.")
+        settings = (APPLICATION_SETTING, VERSION_SETTING)
+        missing_setting, other_setting = settings if application is None else reversed(settings)
+        raise ConfigurationError(f"{missing_setting} is not set, but {other_setting} is. Set both or neither.")
     if not re.fullmatch(r"\s*\d+\s*", version):
-        raise ConfigurationError(f"{VERSION_SETTING} is {version!r}. Set it to a whole number, 0 or more.")
+        raise ConfigurationError(f"{VERSION_SETTING} is {version!r}. Set it to a whole number, 0 or greater.")
     if _setting(spark, f"{VERSION_SETTING}.autoReset.enabled", "false") == "true":
         spark.conf.unset(VERSION_SETTING)
     return application, int(version)

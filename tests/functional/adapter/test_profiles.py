@@ -63,7 +63,7 @@ class TestDebug:
     def test_connect_in_a_process_with_spark_is_rejected_without_its_token(self, debug):
         passed, output = debug(method="connect", host="spark.example.com", token="hush", spark_config=None)
         assert not passed
-        assert "PySpark takes no Spark Connect session beside it" in output
+        assert "PySpark does not support an additional Spark Connect session" in output
         assert "hush" not in output
 
     def test_an_unknown_format_is_rejected(self, debug):

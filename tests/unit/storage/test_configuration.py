@@ -110,7 +110,7 @@ def test_options_without_effect_on_data_files_cause_a_warning(caplog: pytest.Log
     assert not caplog.records
     parse({"aws_sse_kms_key_id": "hush", "google_service_account": "hush", "region": "eu-west-1"})
     (record,) = caplog.records
-    assert "metadata of tables alone: service_account, sse_kms_key_id." in record.getMessage() and "hush" not in record.getMessage()
+    assert "only to the metadata of tables: service_account, sse_kms_key_id." in record.getMessage() and "hush" not in record.getMessage()
 
 
 # ------------------------------------------------------------------ secrets
