@@ -23,9 +23,7 @@ def main() -> int:
     except RowmergeError as error:
         print(f"rowmerge: {error}", file=sys.stderr)
         return 1
-    print(
-        f"{path} ({path.stat().st_size / 1e6:.0f} MB): the embedded Spark uses this archive from now on. To stop using it, delete the file."
-    )
+    print(f"{path} ({path.stat().st_size / 1e6:.0f} MB): the embedded Spark uses this archive from now on. Delete it to stop this.")
     return 0
 
 

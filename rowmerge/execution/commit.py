@@ -103,9 +103,8 @@ def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) 
     if not snapshot.has_transaction(*options.transaction):
         return None
     version = table.version_of_transaction(*options.transaction)
-    if version is None:  # the commit is no longer in the history, so its version is unknown
-        version = snapshot.version
-    return ChangeResult(version, RowCounts(), timings, replayed=True)
+    # The version is None if the log no longer has the commit.
+    return ChangeResult(snapshot.version if version is None else version, RowCounts(), timings, replayed=True)
 
 
 def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:

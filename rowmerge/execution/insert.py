@@ -167,12 +167,11 @@ class Overwrite:
             rows: The rows of the INSERT, with its PARTITION clause.
 
         Raises:
-            PlanError: The partition of some files is unknown.
+            PlanError: The statement removes single partitions, but the partition of some files is unknown.
         """
-        if not self.if_not_exists:
-            return False
-        is_in_partition = static_mask(snapshot, rows)(snapshot.files())  # a boolean for each file
-        return bool(pc.any(is_in_partition).as_py())
+        if rows.partition or self.is_dynamic(snapshot):
+            _check_partitions_known(snapshot)
+        return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
     def removed_files_mask(self, snapshot: Snapshot, rows: NewRows, output: WriteOutput) -> FileMask:
         """Return the mask that selects the files to remove from the table.
@@ -282,7 +281,7 @@ def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None
         snapshot = table.snapshot()
         _check_writable(snapshot, overwrite)
         insert_rows = rows_for(snapshot)
-        if overwrite is not None and _is_skipped(snapshot, insert_rows, overwrite):
+        if overwrite is not None and overwrite.is_skipped(snapshot, insert_rows):
             return Attempt(snapshot, change=None, counts=RowCounts())
         plan = insert_rows.plan(snapshot)
         table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
@@ -293,13 +292,6 @@ def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None
         return Attempt(snapshot, append, row_counts(output, append.files), append.files.added)
     removed_files_mask = overwrite.removed_files_mask(snapshot, insert_rows, output)
     return _overwrite_attempt(snapshot, append, removed_files_mask, output, reads_table=insert_rows.reads_table)
-
-
-def _is_skipped(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite) -> bool:
-    """Return whether INSERT OVERWRITE does nothing. Raise PlanError if it removes partitions, but the partition of a file is unknown."""
-    if rows.partition or overwrite.is_dynamic(snapshot):
-        _check_partitions_known(snapshot)  # before rows are written
-    return overwrite.is_skipped(snapshot, rows)
 
 
 def _check_writable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:

@@ -66,8 +66,8 @@ class Clone:
             case Conflicted():
                 raise AlreadyExists(f"A concurrent statement created the table {self.name}. Add IF NOT EXISTS or OR REPLACE.")
             case Unknown(reason):
-                advice = "Check SHOW TABLES before you run the statement again."
-                raise CommitStateUnknown(f"It is unknown whether {self.name} was created: {reason}. {advice}")
+                problem = f"It is unknown whether {self.name} was created: {reason}."
+                raise CommitStateUnknown(f"{problem} Check SHOW TABLES before you run it again.")
 
     def _plan_replacement(self) -> Attempt:
         """Return the attempt that replaces the current version of an existing table with the clone."""

@@ -80,13 +80,8 @@ def _read_set(request: RowChangeRequest, result: ExecutionResult) -> Reads:
     files = result.files
     if request.planned.reads_table:  # every row of the version counts as read
         return Reads(frozenset(files.listing.paths), may_match=every_file)
-    return Reads(
-        frozenset(files.candidates.paths),
-        may_match=files.mask,
-        columns=files.columns,
-        rows=result.insert_preventing_rows,
-        has_matching_rows=result.matching,
-    )
+    paths, unchanged_rows = frozenset(files.candidates.paths), result.insert_preventing_rows
+    return Reads(paths, may_match=files.mask, columns=files.columns, rows=unchanged_rows, has_matching_rows=result.matching)
 
 
 def change_files(
@@ -128,8 +123,7 @@ def _deleted_by_strategy(
 ) -> dict[Strategy, dict[str, Positions]]:
     """Choose the strategy for each file that loses rows. Return the positions of all deleted rows, by strategy and file path."""
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
-    paths_with_deleted_rows = [file.path for file in files if file.deleted]
-    earlier_deletions = deleted_rows(spark, snapshot, paths_with_deleted_rows) if files else {}
+    earlier_deletions = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
     for file in files:
         earlier_positions = earlier_deletions.get(file.path, Positions())
         positions = output.positions[spark_path(file.path)] | earlier_positions

@@ -94,8 +94,7 @@ def _write_and_create(
             # The other writer may be an earlier run of the same transaction. Then its result is the result of this statement.
             return _find_earlier_creation(table, name, conflict, options, timings)
         case Unknown(reason):
-            advice = "Check SHOW TABLES before you run the statement again."
-            raise CommitStateUnknown(f"It is unknown whether {name} was created: {reason}. {advice}")
+            raise CommitStateUnknown(f"It is unknown whether {name} was created: {reason}. Check SHOW TABLES before you run it again.")
 
 
 def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:

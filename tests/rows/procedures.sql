@@ -134,7 +134,7 @@ call system.rewrite_position_delete_files('t');
 --- delta: procedures on a Delta table name the statement to use
 create table d (id int) using delta;
 call system.expire_snapshots('d');
-!> PlanError: The procedure expire_snapshots supports only Iceberg tables, but d is a table of another format. Use VACUUM d instead.
+!> PlanError: The procedure expire_snapshots supports only Iceberg tables, and d is not one. Use VACUUM d instead.
 call system.rewrite_data_files('d');
 !> PlanError: Use OPTIMIZE d instead.
 call system.rewrite_position_delete_files('default.d');

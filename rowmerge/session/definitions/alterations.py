@@ -188,8 +188,9 @@ def _check_new_name(table: str, constraints: Mapping[str, str], new_name: str) -
     """Raise AlreadyExists if one of the constraints has this name."""
     for name, expression in constraints.items():
         if name.lower() == new_name.lower():
-            problem = f"{table} already has the constraint `{name}`: CHECK ({expression})."
-            raise AlreadyExists(f"{problem} Drop it first, or choose another name.")
+            raise AlreadyExists(
+                f"{table} already has the constraint `{name}`: CHECK ({expression}). Drop it first, or choose another name."
+            )
 
 
 def _set_default(context: SessionContext, command: commands.SetDefault, snapshot: Snapshot) -> TableDefinition | None:

@@ -81,8 +81,7 @@ def _check_addable(field: Field, *, supports_initial_defaults: bool) -> None:
     if DEFAULT in field.metadata and not supports_initial_defaults:
         raise _unsupported_column(field, "has a DEFAULT", "Add the column without DEFAULT, then use ALTER COLUMN … SET DEFAULT")
     if not field.nullable:
-        problem = f"The new column `{field.name}` cannot be NOT NULL: existing rows have no value for it."
-        raise PlanError(f"{problem} Omit NOT NULL.")
+        raise PlanError(f"The new column `{field.name}` cannot be NOT NULL: existing rows have no value for it. Omit NOT NULL.")
 
 
 def _unsupported_column(field: Field, feature: str, advice: str) -> UnsupportedStatement:
@@ -109,8 +108,7 @@ def new_properties(command: PropertyCommand, properties: Mapping[str, str]) -> d
         return {**properties, **command.properties}
     missing_keys = [key for key in command.keys if key not in properties]
     if missing_keys and not command.if_exists:
-        advice = f"Add IF EXISTS, or check SHOW TBLPROPERTIES {command.name}."
-        raise TableError(f"{command.name} has no property {missing_keys[0]!r}. {advice}")
+        raise TableError(f"{command.name} has no property {missing_keys[0]!r}. Add IF EXISTS, or check SHOW TBLPROPERTIES {command.name}.")
     return {key: value for key, value in properties.items() if key not in command.keys}
 
 
@@ -123,9 +121,7 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
         PlanError: The column list and the query have different numbers of columns.
     """
     if len(columns) != len(aliases):
-        raise PlanError(
-            f"The column list of the view has {len(aliases)} column(s), but its query has {len(columns)}. List each column once."
-        )
+        raise PlanError(f"The view lists {len(aliases)} column(s), but its query has {len(columns)}. List each column once.")
     fields = []
     for column, (name, comment) in zip(columns, aliases, strict=True):
         fields.append(replace(column, name=name, metadata={"comment": comment} if comment else {}))
@@ -196,9 +192,7 @@ def drop_columns(schema: Struct, paths: Sequence[Path], *, if_exists: bool) -> S
 
 def _drop_field(struct: Struct, field: Field) -> Struct:
     if len(struct) == 1:
-        raise PlanError(
-            f"`{field.name}` is the only remaining field of its struct, so it cannot be dropped. Drop the whole column instead."
-        )
+        raise PlanError(f"`{field.name}` is the only field of its struct, so it cannot be dropped. Drop the whole column instead.")
     return _without_field(struct, field)
 
 
@@ -341,9 +335,7 @@ def _checked_type(old: DataType, new: DataType, column_name: str) -> DataType:
     """Return the new type. Raise PlanError for a change from or to a struct, an array or a map."""
     if old != new and (isinstance(old, Struct | Array | Map) or isinstance(new, Struct | Array | Map)):
         problem = f"`{column_name}` is {sql_name(old)} and cannot become {sql_name(new)}. Change its fields individually with ADD COLUMN,"
-        advice = (
-            f"DROP COLUMN, ALTER COLUMN {column_name}.<field> TYPE, where `element`, `key` and `value` name the parts of arrays and maps."
-        )
+        advice = f"DROP COLUMN, ALTER COLUMN {column_name}.<field> TYPE. Parts of arrays and maps are named element, key and value."
         raise PlanError(f"{problem} {advice}")
     return new
 

@@ -180,9 +180,7 @@ def _check_not_duplicate(snapshot: Snapshot, fields: list[PartitionField], new_f
         if field.transform.name == VOID:
             continue
         if (field.column, field.transform) == (new_field.column, new_field.transform):
-            raise PlanError(
-                f"{snapshot.name} is already partitioned by {new_field.text}, as {quote(field.own_name)}. No change is necessary."
-            )
+            raise PlanError(f"{snapshot.name} is already partitioned by {new_field.text}, as {quote(field.own_name)}. Omit the new field.")
         if field.own_name.lower() == new_field.name.lower():
             problem = f"{snapshot.name} already has a partition field {quote(field.own_name)} ({field.text})"
             raise PlanError(f"{problem}. Name the new field with AS.")

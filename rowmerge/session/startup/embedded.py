@@ -59,8 +59,7 @@ def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
     """Return the settings as strings. Raise ConfigurationError if a key does not begin with `spark.`."""
     for key in config:
         if not key.startswith("spark."):
-            problem = f"spark_config has the key {key!r}, but all keys of Spark begin with 'spark.'."
-            raise ConfigurationError(f"{problem} Did you mean 'spark.{key}'?")
+            raise ConfigurationError(f"spark_config has the key {key!r}, but Spark's keys begin with 'spark.'. Did you mean 'spark.{key}'?")
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 

@@ -59,9 +59,7 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
     table = context.names.table(name)
     if table.maintenance is None or table.branches is None:
         instead = PROCEDURES[procedure].instead.format(name)
-        raise PlanError(
-            f"The procedure {procedure} supports only Iceberg tables, but {name} is a table of another format. Use {instead} instead."
-        )
+        raise PlanError(f"The procedure {procedure} supports only Iceberg tables, and {name} is not one. Use {instead} instead.")
     return _METHODS[procedure](IcebergCall(context.spark, options, table, table.maintenance, table.branches, arguments))
 
 

@@ -61,7 +61,7 @@ def _setting(spark: SparkSession, key: str, default: str) -> str:
 def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str, int] | None:
     """Return the application id and version of a key, as a commit stores them ("Transaction Identifiers" in the Delta protocol).
 
-    Another engine with the same settings skips the statement, too.
+    A table that has a commit with this application id, and this version or a later one, skips the statement. Delta on Spark does so, too.
 
     Args:
         spark: The Spark session, whose settings `txnAppId` and `txnVersion` of Delta apply without a key.
@@ -76,15 +76,13 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
     key = _take_key_from_settings(spark) if key is None else key
     if key is None:
         return None
-    application, version = (key, 0) if isinstance(key, str) else key
-    if not isinstance(application, str) or not application.strip():
+    application_id, version = (key, 0) if isinstance(key, str) else key
+    if not isinstance(application_id, str) or not application_id.strip():
         raise ConfigurationError(f"The idempotency key {key!r} is empty. Specify a string, or a string and a whole number.")
     is_whole_number = isinstance(version, int) and not isinstance(version, bool)
     if not is_whole_number or not 0 <= version < 2**63:
-        raise ConfigurationError(
-            f"The version of the idempotency key {key!r} is not a whole number from 0 to 2^63 - 1. Change the version."
-        )
-    return application, version
+        raise ConfigurationError(f"The version of the idempotency key {key!r} is not a whole number from 0 to 2^63 - 1. Change it.")
+    return application_id, version
 
 
 def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
@@ -97,9 +95,8 @@ def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
     if application is None and version is None:
         return None
     if application is None or version is None:
-        settings = (APPLICATION_SETTING, VERSION_SETTING)
-        missing_setting, other_setting = settings if application is None else reversed(settings)
-        raise ConfigurationError(f"{missing_setting} is not set, but {other_setting} is. Set both or neither.")
+        missing_setting = APPLICATION_SETTING if application is None else VERSION_SETTING
+        raise ConfigurationError(f"Only one of {APPLICATION_SETTING} and {VERSION_SETTING} is set. Set {missing_setting} too, or neither.")
     if not re.fullmatch(r"\s*\d+\s*", version):
         raise ConfigurationError(f"{VERSION_SETTING} is {version!r}. Set it to a whole number, 0 or greater.")
     if _setting(spark, f"{VERSION_SETTING}.autoReset.enabled", "false") == "true":
