@@ -90,7 +90,7 @@ def test_explain_describes_the_rows_that_an_insert_writes_and_replaces(tables: r
     assert "  files: 3 of 3 are removed by metadata only, without reading them (4 row(s))" in explain(tables, "insert overwrite t table s")
     static = "insert overwrite t partition (p = 'b')"
     assert "  files: 2 of 3 are removed by metadata only, without reading them (2 row(s))" in explain(tables, f"{static} select 1, 1")
-    assert "  IF NOT EXISTS: the partition holds 2 file(s) (2 row(s))" in explain(tables, f"{static} if not exists select 1, 1")
+    assert "  IF NOT EXISTS: the partition contains 2 file(s) (2 row(s))" in explain(tables, f"{static} if not exists select 1, 1")
     on = explain(tables, "insert into t as o replace on o.id = n.id and o.p = 'b' (select * from s) n")
     assert on[0] == "INSERT INTO default.t REPLACE ON" and "    o.p = 'b': excludes 1 by partition values" in on
     assert "    key id = cast(`source`.`id` as int)" in explain(tables, "insert into t replace using (id) select * from s")
@@ -110,7 +110,7 @@ def test_explain_of_create_table_prints_its_columns_and_creates_no_table(tables:
         "  source: select id, p from t, not evaluated by EXPLAIN, so its number of rows is unknown",
         "  the table does not exist: the definition and the rows become its version 0",
     ]
-    assert "  files: all 3 of version 3 leave (4 row(s))" in explain(tables, "create or replace table t as select 1 as id")
+    assert "  files: all 3 of version 3 are removed (4 row(s))" in explain(tables, "create or replace table t as select 1 as id")
     assert tables.relation("default", "u") is None
 
 
