@@ -57,7 +57,7 @@ create table t (id double, b boolean) using iceberg partitioned by (bucket(4, id
 create table t (id double, b boolean) using iceberg partitioned by (days(b));
 !> PlanError: day takes no boolean
 create table t (ts timestamp) using iceberg partitioned by (years(ts), hours(ts));
-!> PlanError: years(ts) and hours(ts): the finer one already divides the rows
+!> PlanError: years(ts) and hours(ts): one of them already divides the rows
 create table t (id int) using iceberg partitioned by (bucket(4, nope));
 !> UnknownColumn: nope
 

@@ -39,7 +39,7 @@ def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField
     for field in fields:
         if field.column == new_field.column and _transform_kind(field) == _transform_kind(new_field):
             conflict = f"PARTITIONED BY {field.text} and {new_field.text}"
-            raise PlanError(f"{conflict}: the finer one already divides the rows. Keep only that one.")
+            raise PlanError(f"{conflict}: one of them already divides the rows. Keep only the finer one.")
 
 
 def partition_field(columns: Struct, text: str) -> PartitionField:
