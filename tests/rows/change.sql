@@ -17,7 +17,7 @@ select * from t order by id;
 => 1 | z
 => 2 | z
 
---- update takes a subquery in its condition
+--- the condition of an update can have a subquery
 create table t (id int, v string) using delta tblproperties ({mode});
 create table other (id int) using delta;
 insert into t values (1, 'a'), (2, 'b');
@@ -29,7 +29,7 @@ delete from t where exists (select 1 from other o where o.id = t.id);
 select * from t;
 => 1 | a
 
---- delete without a condition takes all rows
+--- delete without a condition deletes all rows
 create table t (id int) using delta tblproperties ({mode});
 insert into t values (1), (2);
 delete from t;
@@ -37,7 +37,7 @@ delete from t;
 select count(*) from t;
 => 0
 
---- delete of a whole partition needs no reading
+--- delete of a whole partition reads no data files
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'a'), (3, 'b'), (4, null);
 delete from t where p = 'a';
@@ -47,7 +47,7 @@ delete from t where p is null;
 select * from t;
 => 3 | b
 
---- deleting what is not there changes nothing
+--- deleting rows that do not exist changes nothing
 create table t (id int) using delta tblproperties ({mode});
 insert into t values (1);
 delete from t where id = 7;
@@ -67,7 +67,7 @@ delete from t where id < 50;
 select count(*), sum(v) from t;
 => 45 | 5
 
---- insert goes by position, casts, and counts
+--- insert assigns by position, casts values, and counts rows
 create table t (id bigint, v string, d date) using delta;
 insert into t values (1, 'a', date '2024-01-01');
 => 1 | 1
@@ -78,7 +78,7 @@ select id, v, d from t order by id;
 => 2 | b | NULL
 => 3 | c | NULL
 
---- an insert with too few columns says which are wanted
+--- an insert with too few columns names the required columns
 create table t (id int, v string) using delta;
 insert into t values (1);
 !> PlanError: 2 are required
@@ -110,7 +110,7 @@ select * from t order by id;
 => 8 | b
 => 9 | d
 
---- replace using takes the keys of the new rows out and puts all new rows in
+--- replace using deletes the rows with the keys of the new rows and inserts all new rows
 create table t (k1 int, k2 string, v int) using delta tblproperties ({mode});
 insert into t values (1, 'a', 1), (1, 'b', 2), (2, null, 3), (3, 'c', 4);
 insert into t replace using (k1, k2) values (1, 'a', 10), (1, 'a', 11), (2, null, 30);
@@ -122,7 +122,7 @@ select * from t order by k1, k2, v;
 => 2 | NULL | 30
 => 3 | c | 4
 
---- replace where takes the rows of the condition out and wants the new rows to fulfil it
+--- replace where deletes the rows of the condition and requires the new rows to satisfy it
 create table t (id int, day date) using delta tblproperties ({mode});
 insert into t values (1, date '2024-01-01'), (2, date '2024-01-02');
 insert into t replace where day = date '2024-01-02' values (3, date '2024-01-02'), (4, date '2024-01-02');
@@ -142,7 +142,7 @@ select * from t;
 select * from t version as of 1;
 => 1
 
---- a not null column refuses nulls
+--- a not null column rejects nulls
 create table t (id int not null, v string) using delta;
 insert into t values (null, 'a');
 !> ConstraintViolated: NOT NULL of column `id`

@@ -1,4 +1,4 @@
---- a pure insert is a change row for each row
+--- an insert writes one change row for each row
 create table t (id int, v string) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1, 'a'), (2, 'b');
 insert into t values (3, null);
@@ -7,7 +7,7 @@ select id, v, _change_type, _commit_version from table_changes('t', 1) order by 
 => 2 | b | insert | 1
 => 3 | NULL | insert | 2
 
---- an update is the row before and the row after
+--- an update writes the row's pre-image and post-image
 create table t (id int, v string) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
 update t set v = upper(v), id = id + 10 where id < 3;
@@ -17,7 +17,7 @@ select * except (_commit_timestamp) from table_changes('t', 2) order by id, _cha
 => 11 | A | update_postimage | 2
 => 12 | B | update_postimage | 2
 
---- an update that sets what is there already is a change all the same, as in Delta on Spark
+--- an update to equal values writes change rows, as in Delta on Spark
 create table t (id int, v string) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1, 'a'), (2, 'b');
 update t set v = 'a' where id = 1;
@@ -25,7 +25,7 @@ select id, v, _change_type from table_changes('t', 2, 2) order by _change_type;
 => 1 | a | update_postimage
 => 1 | a | update_preimage
 
---- an update that meets no row makes no version
+--- an update that matches no row writes no version
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1);
 update t set id = 2 where id = 7;
@@ -43,7 +43,7 @@ select id, v, _change_type, _commit_version from table_changes('t', 2) order by 
 select * from t;
 => 1 | a
 
---- a delete of all rows leaves out those that were deleted before
+--- a delete of all rows writes no change rows for rows that are already deleted
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1), (2), (3);
 delete from t where id = 2;
@@ -101,7 +101,7 @@ merge into t using (values (1, 'x'), (2, 'y')) s (id, v) on t.id = s.id when not
 select id, v, _change_type from table_changes('t', 2);
 => 2 | y | insert
 
---- a merge whose matched clause meets nothing has inserts alone
+--- a merge whose matched clause applies to no row writes only inserts
 create table t (id int, v string) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1, 'a');
 merge into t using (values (3, 'x'), (2, 'y')) s (id, v) on t.id = s.id
@@ -120,7 +120,7 @@ select id, v, _change_type from table_changes('t', 2) order by id;
 => 3 | NULL | insert
 => 3 | NULL | insert
 
---- duplicates in the table are change rows each
+--- each duplicate row in the table has a change row
 create table t (id int, v string) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1, 'a'), (1, 'a'), (2, 'b');
 delete from t where id = 1;
@@ -195,7 +195,7 @@ select id, _change_type, _commit_version from table_changes('t', 1) order by _co
 => 1 | delete | 2
 => 2 | insert | 2
 
---- create or replace without the feed ends it
+--- create or replace without the change data feed ends it
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true');
 insert into t values (1);
 create or replace table t as select 2 as id;
@@ -221,7 +221,7 @@ select id from table_changes('t', 2);
 select id from table_changes('t', 2, 3);
 => 1
 
---- both ends of the range are in it
+--- both ends of the range are included
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true');
 insert into t values (1);
 insert into t values (2);
@@ -236,7 +236,7 @@ select count(*) from table_changes('t', 0, 0);
 select id from table_changes('t', 3, 99);
 => 3
 
---- a range that makes no sense is an error
+--- an invalid range is an error
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true');
 insert into t values (1);
 select * from table_changes('t', 2);
@@ -258,7 +258,7 @@ select * from table_changes('t', 0, '1999-01-01');
 select * from table_changes('t', '2999-01-01', '1999-01-01');
 !> VersionNotFound: after the newest version
 
---- arguments that make no sense are an error
+--- invalid arguments are an error
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true');
 create view w as select 1 as id;
 select * from table_changes('t');
@@ -280,7 +280,7 @@ select * from table_changes('t as x', 0);
 select * from table_changes('t', id);
 !> UnknownColumn: id
 
---- times are versions: from the first at or after, to the last at or before
+--- timestamps select the first version at or after the start and the last at or before the end
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true');
 insert into t values (1);
 insert into t values (2);
@@ -324,7 +324,7 @@ select table_changes.id from table_changes('t', 2) where _change_type = 'update_
 select count(*) from t, table_changes('t', 1) c, lateral (select c.id + 1 as n) where t.id = c.id;
 => 4
 
---- a merge takes its source from the changes of another table
+--- the source of a merge can be the changes of another table
 create table src (id int, v string) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 create table dst (id int, v string) tblproperties ({mode});
 insert into src values (1, 'a'), (2, 'b'), (3, 'c');
@@ -391,7 +391,7 @@ insert into t values (2, 'y');
 select id, v from table_changes('t', 3);
 => 2 | y
 
---- another partitioning ends the range
+--- a change of the partition columns ends the range
 create table t (id int, p int) tblproperties ('delta.enableChangeDataFeed' = 'true');
 insert into t values (1, 1);
 create or replace table t partitioned by (p) tblproperties ('delta.enableChangeDataFeed' = 'true') as select 1 as id, 2 as p;
@@ -410,7 +410,7 @@ select b, d, ts, ntz, hex(x), a, s.f, s.g, to_json(m), _change_type from table_c
 => true | 2024-01-02 | 2024-01-02 03:04:05.678901 | 2024-01-02 03:04:05 | 00FF | NULL | 2 | x | {"q":null} | update_postimage
 => true | 2024-01-02 | 2024-01-02 03:04:05.678901 | 2024-01-02 03:04:05 | 00FF | [1, None] | 1 | x | {"k":1} | update_preimage
 
---- partitions of every kind come back as they were
+--- partition values of every type are read unchanged
 create table t (id int, d date, ts timestamp, n decimal(4, 1), s string) partitioned by (d, ts, n, s)
 tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1, date '2024-01-02', timestamp '2024-01-02 03:04:05.5', 1.5, 'ä=ü'), (2, null, null, null, null);
@@ -428,7 +428,7 @@ update t set u = uuid() where id = 1;
 select count(*) from table_changes('t', 2) c join t on t.id = c.id and t.u = c.u where _change_type = 'update_postimage';
 => 1
 
---- names of change rows are refused as columns while the feed is on
+--- reserved change data column names are rejected while the feed is on
 create table t (id int, _change_type string) tblproperties ('delta.enableChangeDataFeed' = 'true');
 !> PlanError: _change_type
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true');
@@ -449,7 +449,7 @@ update t set id = 2 where id = 1;
 select * from t;
 => 2 | mine
 
---- a plain word table_changes is a name like any other
+--- table_changes without parentheses is an identifier
 create table table_changes (id int);
 insert into table_changes values (1);
 select table_changes.id from table_changes;
@@ -473,7 +473,7 @@ update t set id = 9 where id = 1;
 merge into t using (values (9)) s (id) on t.id = s.id when matched then delete;
 select count(*) from table_changes('t', 2);
 => 3
---- changes of a table whose columns are mapped
+--- changes of a table with column mapping
 create table t (id int, `a b` string, p string) partitioned by (p)
 tblproperties ('delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1, 'x', 'm'), (2, 'y', 'n'), (3, 'z', 'n');
@@ -496,7 +496,7 @@ select id, v, n, _change_type, _commit_version from table_changes('t', 1) order 
 => 1 | a | NULL | update_preimage | 2
 => 3 | y | 8 | insert | 2
 
---- a restored version gives back the rows that its deletion vectors do not hold
+--- restore brings back the rows that the deletion vectors of the version do not mark
 create table t (id int, v string) tblproperties ('delta.enableChangeDataFeed' = 'true', 'rowmerge.write.mode' = 'merge-on-read');
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
 delete from t where id = 1;
@@ -506,7 +506,7 @@ select id, v, _change_type from table_changes('t', 4) order by id;
 => 1 | a | insert
 => 4 | d | delete
 
---- rearranged files are no change
+--- rewritten files without row changes write no change rows
 create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1);
 insert into t values (2);

@@ -1,4 +1,4 @@
---- a shallow clone has its source's rows, and what is done to one of the two is not done to the other
+--- a shallow clone has its source's rows, and changes of one do not affect the other
 create table t (id int, v string, p int) using delta partitioned by (p) tblproperties ({mode}, 'team' = 'x');
 insert into t values (1, 'a', 1), (2, 'b', 1), (3, 'c', 2), (4, 'd', null);
 delete from t where id = 2;
@@ -33,7 +33,7 @@ select id, v from t order by id;
 => 5 | source
 drop table cc;
 
---- a clone is made once, and not of itself
+--- a clone is created once, and not of itself
 create table t (id int) using delta;
 insert into t values (1);
 create table c shallow clone t;
@@ -55,7 +55,7 @@ create table d clone t;
 create table d shallow clone missing;
 !> TableNotFound: missing
 
---- delta: the answer counts the source's files, and a clone of an older version has its rows and columns
+--- delta: the result counts the source's files, and a clone of an older version has its rows and columns
 create table t (id int) using delta;
 insert into t values (1), (2);
 alter table t add columns (v string);
@@ -73,7 +73,7 @@ create table ee shallow clone e;
 select count(*) from ee;
 => 0
 
---- delta: OR REPLACE keeps the clone's history, and what it had of its own
+--- delta: OR REPLACE keeps the clone's history and its own versions
 create table t (id int) using delta tblproperties ({mode});
 insert into t values (1), (2), (3);
 create table c shallow clone t;
@@ -101,7 +101,7 @@ select * from c order by id;
 => 2
 => 3
 
---- iceberg alone: an Iceberg table is not replaced by a clone, and a clone's files are not collected
+--- only iceberg: an Iceberg table is not replaced by a clone, and VACUUM of a clone deletes no files of its source
 create table t (id int) using iceberg;
 insert into t values (1);
 create table c shallow clone t;

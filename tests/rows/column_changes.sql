@@ -1,4 +1,4 @@
---- delta: columns are renamed and dropped, and the files stay as they are
+--- delta: columns are renamed and dropped without rewriting files
 create table t (id int, v string, s struct<x: int, y: string>, gone int, p string) using delta partitioned by (p)
   tblproperties ({mode}, 'delta.columnMapping.mode' = 'name');
 insert into t values (1, 'one', named_struct('x', 1, 'y', 'a'), 7, 'p1'), (2, 'two', named_struct('x', 2, 'y', 'b'), 8, 'p2');
@@ -32,7 +32,7 @@ describe t;
 => # col_name | data_type | comment
 => part | string | NULL
 
---- delta: a column that was dropped and one of its name with another type do not meet
+--- delta: a dropped column and a new column of its name with another type are separate
 create table t (id int, v string) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t values (1, 'text');
 alter table t drop column v;
@@ -43,7 +43,7 @@ select * from t order by id;
 => 1 | 1
 => 2 | 6
 
---- delta: two columns change names
+--- delta: two columns swap names
 create table t (a int, b int) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t values (1, 2);
 alter table t rename column a to c;
@@ -66,7 +66,7 @@ update t set id = 3;
 select id, a[0].z, m['q'].l from t;
 => 3 | 2 | 4
 
---- delta: what cannot be renamed or dropped is named
+--- delta: columns that cannot be renamed or dropped are reported by name
 create table t (id int, s struct<x: int>, p int) using delta partitioned by (p) tblproperties ('delta.columnMapping.mode' = 'name');
 alter table t drop column p;
 !> PlanError: is partitioned by the column p

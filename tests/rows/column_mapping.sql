@@ -1,4 +1,4 @@
---- a table with column mapping by name takes every statement
+--- a table with column mapping by name accepts every statement
 create table t (`the id` bigint, `a,b;{}()=c` string, s struct<`x y`: int, z: array<struct<`k=`: string>>>) using delta
   tblproperties ({mode}, 'delta.columnMapping.mode' = 'name');
 insert into t values (1, 'one', named_struct('x y', 10, 'z', array(named_struct('k=', 'p')))), (2, 'two', null);
@@ -13,7 +13,7 @@ select `the id`, `a,b;{}()=c`, s.`x y`, s.z[0].`k=` from t order by 1;
 => 2 | TWO | NULL | NULL
 => 4 | four | NULL | NULL
 
---- a table with column mapping by id takes every statement
+--- a table with column mapping by id accepts every statement
 create table t (id bigint, v string, s struct<x: int, m: map<string, struct<y: int>>>) using delta
   tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t select id, concat('v', id), named_struct('x', cast(id as int), 'm', map('k', named_struct('y', cast(id * 2 as int)))) from range(6);
@@ -41,7 +41,7 @@ select id, `p q`, `d=` from t order by id;
 => 4 | a b | 2024-01-01
 => 5 | new | NULL
 
---- a table made of a query has column mapping from its first file on
+--- a table created from a query has column mapping from its first file
 create table t using delta partitioned by (`p p`) tblproperties ({mode}, 'delta.columnMapping.mode' = 'id') as
   select id as `the id`, id % 2 as `p p`, named_struct('a b', id) as s from range(4);
 update t set s.`a b` = 9 where `the id` = 3;
@@ -59,7 +59,7 @@ truncate table u;
 select count(*) from u;
 => 0
 
---- a table gets column mapping later, and its older files are read as before
+--- a table gets column mapping later, and its older files stay readable
 create table t (id int, s struct<x: int>, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, named_struct('x', 1), 'a'), (2, named_struct('x', 2), 'b');
 alter table t set tblproperties ('delta.columnMapping.mode' = 'name');
@@ -72,7 +72,7 @@ select id, s.x, p, `new one` from t order by id;
 => 2 | 2 | b | 20
 => 3 | 3 | a | 33
 
---- without column mapping, names that files cannot have are refused
+--- without column mapping, names that are invalid in files are rejected
 create table t (`a b` int) using delta;
 !> PlanError: 'delta.columnMapping.mode' = 'name'
 create table t using delta as select 1 as `a;b`;

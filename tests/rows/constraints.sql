@@ -1,4 +1,4 @@
---- a check constraint refuses an inserted row, names itself and shows the row
+--- a check constraint rejects an inserted row, and the error has its name and the row
 create table t (id int, v string) using delta;
 alter table t add constraint Positive check (ID > 0);
 insert into t values (1, 'a'), (2, 'b');
@@ -12,7 +12,7 @@ select count(*) from t version as of 2;
 select * from t version as of 3;
 !> VersionNotFound: 3
 
---- a check constraint refuses NULL too, as Delta does
+--- a check constraint rejects NULL, as in Delta
 create table t (id int, constraint positive check (id > 0)) using delta;
 insert into t values (null);
 !> ConstraintViolated: id = NULL
@@ -20,7 +20,7 @@ insert into t values (1);
 select * from t;
 => 1
 
---- an update that breaks a check changes nothing
+--- an update that violates a check changes nothing
 create table t (id int, low int, high int, constraint ordered check (low <= high)) using delta tblproperties ({mode});
 insert into t values (1, 1, 5), (2, 2, 6);
 update t set low = 9 where id = 2;
@@ -31,7 +31,7 @@ select * from t order by id;
 => 1 | 5 | 5
 => 2 | 6 | 6
 
---- a merge is held against the checks, clause by clause
+--- a merge is checked clause by clause
 create table t (id int, v int, constraint small check (v < 100)) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2);
 merge into t using (values (1, 10), (3, 300)) s (id, v) on t.id = s.id when matched then update set * when not matched then insert *;
@@ -51,7 +51,7 @@ select * from t order by id;
 => 2 | 20
 => 3 | 30
 
---- every form of insert is held against the checks
+--- every form of insert is checked
 create table t (id int, p string, constraint positive check (id > 0)) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 insert overwrite t values (-1, 'a');
@@ -75,7 +75,7 @@ select * from t order by id;
 => 3 | a
 => 4 | b
 
---- a constraint is added only when all rows meet it
+--- a constraint is added only if all rows satisfy it
 create table t (id int, v string) using delta;
 insert into t values (1, 'a'), (-2, 'b'), (null, 'c');
 alter table t add constraint positive check (id > 0);
@@ -112,7 +112,7 @@ update t set s.y.z = array(5);
 select id, s.y.z from t;
 => 1 | [5]
 
---- constraints of a definition: on the table, on columns, named and not
+--- constraints of a definition: on the table, on columns, with and without names
 create table t (id int constraint positive check (id > 0) not null, v string check (v in ('a', 'b')), constraint both check (id < 5 or v = 'a')) using delta;
 insert into t values (9, 'a'), (4, 'b');
 insert into t values (0, 'a');
@@ -126,7 +126,7 @@ insert into t values (null, 'a');
 select count(*) from t;
 => 2
 
---- what no constraint can be is refused by name
+--- invalid constraints are rejected by name
 create table t (id int, v string) using delta;
 alter table t add constraint c check (rand() > 0.5);
 !> UnsupportedStatement: rand()
@@ -157,7 +157,7 @@ show tables;
 select count(*) from t version as of 1;
 !> VersionNotFound: 1
 
---- a constraint that came as a property of a new table holds for its first rows too
+--- a constraint in the properties of a new table applies to its first rows
 create table t using delta tblproperties ('delta.constraints.Positive' = 'id > 0') as select -1 as id;
 !> ConstraintViolated: CHECK (id > 0)
 create table t using delta tblproperties ('delta.constraints.Positive' = 'id > 0') as select 1 as id;
@@ -166,7 +166,7 @@ insert into t values (-1);
 select * from t;
 => 1
 
---- not null holds for columns and for fields of structs
+--- not null is enforced for columns and for fields of structs
 create table t (id int, s struct<a: int not null, b: struct<c: string not null>>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('a', 1, 'b', named_struct('c', 'x')));
 insert into t select 2, named_struct('a', cast(null as int), 'b', named_struct('c', 'x'));
@@ -198,7 +198,7 @@ merge into t using (select 2 as id) s on t.id = s.id when not matched then inser
 select * from t;
 => 1 | a
 
---- an empty text in a partition column is NULL, so NOT NULL refuses it
+--- an empty string in a partition column is NULL, so NOT NULL rejects it
 create table t (id int, p string not null) using delta partitioned by (p);
 insert into t values (1, '');
 !> ConstraintViolated: NOT NULL of column `p`. A row that breaks it: p = NULL, id = 1
@@ -206,7 +206,7 @@ insert into t values (1, ' ');
 select count(*) from t;
 => 1
 
---- not null can be taken off, and put on when no row is against it
+--- not null can be dropped, and set if no row violates it
 create table t (id int not null, s struct<a: int>) using delta;
 alter table t alter column id drop not null;
 insert into t values (null, named_struct('a', 1));
@@ -222,7 +222,7 @@ insert into t values (null, null);
 select * from t;
 => 1 | Row(a=1)
 
---- not null inside arrays and maps is refused, for nothing would hold it
+--- not null inside arrays and maps is rejected, because no reader enforces it
 create table t (id int, a array<struct<x: int not null>>) using delta;
 !> PlanError: The field x inside an array or a map
 create table t (id int, m map<string, struct<x: int not null>>) using delta;
@@ -234,13 +234,13 @@ insert into t values (2, array(named_struct('x', 1), named_struct('x', cast(null
 select count(*) from t;
 => 1
 
---- a table made of a query has no NOT NULL, neither outside nor inside
+--- a table created from a query has no NOT NULL at any depth
 create table t using delta as select 1 as id, named_struct('a', 1) as s, array(named_struct('b', 2)) as l;
 insert into t select null, named_struct('a', cast(null as int)), array(named_struct('b', cast(null as int)), null);
 select * from t where id is null;
 => NULL | Row(a=None) | [Row(b=None), None]
 
---- texts inside structs, arrays and maps are as long as declared
+--- strings inside structs, arrays and maps have at most the declared length
 create table t (id int, s struct<v: varchar(3), c: char(4)>, a array<varchar(2)>, m map<varchar(3), struct<c: char(2)>>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('v', 'abc  ', 'c', 'x'), array('ab', 'c   ', null), map('k', named_struct('c', 'y'), 'xyz  ', null));
 select concat(s.v, '|'), concat(s.c, '|'), concat_ws(',', transform(a, x -> concat(x, '|'))), concat(m['k'].c, '|'), m['xyz'] from t;
@@ -260,7 +260,7 @@ update t set a = array('zz'), s = null, m = null;
 select * from t;
 => 1 | NULL | ['zz'] | NULL
 
---- rows of a query are held against the rules that CREATE TABLE AS lists, and what they broke was never there
+--- rows of a query are checked against the constraints of CREATE TABLE AS, and a violation leaves no table
 create table t (id int not null, v string, constraint positive check (id > 0)) using delta as select -1, 'a';
 !> ConstraintViolated: positive CHECK (id > 0). A row that breaks it: id = -1, v = a
 create table t (id int not null, v string, constraint positive check (id > 0)) using delta as select 1, 'a';

@@ -1,4 +1,4 @@
---- a default is what an omitted column gets, in every form of insert
+--- an omitted column gets its default in every form of insert
 create table t (id int, v string default 'none', n bigint default 1 + 1, d date default date '2024-01-02', p string) using delta;
 insert into t (id) values (1);
 insert into t (id, v) values (2, null);
@@ -14,7 +14,7 @@ select * from t order by id;
 => 4 | none | 2 | 2024-01-02 | y
 => 5 | all | 5 | 2020-01-01 | z
 
---- the word DEFAULT is the column's default, and NULL where it has none
+--- DEFAULT is the column's default, or NULL without one
 create table t (id int, v string default upper('a,b'), n bigint default 7, q string) using delta tblproperties ({mode});
 insert into t values (1, DEFAULT, default, DEFAULT), (2, 'x', 2, 'y'), (default, 'default', 3000000000, concat('(', ')'));
 insert into t (n, id) values (default, 4);
@@ -35,7 +35,7 @@ select * from t where id in (1, 2, 8, 9) order by id;
 => 8 | A,B | 7 | NULL
 => 9 | A,B | 7 | NULL
 
---- without a default, DEFAULT is NULL, which NOT NULL refuses
+--- without a default, DEFAULT is NULL, which NOT NULL rejects
 create table t (id int not null, v string) using delta;
 insert into t values (default, 'a');
 !> ConstraintViolated: NOT NULL of column `id`. A row that breaks it: id = NULL, v = a
@@ -44,7 +44,7 @@ insert into t (v) values ('a');
 select count(*) from t;
 => 0
 
---- a default can be set, changed and dropped; it holds from then on
+--- a default can be set, changed and dropped, and applies to later rows
 create table t (id int, v string) using delta;
 insert into t (id) values (1);
 alter table t alter column V set default 'new';
@@ -62,7 +62,7 @@ select * from t order by id;
 select max(id) from t version as of 6;
 => 3
 
---- a default that asks for the time is one time for a whole statement
+--- a default with the current time is one timestamp for the whole statement
 create table t (id int, a timestamp default current_timestamp(), b timestamp default now(), c date default current_date) using delta tblproperties ({mode});
 insert into t (id) values (1), (2);
 select count(distinct a), count(distinct b), bool_and(a = b), bool_and(a between timestamp '2024-01-01 00:00:00' and current_timestamp() + interval 1 minute), bool_and(c = cast(a as date)) from t;
@@ -72,7 +72,7 @@ merge into t using (values (1), (2), (3), (4)) s (id) on t.id = s.id when matche
 select count(distinct a), bool_and(a = b) from t;
 => 1 | true
 
---- defaults hold for replace and overwrite too
+--- defaults apply to replace and overwrite
 create table t (id int, p string default 'a') using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 insert into t (id) replace where p = 'a' values (3);
@@ -87,7 +87,7 @@ insert overwrite t (id) values (5);
 select * from t;
 => 5 | a
 
---- what no default can be is refused by name
+--- invalid defaults are rejected by name
 create table t (id int, v int) using delta;
 alter table t alter column v set default id + 1;
 !> PlanError: reads the column `id`

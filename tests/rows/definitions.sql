@@ -10,7 +10,7 @@ describe t;
 => # col_name | data_type | comment
 => p | bigint | NULL
 
---- a view may have columns that no table holds
+--- a view can have columns of types that tables do not support
 create view v as select 1 as id, null as nothing;
 select * from v where nothing is null;
 => 1 | NULL
@@ -52,7 +52,7 @@ select * from t;
 select * from t version as of 1;
 => 1
 
---- create table that exists is refused, or passed over with if not exists
+--- create table of an existing table is rejected, or ignored with if not exists
 create table t (id int) using delta;
 create table t (id int) using delta;
 !> AlreadyExists: t already exists
@@ -112,7 +112,7 @@ drop view n;
 select * from n;
 !> TableNotFound: n
 
---- schemas are made, listed and dropped
+--- schemas are created, listed and dropped
 create schema s1;
 create schema s1;
 !> AlreadyExists: s1
@@ -127,7 +127,7 @@ drop schema s1 cascade;
 show schemas like 's*';
 => -
 
---- an unknown table is named with near names
+--- an unknown table is reported with similar names
 create table orders (id int) using delta;
 delete from ordesr;
 !> TableNotFound: orders
@@ -138,7 +138,7 @@ drop table orders;
 select * from orders;
 !> TableNotFound: orders
 
---- delta: a name may be bound to a version or a time
+--- delta: a name can select a version or a timestamp
 create table t (id int) using delta;
 insert into t values (1);
 insert into t values (2);
@@ -151,14 +151,14 @@ select count(*) from t version as of 9;
 select (select count(*) from t version as of 2) - (select count(*) from t version as of 1);
 => 1
 
---- history tells what was done
+--- history describes the statements
 create table t (id int) using delta tblproperties ({mode});
 insert into t values (1);
 merge into t using (values (1)) s (id) on t.id = s.id when matched then delete;
 select 1;
 => 1
 
---- unparsable SQL is pointed at
+--- the error of unparsable SQL marks the position
 selekt 1;
 !> Unparsable: line 1, column 1
 create table t (id int) using delta;
@@ -174,7 +174,7 @@ explain merge into t using (values (1)) s (id) on t.id = s.id when matched and t
 select * from t;
 => 1 | 1
 
---- comments are kept and changed
+--- comments are stored and changed
 create table t (id int comment 'the key') using delta comment 'about';
 comment on column t.id is 'changed';
 describe t;
@@ -189,7 +189,7 @@ alter table several alter column id comment 'x', missing comment 'y';
 !> UnknownColumn: missing
 
 
---- create or replace view takes the new text, and a view is not a table
+--- create or replace view stores the new query, and a view is not a table
 create table t (id int) using delta;
 create view v as select id from t;
 create or replace view v as select id as other from t;
@@ -216,13 +216,13 @@ select * from t;
 use nowhere;
 !> SchemaNotFound: nowhere
 
---- rows that a statement spells out make one file
+--- literal rows of a statement are written to one file
 create table t (id int) using delta;
 insert into t values (1), (2), (3), (4);
 select count(*) from (select distinct file from (select input_file_name() as file from t));
 => 1
 
---- everything in a table made of a query may be NULL, whatever the query says
+--- all columns of a table created from a query are nullable
 create table t using delta as select 1 as id, named_struct('a', 1) as s, array(named_struct('a', 1)) as l;
 insert into t values (2, named_struct('a', null), array(null)), (3, null, array(named_struct('a', null)));
 select * from t order by id;
@@ -230,7 +230,7 @@ select * from t order by id;
 => 2 | Row(a=None) | [None]
 => 3 | NULL | [Row(a=None)]
 
---- delta: partition transforms and orders of writing are no part of a delta table
+--- delta: partition transforms and write orders are rejected
 create table t (id int, ts timestamp) using DELTA partitioned by (days(ts));
 !> PlanError: PARTITIONED BY days(ts): a Delta table is partitioned by columns, not by transforms
 create table t using DELTA partitioned by (s.a) as select named_struct('a', 1) as s;

@@ -1,4 +1,4 @@
---- partitions go by their files alone, with the rows' number
+--- whole partitions are removed by their files, and their rows are counted
 create table t (id int, p string, v int) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a', 0), (2, 'a', 0), (3, 'b', 0), (4, null, 0), (5, 'c', 0);
 delete from t where p in ('a', 'x');
@@ -46,7 +46,7 @@ delete from t where not (p <=> 'zzz') and p is null;
 select count(*) from t;
 => 0
 
---- partitions with deleted rows count what was left
+--- a deleted partition counts its live rows
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t select id, if(id < 10, 'a', 'b') from range(20);
 delete from t where id in (1, 2, 11);
@@ -144,7 +144,7 @@ delete from t where id in (select id from o where id is null);
 select * from t;
 => 1
 
---- a subquery beside partition predicates does not take whole partitions
+--- a subquery with partition predicates does not delete whole partitions
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 create table o (id int, p string) using delta;
 insert into t values (1, 'a'), (2, 'a'), (3, 'b');
@@ -156,7 +156,7 @@ delete from t where p in (select p from o);
 select * from t;
 => 3 | b
 
---- a subquery may read the table that is changed
+--- a subquery can read the target table
 create table t (id int, v int) using delta tblproperties ({mode});
 insert into t values (1, 5), (2, 5), (3, 7);
 delete from t where id in (select max(id) from t group by v having count(*) > 1);
@@ -184,7 +184,7 @@ select id from t order by id;
 => 1
 => 3
 
---- aliases and whole names
+--- aliases and qualified names
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd');
 delete from t as x where x.id = 1;
@@ -210,14 +210,14 @@ delete from t where exists(xs, x -> x = 3);
 select count(*) from t;
 => 0
 
---- an unknown column comes with near names, on an empty table too
+--- an unknown column is reported with similar names, also for an empty table
 create table t (id int, amount int) using delta;
 delete from t where amuont = 1;
 !> UnknownColumn: amount
 delete from t where s.id = 1;
 !> UnknownColumn: s.id
 
---- conditions that are none are refused
+--- expressions that are not conditions are rejected
 create table t (id int) using delta;
 insert into t values (1);
 delete from t where id;
@@ -231,7 +231,7 @@ delete from t where explode(array(1));
 select * from t;
 => 1
 
---- delete from what is no table of ours
+--- delete from views and foreign tables is rejected
 create table t (id int) using delta;
 create view v as select * from t;
 create temporary view tv as select * from t;
@@ -258,7 +258,7 @@ delete from t where x < -1e308;
 select * from t;
 => 1.0
 
---- all rows of a file one after the other, then the rest
+--- all rows of a file one after the other, then the other rows
 create table t (id bigint) using delta tblproperties ({mode});
 insert into t select id from range(6);
 delete from t where id = 0;

@@ -13,7 +13,7 @@ describe t;
 => v | int | NULL
 => extra | string | NULL
 
---- only insert star adds the column, rows that match stay
+--- only insert star adds the column, matched rows stay
 create table t (k int, v int) using delta tblproperties ({mode});
 insert into t values (1, 10);
 merge with schema evolution into t using (values (1, 1, 'a'), (2, 2, 'b')) s (k, v, extra) on t.k = s.k when not matched then insert *;
@@ -48,7 +48,7 @@ select k, x.a, x.b, x.c from t order by k;
 => 2 | 2 | 20 | 200
 => 3 | 8 | NULL | 0
 
---- new struct fields come at the end of their struct
+--- new struct fields are added at the end of their struct
 create table t (k int, x struct<a: int, c: int>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('a', 1, 'c', 10)), (2, named_struct('a', 2, 'c', 20));
 merge with schema evolution into t using (select 1 as k, named_struct('a', 10, 'b', 100, 'c', 1000) as x) s on t.k = s.k when matched then update set *;
@@ -56,7 +56,7 @@ select * from t order by k;
 => 1 | Row(a=10, c=1000, b=100)
 => 2 | Row(a=2, c=20, b=None)
 
---- arrays of structs evolve, elements lack nothing
+--- arrays of structs evolve, and elements get all fields
 create table t (k int, x array<struct<a: string, b: string>>) using delta tblproperties ({mode});
 insert into t values (1, array(named_struct('a', '1', 'b', 'x'))), (2, array(named_struct('a', '2', 'b', 'y')));
 merge with schema evolution into t using (select k, array(named_struct('c', 'C', 'a', k, 'd', 'D'), null) as x from values (1), (3) as s (k)) s on t.k = s.k
@@ -77,7 +77,7 @@ select * from t order by k;
 => 3 | {'n': Row(a=3, b='B')}
 insert overwrite t select * from t;
 
---- an assignment adds just the source column of that name
+--- an assignment adds only the source column of that name
 create table t (k int, v int) using delta tblproperties ({mode});
 insert into t values (0, 0), (1, 10);
 merge with schema evolution into t using (values (1, 1, 'a', 'unused')) s (k, v, extra, unused) on t.k = s.k when matched then update set extra = s.extra;
@@ -85,7 +85,7 @@ select * from t order by k;
 => 0 | 0 | NULL
 => 1 | 10 | a
 
---- the value of a new column may be any expression
+--- the value of a new column can be any expression
 create table t (k int, v int) using delta;
 insert into t values (1, 10);
 merge with schema evolution into t using (values (1, 1, 'a'), (2, 2, 'b')) s (k, v, extra) on t.k = s.k
@@ -113,7 +113,7 @@ merge with schema evolution into t using (values (1, 'a')) s (k, extra) on t.k =
 merge with schema evolution into t using (values (1, 'a')) s (k, extra) on t.k = s.k when matched then update set v.x = 1;
 !> PlanError: not a struct
 
---- insert lists bring just the columns that they name
+--- insert lists add only their columns
 create table t (k int, old_value int) using delta tblproperties ({mode});
 insert into t values (1, 10);
 merge with schema evolution into t using (values (2, 'x', 'unused')) s (k, new_value, unused) on t.k = s.k when not matched then insert (k, new_value) values (s.k, s.new_value);
@@ -121,7 +121,7 @@ select * from t order by k;
 => 1 | 10 | NULL
 => 2 | NULL | x
 
---- update and insert may bring different columns
+--- update and insert can add different columns
 create table t (k int, v int) using delta;
 insert into t values (1, 10), (3, 30);
 merge with schema evolution into t using (values (1, 'e1', 'o1'), (2, 'e2', 'o2')) s (k, extra, other) on t.k = s.k
@@ -131,7 +131,7 @@ select * from t order by k;
 => 2 | NULL | NULL | o2
 => 3 | 30 | NULL | NULL
 
---- a clause with a list beside a clause with a star leaves the new column null
+--- in a merge with a star clause, a clause with a list leaves the new column null
 create table t (k int, v int) using delta tblproperties ({mode});
 insert into t values (0, 0), (1, 10), (2, 20);
 merge with schema evolution into t using (values (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')) s (k, v, extra) on t.k = s.k
@@ -162,14 +162,14 @@ select * from t order by k;
 => 6 | NULL | NULL
 => 7 | NULL | y
 
---- not matched by source cannot bring a column
+--- not matched by source cannot add a column
 create table t (k int) using delta;
 merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when not matched by source then update set extra = 'none';
 !> UnknownColumn: `extra`
 merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when not matched then insert * when not matched by source then update set extra = 'none';
 !> UnknownColumn: `extra`
 
---- rows that only the target has are changed beside new columns
+--- rows only in the target are changed by a merge with new columns
 create table t (k int, v int) using delta tblproperties ({mode});
 insert into t values (0, 0), (1, 10), (3, 30);
 merge with schema evolution into t using (values (1, 1, 'a'), (2, 2, 'b')) s (k, v, extra) on t.k = s.k
@@ -196,13 +196,13 @@ select * from t order by k;
 => 1 | 1 | yes
 => 2 | 20 | NULL
 
---- the target cannot be asked for a column that it does not have yet
+--- the target has no new column yet in conditions
 create table t (k int) using delta;
 insert into t values (1);
 merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched and t.extra is null then update set *;
 !> UnknownColumn: extra
 
---- names that differ in case are one column, in the table's spelling
+--- names that differ only in case are one column with the table's spelling
 create table t (Key int, Val string, S struct<Aa: int>) using delta tblproperties ({mode});
 insert into t values (1, 'a', named_struct('Aa', 1)), (2, 'b', null);
 merge with schema evolution into t using (select key, val, named_struct('AA', 5, 'Bb', 6) as s, 1 as EXTRA from values (1, 'x'), (3, 'z') as v (key, VAL)) u on t.key = u.key
@@ -227,7 +227,7 @@ describe t;
 => k | int | NULL
 => extra | string | NULL
 
---- the schema changes even when no row does
+--- the schema changes even if no row changes
 create table t (k int) using delta tblproperties ({mode});
 insert into t values (1);
 merge with schema evolution into t using (select 9 as k, 'x' as extra where false) s on t.k = s.k when matched then update set * when not matched then insert *;
@@ -243,7 +243,7 @@ merge with schema evolution into t using (select 1 as k, date '2024-01-02' as d,
 select k, d, n, m, cast(b as string), a from t;
 => 1 | 2024-01-02 | 2024-01-02 03:04:05 | 1.50 | x | [1, 2]
 
---- new columns may be null whatever the source says
+--- new columns are nullable even if the source is not
 create table t (k int not null) using delta;
 insert into t values (1), (2);
 create table s (k int not null, v int not null) using delta;
@@ -257,7 +257,7 @@ insert into t (k) values (4);
 insert into t values (null, 1);
 !> ConstraintViolated: NOT NULL
 
---- a NOT NULL column that the source lacks stops an insert
+--- a NOT NULL column that the source lacks fails an insert
 create table t (k int, must int not null) using delta;
 merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when not matched then insert *;
 !> ConstraintViolated: `must`
@@ -265,7 +265,7 @@ describe t;
 => k | int | NULL
 => must | int | NULL
 
---- partition columns stay, and new columns come behind them
+--- new columns are added after the partition columns
 create table t (k int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 merge with schema evolution into t using (values (1, 'b', 1.5), (3, 'c', 2.5)) s (k, p, extra) on t.k = s.k when matched then update set * when not matched then insert *;
@@ -312,7 +312,7 @@ select * from t order by k;
 => 2 | Row(y=Row(a=10, b=None, c=30), z=4, w='new')
 => 3 | Row(y=Row(a=10, b=None, c=30), z=None, w='new')
 
---- a new field is assigned alone
+--- only a new field is assigned
 create table t (k int, x struct<a: int>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('a', 1)), (2, named_struct('a', 2)), (3, null);
 merge with schema evolution into t using (select k, named_struct('a', 9, 'b', 'bb', 'c', 'cc') as x from values (1), (3) as v (k)) s on t.k = s.k when matched then update set x.b = s.x.b;
@@ -379,7 +379,7 @@ select x from t;
 merge with schema evolution into t using (select 1 as k, array(named_struct('n', 700, 'a', 5)) as x) s on t.k = s.k when matched then update set *;
 !> ValueOutOfRange: 700
 
---- a value of another kind is refused by name
+--- a value of an incompatible type is rejected by name
 create table t (k int, v int, x struct<a: int>) using delta;
 merge with schema evolution into t using (select 1 as k, binary('x') as v) s on t.k = s.k when not matched then insert *;
 !> TypeMismatch: `v`
@@ -408,7 +408,7 @@ describe t;
 => l | bigint | NULL
 => extra | string | NULL
 
---- a new column without a type is refused, an old one takes NULL
+--- a new column of type void is rejected, and an existing column is set to NULL
 create table t (k int, v int) using delta;
 insert into t values (1, 1);
 merge with schema evolution into t using (select 1 as k, null as extra) s on t.k = s.k when matched then update set *;
@@ -419,12 +419,12 @@ merge with schema evolution into t using (select 1 as k, null as v) s on t.k = s
 select * from t;
 => 1 | NULL
 
---- a source column that comes twice is refused
+--- a duplicate source column is rejected
 create table t (k int) using delta;
 merge with schema evolution into t using (select 1 as k, 2 as e, 3 as E) s on t.k = s.k when not matched then insert *;
 !> PlanError: 2 times
 
---- delta: a name that a table cannot have is refused before anything is written
+--- delta: an invalid column name is rejected before any file is written
 create table t (k int) using delta;
 insert into t values (1);
 merge with schema evolution into t using (select 1 as k, 2 as `a b`) s on t.k = s.k when matched then update set *;
@@ -432,7 +432,7 @@ merge with schema evolution into t using (select 1 as k, 2 as `a b`) s on t.k = 
 select * from t;
 => 1
 
---- a new column may have a dot or a quote in its name
+--- the name of a new column can contain a dot or a quote
 create table t (k int) using delta;
 merge with schema evolution into t using (select 1 as k, 2 as `a.b`, 3 as `c'd`, named_struct('e.f', 4) as `g``h`) s on t.k = s.k when not matched then insert *;
 select `a.b`, `c'd`, `g``h`.`e.f` from t;
@@ -445,7 +445,7 @@ merge into t using (values (1, 1, 'a')) s (k, v, extra) on t.k = s.k when matche
 select * from t;
 => 1 | 1
 
---- without evolution a new column is an error that says how to allow it
+--- without evolution a new column is an error that names the setting
 create table t (k int, v int, x struct<a: int>) using delta;
 merge into t using (values (1, 'a')) s (k, extra) on t.k = s.k when matched then update set extra = s.extra;
 !> UnknownColumn: WITH SCHEMA EVOLUTION
@@ -462,7 +462,7 @@ insert into t by name select 1 as k, 4 as extra;
 insert into t select 1, 2, named_struct('a', 1, 'b', 2);
 !> TypeMismatch: WITH SCHEMA EVOLUTION
 
---- the session's setting lets every merge and insert evolve
+--- the session's setting enables evolution for every merge and insert
 create table t (k int) using delta;
 set spark.databricks.delta.schema.autoMerge.enabled = true;
 merge into t using (values (1, 'a')) s (k, v) on t.k = s.k when matched then update set * when not matched then insert *;
@@ -474,7 +474,7 @@ select * from t order by k;
 => 1 | a | NULL
 => 2 | NULL | two
 
---- the table's property lets every merge and insert evolve
+--- the table's property enables evolution for every merge and insert
 create table t (k int) using delta tblproperties ('rowmerge.write.schema-evolution' = 'true');
 merge into t using (values (1, 'a')) s (k, v) on t.k = s.k when matched then update set * when not matched then insert *;
 insert into t select 2, 'b', true as flag;
@@ -489,7 +489,7 @@ create table t (k int) using delta tblproperties ('rowmerge.write.schema-evoluti
 update t set nope = 1;
 !> UnknownColumn: `nope`
 
---- insert by name adds columns wherever they stand, and leaves out what the query lacks
+--- insert by name adds columns in any position, and missing columns are null
 create table t (k int, v int) using delta;
 insert into t values (1, 1);
 insert with schema evolution into t by name select 'n' as extra, 2 as k;
@@ -499,7 +499,7 @@ select * from t order by k;
 => 2 | NULL | n
 => 3 | 3 | m
 
---- insert by position adds what lies beyond the last column
+--- insert by position adds columns after the last one
 create table t (k int, v int) using delta;
 insert with schema evolution into t select 1 as a, 2 as b, 3 as c, 'x' as d;
 insert with schema evolution into t values (2, 3, 4, 'y');
@@ -516,7 +516,7 @@ insert with schema evolution into t select 1, 2;
 insert with schema evolution into t select 1, 2, 3, 'x', 5 as K;
 !> PlanError: `K` is after
 
---- an insert list names columns of the table alone
+--- an insert list can only contain columns of the table
 create table t (k int, x struct<a: int>) using delta;
 insert with schema evolution into t (k, nope) select 1, 2;
 !> UnknownColumn: `nope`
@@ -565,7 +565,7 @@ select count(extra) from t;
 insert with schema evolution into t by name select 1 as k, null as nope;
 !> TypeMismatch: `nope`
 
---- files from before a column count as null in filters, deletes and merges
+--- a new column is null in older files for filters, deletes and merges
 create table t (k int, v int) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2), (3, 3), (4, 4);
 delete from t where k = 4;
@@ -588,7 +588,7 @@ select k, v, extra, s.a, s.b from t order by k;
 => 6 | 6 | x | 1 | NULL
 => 7 | NULL | NULL | NULL | 2
 
---- delta: files from before a field are rewritten with what they have
+--- delta: files without a new field are rewritten
 create table t (k int, x struct<a: int>, l array<struct<a: int>>, m map<string, struct<a: int>>) using delta tblproperties ('rowmerge.write.mode' = 'copy-on-write');
 insert into t values (1, named_struct('a', 1), array(named_struct('a', 1)), map('m', named_struct('a', 1))), (2, named_struct('a', 2), null, null), (3, null, null, null);
 insert with schema evolution into t values (4, named_struct('b', 4), array(named_struct('b', 4)), map('m', named_struct('b', 4)));
@@ -598,7 +598,7 @@ select * from t order by k;
 => 3 | NULL | NULL | NULL
 => 4 | Row(a=None, b=4) | [Row(a=None, b=4)] | {'m': Row(a=None, b=4)}
 
---- delta: a version from before the column does not have it
+--- delta: an older version does not have the new column
 create table t (k int) using delta;
 insert into t values (1);
 merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched then update set *;
@@ -607,7 +607,7 @@ select * from t version as of 1;
 select * from t;
 => 1 | x
 
---- the source may be the target itself
+--- the source can be the target
 create table t (k int, v int) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2);
 merge with schema evolution into t using (select k + 1 as k, v, v * 10 as tenfold from t) s on t.k = s.k when matched then update set * when not matched then insert *;
@@ -616,7 +616,7 @@ select * from t order by k;
 => 2 | 1 | 10
 => 3 | 2 | 20
 
---- delta: a table that widens takes wider types of the source, one that does not keeps its own
+--- delta: a table with type widening gets the source's wider types, other tables keep theirs
 create table t (k int, v int, x struct<n: smallint>, d decimal(5,2)) using delta tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
 insert into t values (1, 1, named_struct('n', 1), 1.25), (2, 2, named_struct('n', 2), 2.25);
 merge with schema evolution into t using (values (1, 3000000000L, 70000, 12345.678), (3, 3L, 3, 3.5)) s (k, v, n, d) on t.k = s.k
@@ -634,7 +634,7 @@ describe t;
 insert into t values (5, 5, named_struct('n', 3000000000L), 1);
 !> ValueOutOfRange: 3000000000
 
---- delta: a narrower type of the source narrows nothing
+--- delta: a narrower type of the source changes no type
 create table t (k bigint, v double) using delta tblproperties ('delta.enableTypeWidening' = 'true');
 merge with schema evolution into t using (values (1, cast(1.5 as float), 'x')) s (k, v, e) on t.k = s.k when not matched then insert *;
 describe t;
@@ -642,7 +642,7 @@ describe t;
 => v | double | NULL
 => e | string | NULL
 
---- delta: new columns of a table with column mapping by name get ids and names of their own
+--- delta: new columns of a table with column mapping by name get new ids and physical names
 create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'name');
 insert into t values (1, named_struct('a', 1)), (2, null);
 merge with schema evolution into t using (select k, named_struct('b c', 'B', 'a', 5) as x, array(named_struct('d', k)) as `e, f` from values (1), (3) as v (k)) s on t.k = s.k
@@ -654,7 +654,7 @@ select * from t order by k;
 => 3 | Row(a=5, b c='B') | [Row(d=3)] | NULL
 => 4 | NULL | NULL | g
 
---- delta: new columns of a table with column mapping by id are found by their ids
+--- delta: new columns of a table with column mapping by id are read by their ids
 create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t values (1, named_struct('a', 1)), (2, null);
 merge with schema evolution into t using (select k, named_struct('b', 'B', 'a', 5) as x, k * 10 as e from values (1), (3) as v (k)) s on t.k = s.k
@@ -664,7 +664,7 @@ select * from t order by k;
 => 2 | NULL | NULL
 => 3 | Row(a=5, b='B') | 30
 
---- delta: the change data feed has new columns, empty before the change
+--- delta: the change data feed has new columns, null in older changes
 create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.enableChangeDataFeed' = 'true');
 insert into t values (1, named_struct('a', 1)), (2, named_struct('a', 2));
 merge with schema evolution into t using (select k, named_struct('a', 9, 'b', 8) as x, 'e' as extra from values (1), (3) as v (k)) s on t.k = s.k
@@ -678,7 +678,7 @@ select k, x.a, x.b, extra, _change_type from table_changes('t', 2) order by k, _
 => 2 | 2 | NULL | NULL | delete
 => 3 | 9 | 8 | e | insert
 
---- delta: defaults fill what the source lacks, generated columns are computed, constraints hold
+--- delta: missing columns get defaults, generated columns are computed, constraints are enforced
 create table t (k int, v int default 7, g int generated always as (k * 2), constraint positive check (k > 0)) using delta tblproperties ({mode}, 'delta.feature.allowColumnDefaults' = 'supported');
 insert into t (k, v) values (1, 1);
 merge with schema evolution into t using (values (1, 'a'), (2, 'b')) s (k, extra) on t.k = s.k when matched then update set * when not matched then insert *;
@@ -708,32 +708,32 @@ select v from t where p = 2 order by k;
 => b
 => y
 
---- the alias of the table may stand before a new column
+--- the alias of the table can qualify a new column
 create table t (k int) using delta;
 insert into t values (1);
 merge with schema evolution into t as target using (values (1, 'x', 'y')) s (k, a, b) on target.k = s.k when matched then update set target.a = a, b = s.b;
 select * from t;
 => 1 | x | y
 
---- the alias of the source cannot stand before an assigned column
+--- the alias of the source cannot qualify an assigned column
 create table t (k int, v int) using delta;
 merge with schema evolution into t using (values (1, 2)) s (k, v) on t.k = s.k when matched then update set s.v = s.v;
 !> UnknownColumn: `s`
 
---- a new column that is assigned twice is refused
+--- a new column that is assigned twice is rejected
 create table t (k int) using delta;
 merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched then update set extra = s.extra, EXTRA = 'y';
 !> PlanError: twice
 merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when not matched then insert (k, extra, Extra) values (1, 'x', 'y');
 !> PlanError: twice
 
---- empty arrays and maps of nothing go into nested columns
+--- empty arrays and maps of type void are stored in nested columns
 create table t (k int, l array<struct<a: int>>, m map<string, struct<a: int>>) using delta;
 merge with schema evolution into t using (select 1 as k, array() as l, cast(null as map<string, struct<a: int>>) as m) s on t.k = s.k when not matched then insert *;
 select * from t;
 => 1 | [] | NULL
 
---- two source rows for one row stop an evolving merge, and the schema stays
+--- two source rows for one row fail an evolving merge, and the schema stays
 create table t (k int, v int) using delta;
 insert into t values (1, 1);
 merge with schema evolution into t using (values (1, 'x'), (1, 'y')) s (k, extra) on t.k = s.k when matched then update set *;
@@ -742,7 +742,7 @@ describe t;
 => k | int | NULL
 => v | int | NULL
 
---- with case sensitive names a table still holds no two that differ in case alone
+--- with case-sensitive names, columns that differ only in case are rejected
 create table t (k int, v int) using delta;
 set spark.sql.caseSensitive = true;
 merge with schema evolution into t using (values (1, 2)) s (k, V) on t.k = s.k when not matched then insert *;
@@ -752,7 +752,7 @@ set spark.sql.caseSensitive = false;
 select extra from t;
 => x
 
---- a column that the table and the source have in structs of structs is told by its path
+--- an incompatible field in nested structs is reported by its path
 create table t (k int, x struct<y: struct<a: int>>) using delta;
 merge with schema evolution into t using (select 1 as k, named_struct('y', named_struct('n', null)) as x) s on t.k = s.k when not matched then insert *;
 !> TypeMismatch: `x`.`y`.`n`
@@ -771,7 +771,7 @@ select * from t order by k;
 => 2 | -2 | 20
 => 4 | NULL | 40
 
---- delta: a column that was dropped comes back empty
+--- delta: a dropped column is null after it is added again
 create table t (k int, e string) using delta tblproperties ('delta.columnMapping.mode' = 'name');
 insert into t values (1, 'old'), (2, 'old');
 alter table t drop column e;

@@ -1,4 +1,4 @@
---- a function in SQL takes arguments by place and by name, and its defaults
+--- a SQL function accepts positional and named arguments, and has defaults
 create function price(base double, times int default 2) returns double return base * times;
 select price(10), price(10, 3), price(times => 4, base => 10), price(price(1)) + 1;
 => 20.0 | 30.0 | 40.0 | 5.0
@@ -16,7 +16,7 @@ create function half(n int) returns decimal(4, 1) return n / 2;
 select half('7'), half(null), typeof(half(7));
 => 3.5 | NULL | decimal(4,1)
 
---- a function is what it was made to be last, in views too
+--- views use the current definition of a function
 create table t (id int) using delta;
 insert into t values (1), (2);
 create function worth(id int) returns int return id * 10;
@@ -38,7 +38,7 @@ drop function worth;
 !> FunctionNotFound
 drop function if exists worth;
 
---- functions stand wherever values do
+--- functions can be called wherever expressions can
 create table t (id int, v int) using delta;
 insert into t values (1, 10), (2, 20), (3, 30);
 create function near(a int, b int) returns boolean return abs(a - b) <= 1;
@@ -63,14 +63,14 @@ select * from t order by id;
 select transform(array(1, 2), x -> twice(x));
 => [2, 4]
 
---- an argument is computed once, whatever it is named in the body
+--- an argument is evaluated once, however often the body uses it
 create function double_of(n double) returns double return n + n;
 select double_of(x) = 2 * x from (select rand(7) as x);
 => true
 select double_of(floor(rand(7) * 1000000)) % 2;
 => 0.0
 
---- a name in an argument is not caught by one in the body
+--- a name in an argument is not captured by a name in the body
 create table t (id int, x int) using delta;
 insert into t values (1, 5);
 create function added(xs array<int>, n int) returns array<int> return transform(xs, x -> x + n);
@@ -88,7 +88,7 @@ insert into t values (3);
 select known(3);
 => true
 
---- functions of functions, and none of itself
+--- functions can call other functions, but not themselves
 create function one(n int) returns int return n + 1;
 create function two(n int) returns int return one(one(n));
 select two(0);
@@ -98,7 +98,7 @@ create function again(n int) returns int return again(n - 1);
 create or replace function one(n int) returns int return two(n);
 !> PlanError: calls itself
 
---- a body must do what the signature says
+--- the body must have the type of the signature
 create function f(n int) returns int return n + m;
 !> UnknownColumn: `m`
 create function f(n int) returns int return sum(n);
@@ -116,17 +116,17 @@ create function f(n int) returns int language python handler 'f' as 'def f(n: re
 show user functions;
 => -
 
---- Spark's own functions come first where no schema is named
+--- Spark's functions take precedence for unqualified names
 create function upper(s string) returns string return 'ours';
 select upper('a'), default.upper('a'), rowmerge.default.upper('a');
 => A | ours | ours
 
---- delta: what belongs to a table names no function of the warehouse
+--- delta: rules of a table cannot call functions of the warehouse
 create function positive(n int) returns boolean return n > 0;
 create table t (n int, check (default.positive(n))) using delta;
 !> FunctionNotFound: takes Spark's own only
 
---- parameters may be called as words of the language are
+--- parameters can be named as keywords
 create function framed(`end` int, date date) returns string return case when `end` > 1 then cast('2026-01-01' as date) else date end;
 select framed(1, date '2020-01-01'), framed(2, date '2020-01-01');
 => 2020-01-01 | 2026-01-01
@@ -165,7 +165,7 @@ $$;
 insert into t select reversed_text('xyz');
 !> SparkFailed: The function default.reversed_text, in line 3 of its body, raised AttributeError
 
---- what is known of a function
+--- a function is described
 create function f(n int default 1 comment 'how many') returns int deterministic comment 'more' return n + 1;
 describe function extended f;
 => Function: default.f
@@ -206,7 +206,7 @@ select k, joined(s), joined(s, '+') from values (1, 'b'), (1, 'a'), (2, 'c') as 
 create aggregate function f(n int) returns int language python handler 'f' as 'def f(n): return n';
 !> PlanError: accumulate
 
---- a function in Python takes a group as an array
+--- a Python function receives a group as an array
 create function spread(numbers array<int>) returns int language python handler 'spread' as $$
 def spread(numbers):
     return max(numbers) - min(numbers)

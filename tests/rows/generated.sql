@@ -1,4 +1,4 @@
---- a generated column is computed where it is not given, in every form of insert
+--- an omitted generated column is computed in every form of insert
 create table t (id int, ts timestamp, day date generated always as (cast(TS as date)), twice int generated always as (id * 2)) using delta partitioned by (day) tblproperties ({mode});
 insert into t (id, ts) values (1, timestamp '2024-01-01 10:00:00');
 insert into t by name select timestamp '2024-01-02 10:00:00' as ts, 2 as id;
@@ -25,7 +25,7 @@ insert overwrite t (id) values (9);
 select * from t;
 => 9 | NULL | NULL | 18
 
---- update computes what is generated again, or checks what is assigned
+--- update computes generated columns again, or checks their assigned values
 create table t (id int, v int, s struct<a: int, b: int>, sum int generated always as (v + s.a), note string generated always as (concat('n', v))) using delta tblproperties ({mode});
 insert into t (id, v, s) values (1, 10, named_struct('a', 1, 'b', 2)), (2, 20, named_struct('a', 2, 'b', 3));
 update t set v = 30 where id = 1;
@@ -71,7 +71,7 @@ select * from t where id > 6 order by id;
 => 7 | 10 | 20
 => 8 | NULL | NULL
 
---- generated columns go with constraints, defaults and NOT NULL
+--- generated columns can have constraints, defaults and NOT NULL
 create table t (id int default 3, twice int not null generated always as (id * 2) check (twice < 100)) using delta;
 insert into t (id) values (default);
 insert into t (id) values (null);
@@ -81,7 +81,7 @@ insert into t (id) values (50);
 select * from t;
 => 3 | 6
 
---- what no generated column can be is refused by name
+--- invalid generated columns are rejected by name
 create table t (id int, a int generated always as (id + 1), b int generated always as (a + 1)) using delta;
 !> PlanError: reads the generated column `a`
 create table t (id int, a int generated always as (a + 1)) using delta;
@@ -101,7 +101,7 @@ create table t (id int, a int generated always as (id) default 1) using delta;
 show tables;
 => -
 
---- an append-only table takes new rows and nothing else
+--- an append-only table accepts only new rows
 create table t (id int, v string) using delta tblproperties ('delta.appendOnly' = 'true', {mode});
 insert into t values (1, 'a');
 merge into t using (values (1, 'x'), (2, 'b')) s (id, v) on t.id = s.id when not matched then insert *;

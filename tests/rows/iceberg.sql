@@ -1,4 +1,4 @@
---- columns are renamed, dropped, moved and added, and the files stay as they are
+--- columns are renamed, dropped, moved and added without rewriting files
 create table t (id int, a int, b string) using iceberg tblproperties ({mode});
 insert into t values (1, 10, 'x'), (2, 20, 'y');
 alter table t rename column a to c;
@@ -15,7 +15,7 @@ select * from t order by id;
 => 20 | 2 | NULL
 => 300 | 3 | 30
 
---- a filter on a column that has the name of another one of before finds the right rows
+--- a filter on a column with the name of an older one returns the right rows
 create table t (id int, a int, b int) using iceberg tblproperties ({mode});
 insert into t values (1, 10, 5), (2, 20, 6);
 alter table t rename column a to old;
@@ -40,7 +40,7 @@ select id, old, a from t order by a;
 => 3 | 30 | 8
 => NULL | 90 | 9
 
---- a new column of an old name holds nothing of the old one
+--- a new column with the name of a dropped one has none of its values
 create table t (id int, a int) using iceberg tblproperties ({mode});
 insert into t values (1, 10);
 alter table t drop column a;
@@ -71,7 +71,7 @@ update t set s.a = 9 where s.a is null;
 select s.c, s.b, s.a from t;
 => 1 | 2 | 9
 
---- types widen as the format allows, and old rows stay what they were
+--- types are widened as the format allows, and old rows keep their values
 create table t (id int, f float, d decimal(5, 2), l array<int>, s struct<n: int>) using iceberg tblproperties ({mode});
 insert into t values (1, 1.5, 1.25, array(1), named_struct('n', 1));
 alter table t alter column id type bigint;
@@ -109,7 +109,7 @@ select id from t order by id;
 => 3
 => 11
 
---- what format version 2 does not have is refused by name
+--- features that format version 2 lacks are rejected by name
 create table t (id int default 1) using iceberg;
 !> UnsupportedTableFeature: column default id
 create table t (id int, g int generated always as (id + 1)) using iceberg;
@@ -132,7 +132,7 @@ create table t (id int) using iceberg;
 select * from table_changes('t', 1);
 !> ChangesNotRecorded: no change rows
 
---- a column that is added with a default has it in the rows that are there, and another one in new rows
+--- an added column has its initial default in existing rows and its write default in new rows
 create table t (id int, k int default 5) using iceberg tblproperties ('format-version' = '3', {mode});
 insert into t (id) values (1), (2);
 alter table t add columns (d date default date'2020-02-03', s string default 'it\'s', x decimal(10, 2) default 1.5, f float default 0.1, b boolean default true, ts timestamp default timestamp'2020-02-03 04:05:06.5Z');
@@ -180,7 +180,7 @@ create table u (id int, s struct<a: int>) using iceberg tblproperties ('format-v
 alter table u add column s.b int default 1;
 !> UnsupportedTableFeature: column default b
 
---- tables of format version 3 take every statement
+--- tables of format version 3 accept every statement
 create table t (id int, p string, v int) using iceberg partitioned by (p) tblproperties ('format-version' = '3', {mode});
 insert into t values (1, 'a', 10), (2, 'a', 20), (3, 'b', 30), (4, 'b', 40), (5, null, 50);
 delete from t where id = 1;
@@ -209,7 +209,7 @@ alter table t set tblproperties ('format-version' = '2');
 select * from t;
 => 8 | 8
 
---- a table is raised to format version 3, and its delete files become deletion vectors
+--- a table is upgraded to format version 3, and its delete files become deletion vectors
 create table t (id int) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read');
 insert into t select cast(id as int) from range(1, 7);
 delete from t where id in (1, 6);
@@ -227,7 +227,7 @@ select id from t order by id;
 => 5
 => 30
 
---- small integers are int, and char and varchar plain strings, as in Iceberg on Spark
+--- small integers become int, and char and varchar become string, as in Iceberg on Spark
 create table t (a tinyint, b smallint, c char(3), v varchar(2)) using iceberg;
 insert into t values (200, 40000, 'a', 'abcdef');
 select a, b, concat(c, '|'), v from t;
@@ -273,7 +273,7 @@ select id from t order by id;
 => 4
 => 109
 
---- rows of files from before the partitioning was changed are merged right
+--- rows of files of an older partition spec are merged
 create table t (id int, d date, n int) using iceberg tblproperties ({mode});
 insert into t values (1, date '2024-01-01', 0), (2, date '2024-02-01', 0);
 alter table t add partition field months(d);
@@ -293,7 +293,7 @@ select id, d, n from t order by id;
 insert overwrite t partition (d = date '2024-03-01') values (7, 7);
 !> PlanError: from before its partitioning was changed
 
---- the name that a column got as a partition field is kept, and it goes by it
+--- a partition field keeps its given name
 create table t (id int, p string) using iceberg partitioned by (bucket(2, id)) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 alter table t add partition field p as shard;

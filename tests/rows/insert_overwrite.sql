@@ -1,4 +1,4 @@
---- delta: overwriting a table leaves the new rows alone, and the old ones in its history
+--- delta: an overwritten table has only the new rows, and the old ones are in its history
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 delete from t where id = 1;
@@ -18,7 +18,7 @@ insert overwrite t select 1 where false;
 select * from t;
 => -
 
---- overwriting takes a column list and names
+--- insert overwrite accepts a column list and by name
 create table t (id int, v string) using delta;
 insert into t values (1, 'a');
 insert overwrite t (v) values ('b');
@@ -28,7 +28,7 @@ insert overwrite t by name select 'c' as V, 2 as ID;
 select * from t;
 => 2 | c
 
---- a table is overwritten from itself
+--- a table can be overwritten from itself
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
 delete from t where id = 2;
@@ -52,7 +52,7 @@ insert overwrite t partition (p) values (5, 'a');
 select * from t;
 => 5 | a
 
---- one of two partition columns with a value overwrites all that has it
+--- a value for one of two partition columns overwrites all partitions with that value
 create table t (id int, p string, d date) using delta partitioned by (p, d);
 insert into t values (1, 'a', date '2024-01-01'), (2, 'a', date '2024-01-02'), (3, 'b', date '2024-01-01'), (4, null, null);
 insert overwrite t partition (p = 'a', d) values (9, date '2024-01-05');
@@ -73,7 +73,7 @@ insert overwrite t partition (p = 'a') select 1 where false;
 select * from t;
 => 2 | b
 
---- a static partition is overwritten from the table itself
+--- a static partition can be overwritten from the table itself
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'a');
 insert overwrite t partition (p = 'a') select id + 10 from t;
@@ -96,7 +96,7 @@ insert into t partition (d = date '2024-02-01', n = 1 + 1, b = false, dec = 0) v
 select d, n, b, dec from t where id = 4;
 => 2024-02-01 | 2 | false | 0.00
 
---- delta: a static partition may be null, and an empty string is null there
+--- delta: a static partition can be null, and an empty string means null
 create table t (id int, p string) using delta partitioned by (p);
 insert into t values (1, null), (2, 'b');
 insert overwrite t partition (p = null) values (3);
@@ -108,7 +108,7 @@ select * from t order by id;
 => 2 | b
 => 4 | NULL
 
---- a static partition of a timestamp means an instant in the session's time zone
+--- a timestamp of a static partition is in the session's time zone
 create table t (id int, ts timestamp) using delta partitioned by (ts);
 set spark.sql.session.timeZone = America/New_York;
 insert into t values (1, timestamp '2024-01-01 10:00:00.123456'), (2, timestamp '2024-07-01 10:00:00');
@@ -121,7 +121,7 @@ select id, cast(ts as string) from t order by id;
 => 2 | 2024-07-01 14:00:00
 => 3 | 2024-01-01 15:00:00.123456
 
---- partition names are found in any case, and what is no partition is refused
+--- partition names match in any case, and other columns are rejected
 create table t (id int, p string) using delta partitioned by (p);
 insert into t partition (P = 'a') values (1);
 insert into t partition (P = 'a') (ID) values (2);
@@ -144,7 +144,7 @@ create table u (id int) using delta;
 insert overwrite u partition (id = 1) select 1;
 !> PlanError: not partitioned
 
---- a partition that is no column's last stays where the table has it
+--- a partition column in the middle of the table keeps its position
 create table t (p string, id int) using delta partitioned by (p);
 insert into t values ('a', 1);
 insert into t partition (p = 'b') values (2);
@@ -172,7 +172,7 @@ select * from t order by id;
 => 7 | c | 9
 => 8 | b | 2
 
---- one statement says its mode, whatever the session's is
+--- a statement's mode overrides the session's
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 insert overwrite t with ('partitionOverwriteMode' = 'dynamic') by name select 'a' as p, 3 as id;
@@ -183,7 +183,7 @@ set spark.sql.sources.partitionOverwriteMode = static;
 select * from t;
 => 4 | b
 
---- in dynamic mode a table without partitions is overwritten as a whole
+--- in dynamic mode a table without partitions is overwritten completely
 create table t (id int) using delta;
 insert into t values (1), (2);
 set spark.sql.sources.partitionOverwriteMode = DYNAMIC;
@@ -192,7 +192,7 @@ set spark.sql.sources.partitionOverwriteMode = static;
 select * from t;
 => 3
 
---- in dynamic mode partitions of NaN, zero and instants are found again
+--- in dynamic mode partitions of NaN, zero and timestamps are matched
 create table t (id int, f double, ts timestamp) using delta partitioned by (f, ts);
 insert into t values (1, double('NaN'), timestamp '1969-12-31 23:59:59.999999'), (2, -0.0d, null), (3, 1.5d, null);
 set spark.sql.sources.partitionOverwriteMode = dynamic;
@@ -203,7 +203,7 @@ select id, f from t order by id;
 => 11 | nan
 => 12 | 0.0
 
---- in dynamic mode a partition is overwritten from itself
+--- in dynamic mode a partition can be overwritten from itself
 create table t (id int, p string) using delta partitioned by (p);
 insert into t values (1, 'a'), (2, 'b');
 set spark.sql.sources.partitionOverwriteMode = dynamic;
@@ -228,7 +228,7 @@ insert overwrite t partition (p) if not exists select 4, 'c';
 insert overwrite t if not exists select 4, 'c';
 !> Unparsable: IF NOT EXISTS needs
 
---- overwriting is no schema change
+--- overwriting does not change the schema
 create table t (id int, v string) using delta;
 insert into t values (1, 'a');
 insert overwrite t select 1 as id, 'a' as v, 2 as extra;
@@ -240,14 +240,14 @@ insert overwrite t values (10000000000, 'a');
 select * from t;
 => 1 | a
 
---- overwriting into a folder is Spark's
+--- overwriting a folder is a statement of Spark
 create table t (id int) using delta;
 insert overwrite local directory;
 !> RowmergeError:
 insert overwrite table directory select 1;
 !> TableNotFound: directory
 
---- truncate tells how many rows left, and an empty table stays as it is
+--- truncate counts the deleted rows, and an empty table stays unchanged
 create table t (id int) using delta tblproperties ({mode});
 insert into t select id from range(10);
 delete from t where id < 4;
@@ -258,7 +258,7 @@ truncate table t;
 select count(*) from t;
 => 0
 
---- truncate of a partition takes that partition alone
+--- truncate of a partition empties only that partition
 create table t (id int, p string, d date) using delta partitioned by (p, d);
 insert into t values (1, 'a', date '2024-01-01'), (2, 'a', date '2024-01-02'), (3, 'b', date '2024-01-01'), (4, null, null);
 truncate table t partition (p = 'a', d = '2024-01-01');
@@ -278,7 +278,7 @@ truncate table t partition (p);
 truncate t;
 !> RowmergeError:
 
---- truncate of a view is refused by name
+--- truncate of a view is rejected by name
 create table t (id int) using delta;
 create view v as select * from t;
 create temporary view w as select 1 as id;

@@ -1,4 +1,4 @@
---- replace where replaces inside a file and leaves its other rows
+--- replace where replaces rows inside a file and keeps its other rows
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t select id, 'old' from range(10);
 insert into t replace where id between 3 and 5 values (3, 'new'), (4, 'new'), (4, 'twice');
@@ -28,7 +28,7 @@ select * from t order by id;
 => 1 | a
 => 2 | b
 
---- replace where refuses a row for which its condition is false or null, and changes nothing
+--- replace where rejects a row for which its condition is false or null, and changes nothing
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a');
 insert into t replace where v = 'a' values (2, 'a'), (3, 'b');
@@ -55,7 +55,7 @@ select * from t order by id;
 => 1 | 2024-01-01
 => 9 | 2024-01-02
 
---- replace where takes rows from the table itself
+--- replace where can read the table itself
 create table t (id int, v int) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2), (3, 3);
 insert into t replace where id >= 2 select id, v * 10 from t where id >= 2;
@@ -64,7 +64,7 @@ select * from t order by id;
 => 2 | 20
 => 3 | 30
 
---- replace where goes by name and with a condition in parentheses
+--- replace where accepts by name and a condition in parentheses
 create table t (id int, v string) using delta;
 insert into t values (1, 'a'), (2, 'b');
 insert into t by name replace where (v in ('a', 'b') and id <> 2) select 'b' as v, 1 as id;
@@ -72,14 +72,14 @@ select * from t order by id;
 => 1 | b
 => 2 | b
 
---- replace where goes with insert into alone
+--- replace where requires insert into
 create table t (id int) using delta;
 insert overwrite t replace where id = 1 select 1;
 !> Unparsable: REPLACE WHERE is allowed only with INSERT INTO
 insert into t replace where id = 1;
 !> Unparsable: Expected
 
---- replace using takes away what equals a new row, and null equals nothing
+--- replace using deletes rows that equal a new row, and null equals no value
 create table t (k int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (null, 'c');
 insert into t replace using (k) values (1, 'x'), (1, 'y'), (null, 'z'), (7, 'w');
@@ -92,7 +92,7 @@ select * from t order by k, v;
 => 2 | b
 => 7 | w
 
---- replace using compares as it stores
+--- replace using compares the stored values
 create table t (k int, v string) using delta;
 insert into t values (1, 'a'), (2, 'b');
 insert into t replace using (k) values (1.4, 'x'), (2L, 'y');
@@ -108,7 +108,7 @@ insert into t replace using (k) select 1, 'x' where false;
 select * from t;
 => 1 | a
 
---- replace using takes some of the columns, by name too
+--- replace using accepts some of the columns, also by name
 create table t (k int, v string, p int) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a', 1), (2, 'a', 1), (3, 'b', 1), (4, 'b', 2);
 insert into t by name replace using (v, P) select 2 as p, 'b' as v;
@@ -122,7 +122,7 @@ insert into t by name replace using (k) select 'b' as v;
 insert into t replace using (nothing) values (1, 'a', 1);
 !> UnknownColumn: `nothing`
 
---- replace using takes rows from the table itself
+--- replace using can read the table itself
 create table t (k int, v int) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2);
 insert into t replace using (k) select k, v + 1 from t union all select k + 1, 0 from t;
@@ -132,7 +132,7 @@ select * from t order by k, v;
 => 2 | 3
 => 3 | 0
 
---- replace on takes away what its condition joins to a new row
+--- replace on deletes the rows that its condition joins to a new row
 create table t (id int, v string, n int) using delta tblproperties ({mode});
 insert into t values (1, 'a', 1), (2, 'b', 2), (null, 'c', 3), (4, 'd', 4);
 insert into t as o replace on o.id <=> n.id (select null as id, 'new' as v, 0 as n union all select 1, 'one', 0) as n;
@@ -143,7 +143,7 @@ select * from t order by id, v;
 => 2 | b | 2
 => 4 | d | 4
 
---- replace on sees the query's own names, also those that are not the table's
+--- the condition of replace on can use all names of the query
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
 insert into t replace on t.id between s.low and s.low + 1 (select 1 as low, 'x' as name) s;
@@ -151,7 +151,7 @@ select * from t order by id;
 => 1 | x
 => 3 | c
 
---- replace on without aliases takes names that one side has
+--- replace on without aliases accepts names that only one side has
 create table t (id int, v string) using delta;
 insert into t values (1, 'a'), (2, 'b');
 insert into t replace on id = k select 2 as k, 'x' as w;
@@ -163,7 +163,7 @@ insert into t replace on id = id select 2 as id, 'x' as v;
 insert into t replace on nothing = 1 select 2 as id, 'x' as v;
 !> UnknownColumn: `nothing`
 
---- replace on true replaces all, but only when there are new rows
+--- replace on true replaces all rows if there are new rows
 create table t (id int) using delta tblproperties ({mode});
 insert into t values (1), (2);
 insert into t replace on true select 3 where false;
@@ -177,7 +177,7 @@ insert into t replace on false values (5);
 select count(*) from t;
 => 3
 
---- replace on may look at the table alone
+--- the condition of replace on can use only the table
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'b');
 insert into t replace on t.p = 'b' (select 4, 'b') s;
@@ -185,7 +185,7 @@ select * from t order by id;
 => 1 | a
 => 4 | b
 
---- replace on goes by name, and with several rows for one
+--- replace on accepts by name, and several new rows for one old row
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 insert into t as o by name replace on o.id = n.id (select 'x' as v, 1 as id union all select 'y', 1) n;
@@ -194,7 +194,7 @@ select * from t order by id, v;
 => 1 | y
 => 2 | b
 
---- replace on may ask other tables
+--- the condition of replace on can read other tables
 create table t (id int, v string) using delta;
 create table u (id int) using delta;
 insert into t values (1, 'a'), (2, 'b');
@@ -205,7 +205,7 @@ select * from t order by id, v;
 => 1 | x
 => 2 | y
 
---- replace on is refused where it has no one meaning
+--- an ambiguous replace on is rejected
 create table t (id int) using delta;
 insert into t replace on rand() > 0.5 values (1);
 !> UnsupportedStatement: rand()
@@ -215,7 +215,7 @@ insert overwrite t replace on true values (1);
 !> Unparsable: REPLACE ON is allowed only with INSERT INTO
 insert into t replace with (id) values (1);
 !> Unparsable: WHERE, USING or ON
---- replace where judges rows as they are stored
+--- replace where checks the stored values
 create table t (id int, v string) using delta;
 insert into t values (1, 'a'), (2, 'b');
 insert into t replace where id = 1 values (1.2, 'c');

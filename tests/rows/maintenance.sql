@@ -1,4 +1,4 @@
---- delta: vacuum leaves the newest version and takes what older ones needed
+--- delta: vacuum deletes files that only older versions need
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t select id, 'a' from range(10);
 update t set v = 'b' where id < 5;
@@ -14,7 +14,7 @@ set spark.databricks.delta.retentionDurationCheck.enabled = true;
 update t set v = 'c' where id = 1;
 => 1
 
---- delta: vacuum with a retention that is not safe is refused
+--- delta: vacuum with an unsafe retention is rejected
 create table t (id int) using delta;
 insert into t values (1);
 vacuum t retain 1 hours;
@@ -25,7 +25,7 @@ alter table t set tblproperties ('delta.deletedFileRetentionDuration' = 'interva
 vacuum t retain 1 hours dry run;
 => -
 
---- delta: a checkpoint is followed by a cleanup of the log, as the table's properties say
+--- delta: a checkpoint cleans the log up by the table's properties
 create table t (id int) using delta tblproperties ('delta.checkpointInterval' = '2', 'delta.enableExpiredLogCleanup' = 'false',
     'delta.logRetentionDuration' = 'interval 0 seconds');
 insert into t values (1);
@@ -49,14 +49,14 @@ alter table t set tblproperties ('delta.requireCheckpointProtectionBeforeVersion
 merge into t using (values (1), (9)) s (id) on t.id = s.id when matched then delete when not matched then insert *;
 => 2 | 0 | 1 | 1
 
---- vacuum of what is no table
+--- vacuum of views and unknown tables is rejected
 create view v as select 1 as x;
 vacuum missing;
 !> TableNotFound: missing
 vacuum v;
 !> TableError: is a view
 
---- delta: optimize makes one file of many, and no row changes
+--- delta: optimize combines files and changes no row
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 insert into t values (3, null), (4, 'd');
@@ -85,7 +85,7 @@ select id from t version as of 5 order by id;
 select count(*), sum(w) from t;
 => 5 | 52
 
---- optimize keeps to the partitions of its condition
+--- optimize rewrites only the partitions of its condition
 create table t (id int, p string, q date) using delta partitioned by (p, q);
 insert into t values (1, 'a', date '2024-01-01'), (2, 'b', date '2024-01-01'), (3, null, date '2024-02-01');
 insert into t values (4, 'a', date '2024-01-01'), (5, 'b', date '2024-01-01'), (6, null, date '2024-02-01');
@@ -111,7 +111,7 @@ select id, p, q from t order by id;
 => 5 | b | 2024-01-01
 => 6 | NULL | 2024-02-01
 
---- delta: reorg takes deleted rows out of the files
+--- delta: reorg removes deleted rows from the files
 create table t (id int, v string) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read');
 insert into t select /*+ coalesce(1) */ id, 'a' from range(100);
 insert into t values (200, 'b');
@@ -163,7 +163,7 @@ restore table t to version as of 7;
 select count(*), sum(id) from t;
 => 5 | 15
 
---- delta: restore to what is not there is refused
+--- delta: restore to an unknown version is rejected
 create table t (id int) using delta;
 insert into t values (1);
 restore table t to version as of 1;

@@ -13,7 +13,7 @@ select * from t order by id;
 => 3 | c
 => 4 | Z
 
---- update star and insert star go by name, extra source columns do not matter
+--- update star and insert star assign by name and ignore extra source columns
 create table t (id int, v string, d date) using delta tblproperties ({mode});
 insert into t values (1, 'a', date '2024-01-01');
 create temporary view s as select 'new' as v, 9 as extra, date '2024-02-02' as d, id from values (1), (2) as s (id);
@@ -23,7 +23,7 @@ select * from t order by id;
 => 1 | new | 2024-02-02
 => 2 | new | 2024-02-02
 
---- a column that the source lacks stops insert star
+--- a column that the source lacks fails insert star
 create table t (id int, v string) using delta;
 merge into t using (select 1 as id, 'x' as vv) s on t.id = s.id when not matched then insert *;
 !> UnknownColumn: `v`
@@ -34,7 +34,7 @@ merge into t using (select 1 as id, 'x' as v) s on t.id = s.id when not matched 
 select * from t;
 => 1 | NULL | NULL
 
---- two source rows for one target row stop the merge and name the key
+--- two source rows for one target row fail the merge with the key
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 merge into t using (values (2, 'x'), (2, 'y')) s (id, v) on t.id = s.id when matched then update set v = s.v;
@@ -43,7 +43,7 @@ select * from t order by id;
 => 1 | a
 => 2 | b
 
---- two source rows for one target row do not matter when only one clause applies
+--- two source rows for one target row are allowed if a clause applies to only one
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 merge into t using (values (2, 'x'), (2, 'y')) s (id, v) on t.id = s.id when matched and s.v = 'y' then update set v = s.v;
@@ -52,7 +52,7 @@ select * from t order by id;
 => 1 | a
 => 2 | y
 
---- a single unconditional delete may match twice
+--- a single unconditional delete can match twice
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 merge into t using (values (2, 'x'), (2, 'y')) s (id, v) on t.id = s.id when matched then delete;
@@ -87,7 +87,7 @@ select * from t order by id;
 => 3 | c
 => 5 | y
 
---- an empty source leaves everything, or takes everything with not matched by source
+--- an empty source changes nothing, or all rows with not matched by source
 create table t (id int) using delta tblproperties ({mode});
 insert into t values (1), (2);
 merge into t using (select id from t where false) s on t.id = s.id when matched then delete when not matched then insert *;
@@ -107,7 +107,7 @@ select id from t order by id;
 => 1
 => 2
 
---- the source may read the target
+--- the source can read the target
 create table t (id int, n int) using delta tblproperties ({mode});
 insert into t values (1, 10), (2, 20);
 merge into t using (select id + 1 as id, n from t) s on t.id = s.id when matched then update set n = s.n when not matched then insert *;
@@ -140,19 +140,19 @@ select id from t where p = 'b' order by id;
 => 1
 => 3
 
---- a field of a struct is assigned alone
+--- a single field of a struct is assigned
 create table t (id int, s struct<a: int, b: struct<c: string, d: int>>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('a', 1, 'b', named_struct('c', 'x', 'd', 2)));
 merge into t using (values (1, 'new')) u (id, c) on t.id = u.id when matched then update set t.s.b.c = u.c, s.a = t.s.a + 1;
 select s.a, s.b.c, s.b.d from t;
 => 2 | new | 2
 
---- a column assigned twice is refused
+--- a column assigned twice is rejected
 create table t (id int, v string) using delta;
 merge into t using (values (1)) u (id) on t.id = u.id when matched then update set v = 'a', t.v = 'b';
 !> PlanError: twice
 
---- a merge without an action is refused
+--- a merge without an action is rejected
 create table t (id int) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id;
 !> Unparsable: WHEN
@@ -163,32 +163,32 @@ merge into t using (select cast(1 as int) as id, 1.239 as d, 7 as b) s on t.id =
 select * from t;
 => 1 | 1.24 | 7
 
---- delta: a value that does not fit stops the merge
+--- delta: a value out of range fails the merge
 create table t (id int, b tinyint) using delta;
 merge into t using (values (1, 300)) s (id, b) on t.id = s.id when not matched then insert *;
 !> ValueOutOfRange: 300
 select count(*) from t;
 => 0
 
---- a boolean is not stored in a number
+--- a boolean is not assignable to a number
 create table t (id int, n int) using delta;
 merge into t using (values (1, true)) s (id, n) on t.id = s.id when not matched then insert *;
 !> TypeMismatch: `n`
 
---- an unknown column is named with near names
+--- an unknown column is reported with similar names
 create table t (id int, amount int) using delta;
 merge into t using (values (1, 5)) s (id, amount) on t.id = s.id when matched then update set amuont = s.amount;
 !> UnknownColumn: Did you mean `amount`
 merge into t using (values (1, 5)) s (id, amount) on t.id = s.idd when matched then delete;
 !> UnknownColumn: id
 
---- an ambiguous column is named
+--- an ambiguous column is reported by name
 create table t (id int, v int) using delta;
 insert into t values (1, 1);
 merge into t using (values (1, 5)) s (id, v) on t.id = s.id when matched and v > 1 then delete;
 !> AmbiguousColumn: v
 
---- a nondeterministic condition is refused by name
+--- a nondeterministic condition is rejected by name
 create table t (id int) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id and rand() < 0.5 when matched then delete;
 !> UnsupportedStatement: rand
@@ -208,7 +208,7 @@ insert into t values (1, 0.0);
 merge into t using (select id, rand() as r from values (1), (2) as s (id)) s on t.id = s.id when matched then update set * when not matched then insert *;
 => 2 | 1 | 0 | 1
 
---- the table may be called by its whole name
+--- the table can be referenced by its qualified name
 create schema analytics;
 create table analytics.orders (id int, v string) using delta tblproperties ({mode});
 insert into analytics.orders values (1, 'a');
@@ -216,19 +216,19 @@ merge into analytics.orders using (values (1, 'b')) s (id, v) on analytics.order
 select analytics.orders.v from analytics.orders;
 => b
 
---- unqualified names in insert values mean the source
+--- unqualified names in insert values refer to the source
 create table t (id int, v string) using delta tblproperties ({mode});
 merge into t using (values (1, 'b')) s (id, v) on t.id = s.id when not matched and v = 'b' then insert (id, v) values (id, upper(v));
 select * from t;
 => 1 | B
 
---- a common table expression may be the source
+--- the source can be a common table expression
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a');
 with new as (select 1 as id, 'b' as v) merge into t using new on t.id = new.id when matched then update set *;
 => 1 | 1 | 0 | 0
 
---- keys beyond the column's type match nothing with = and everything with <
+--- keys beyond the range of the column's type match no row with = and every row with <
 create table t (id tinyint) using delta tblproperties ({mode});
 insert into t values (1), (100);
 merge into t using (values (1000L), (1L)) s (n) on t.id = s.n when matched then delete;

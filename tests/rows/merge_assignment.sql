@@ -1,4 +1,4 @@
---- values of one update see the old row
+--- values of one update read the old row
 create table t (id int, a int, b int) using delta tblproperties ({mode});
 insert into t values (1, 10, 20), (2, 1, 2);
 merge into t using (values (1), (2)) s (id) on t.id = s.id when matched then update set a = t.b, b = t.a, id = t.a + t.b;
@@ -25,14 +25,14 @@ select * from t order by a;
 => 1 | 1 | 7
 => 9 | NULL | 9
 
---- a list with too few or too many values is refused
+--- a list with too few or too many values is rejected
 create table t (a int, b int) using delta;
 merge into t using (values (1)) s (k) on t.a = s.k when not matched then insert (a, b) values (s.k);
 !> Unparsable: 2 column(s) and 1 value(s)
 merge into t using (values (1)) s (k) on t.a = s.k when not matched then insert (a) values (s.k, 2);
 !> Unparsable: 1 column(s) and 2 value(s)
 
---- a column twice is refused, whatever its case and qualifier
+--- a duplicate column is rejected in any case and with any qualifier
 create table t (a int, b int) using delta;
 merge into t using (values (1)) s (k) on t.a = s.k when not matched then insert (a, A) values (1, 2);
 !> PlanError: twice
@@ -43,7 +43,7 @@ merge into t using (values (1)) s (k) on t.a = s.k when matched then update set 
 merge into t using (values (1)) s (k) on t.a = s.k when not matched by source then update set a = 1, t.a = 1;
 !> PlanError: twice
 
---- a column together with its field is refused in either order
+--- a column together with its field is rejected in either order
 create table t (id int, s struct<a: int, b: struct<c: int, d: int>>) using delta;
 merge into t using (values (1)) u (k) on t.id = u.k when matched then update set s.a = 1, s = named_struct('a', 1, 'b', null);
 !> PlanError: together with one of its fields
@@ -54,14 +54,14 @@ merge into t using (values (1)) u (k) on t.id = u.k when matched then update set
 merge into t using (values (1)) u (k) on t.id = u.k when matched then update set s.b.d = 2, s.b.D = 1;
 !> PlanError: twice
 
---- several fields of one struct, the others stay
+--- several fields of one struct are assigned, the others stay
 create table t (id int, s struct<a: int, b: struct<c: string, d: int>, e: string>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('a', 1, 'b', named_struct('c', 'x', 'd', 2), 'e', 'E'));
 merge into t using (values (1, 'new')) u (k, c) on t.id = u.k when matched then update set s.b.c = u.c, t.s.a = s.b.d * 10, S.E = lower(t.s.e);
 select s.a, s.b.c, s.b.d, s.e from t;
 => 20 | new | 2 | e
 
---- a field of a null struct makes a struct of nulls around it
+--- assigning a field of a null struct sets its other fields to null
 create table t (id int, s struct<a: int, b: struct<c: string, d: int>>) using delta tblproperties ({mode});
 insert into t values (1, null), (2, named_struct('a', 1, 'b', null));
 merge into t using (values (1), (2)) u (k) on t.id = u.k when matched then update set s.b.c = 'x';
@@ -69,7 +69,7 @@ select id, s is null, s.a, s.b.c, s.b.d from t order by id;
 => 1 | false | NULL | x | NULL
 => 2 | false | 1 | x | NULL
 
---- a whole struct goes by name, whatever its order
+--- a whole struct is assigned by name
 create table t (id int, s struct<a: int, b: string>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('a', 1, 'b', 'x'));
 merge into t using (select 1 as id, named_struct('b', 'y', 'a', 2) as s) u on t.id = u.id when matched then update set s = u.s;
@@ -81,7 +81,7 @@ select id, s.a, s.b from t order by id;
 => 1 | 1 | z
 => 2 | 2 | z
 
---- a field that the struct does not have is named, with the ones it has
+--- an unknown field is reported with the fields of the struct
 create table t (id int, s struct<alpha: int>) using delta;
 insert into t values (1, named_struct('alpha', 1));
 merge into t using (values (1)) u (k) on t.id = u.k when matched then update set s.alhpa = 1;
@@ -99,7 +99,7 @@ merge into t using (values (1)) u (k) on t.id = u.k when matched then update set
 merge into t using (values (1)) u (k) on t.id = u.k when matched then update set m.k = 1;
 !> PlanError: Assign the whole column
 
---- arrays and maps are assigned whole, from both sides
+--- whole arrays and maps are assigned, from both sides
 create table t (id int, xs array<int>, m map<string, int>) using delta tblproperties ({mode});
 insert into t values (1, array(1, 2), map('a', 1)), (2, null, null);
 merge into t using (select 1 as id, array(3) as ys, map('b', 2) as n union all select 2, array(), map()) s on t.id = s.id
@@ -126,7 +126,7 @@ select * from t order by id;
 => 1 | NULL
 => 2 | NULL
 
---- null literals take the column's type
+--- null literals get the column's type
 create table t (id int, d date, s struct<a: int>, xs array<string>) using delta tblproperties ({mode});
 insert into t values (1, date '2024-01-01', named_struct('a', 1), array('x'));
 merge into t using (values (1), (2)) s (id) on t.id = s.id
@@ -135,7 +135,7 @@ select * from t order by id;
 => 1 | NULL | NULL | NULL
 => 2 | NULL | NULL | NULL
 
---- delta: an overflow stops the merge, names table and column, and changes nothing
+--- delta: an overflow fails the merge with table and column, and changes nothing
 create table t (id int, b tinyint) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2);
 merge into t using (values (1, 5), (2, 300)) s (id, n) on t.id = s.id when matched then update set b = s.n;
@@ -146,7 +146,7 @@ select * from t order by id;
 => 1 | 1
 => 2 | 2
 
---- a value that does not fit does not matter in a clause that does not fire
+--- a value out of range is ignored in a clause that does not apply
 create table t (id int, b tinyint) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2);
 merge into t using (values (1, 5), (2, 300), (3, 400)) s (id, n) on t.id = s.id
@@ -157,7 +157,7 @@ select * from t order by id;
 => 1 | 5
 => 2 | 2
 
---- types that cannot be stored are refused before anything runs
+--- types that are not assignable are rejected before anything runs
 create table t (id int, n int, d date, b boolean, s struct<a: int>) using delta;
 merge into t using (values (1, true)) s (id, v) on t.id = s.id when matched then update set n = s.v;
 !> TypeMismatch: `n` of default.t
@@ -170,7 +170,7 @@ merge into t using (values (1, 7)) u (id, v) on t.id = u.id when matched then up
 merge into t using (values (1, timestamp '2024-01-01 00:00:00')) s (id, v) on t.id = s.id when not matched by source then update set n = current_date();
 !> TypeMismatch: `n` of default.t
 
---- text is read as what the column holds, and stops where it is nothing such
+--- strings are cast to the column's type, and invalid strings fail
 create table t (id int, n bigint, d date, ts timestamp, b boolean, x decimal(5, 2), s struct<a: double>, l array<int>) using delta tblproperties ({mode});
 insert into t values ('1', ' 7 ', '2024-02-03', '2024-02-03 04:05:06', 'true', '1.239', named_struct('a', '1e3'), array('5', null));
 merge into t using (values ('1', '8', 'no'), ('2', null, 'T')) s (id, n, b) on t.id = s.id when matched then update set n = s.n, b = s.b when not matched then insert (id, n, b) values (s.id, s.n, s.b);
@@ -188,7 +188,7 @@ merge into t using (values (3, 'maybe')) s (id, b) on t.id = s.id when not match
 select count(*), sum(n) from t;
 => 2 | 8
 
---- decimals are rounded to the column's scale, and too large ones stop
+--- decimals are rounded to the column's scale, and decimals out of range fail
 create table t (id int, d decimal(5, 2)) using delta tblproperties ({mode});
 insert into t values (1, 1.10);
 merge into t using (values (1, 2.345), (2, 9.999)) s (id, d) on t.id = s.id when matched then update set * when not matched then insert *;
@@ -198,7 +198,7 @@ select * from t order by id;
 merge into t using (values (1, 12345.6)) s (id, d) on t.id = s.id when matched then update set d = s.d;
 !> ValueOutOfRange: 12345.6
 
---- a double goes into an integer as in an insert, and stops when it does not fit
+--- a double is stored in an integer as in an insert, and fails if out of range
 create table t (id int, n int) using delta tblproperties ({mode});
 insert into t values (1, 1);
 merge into t using (values (1, 2.9D)) s (id, x) on t.id = s.id when matched then update set n = s.x;
@@ -216,7 +216,7 @@ select * from t order by id;
 => 1 | 2024-01-02
 => 2 | 2
 
---- delta: varchar and char lengths hold in merge
+--- delta: varchar and char lengths are enforced in merge
 create table t (id int, v varchar(3), c char(4)) using delta tblproperties ({mode});
 insert into t values (1, 'abc', 'xy');
 merge into t using (values (1, 'de   ')) s (id, v) on t.id = s.id when matched then update set v = s.v;
@@ -227,7 +227,7 @@ merge into t using (values (1, 'long')) s (id, v) on t.id = s.id when matched th
 merge into t using (values (2, 'longer')) s (id, v) on t.id = s.id when not matched then insert (id, c) values (s.id, s.v);
 !> ValueOutOfRange: `c` of default.t
 
---- a not null column refuses null from update, insert and omission
+--- a not null column rejects null from update, insert and omission
 create table t (id int, n int not null, v string) using delta tblproperties ({mode});
 insert into t values (1, 1, 'a');
 merge into t using (values (1, cast(null as int))) s (id, n) on t.id = s.id when matched then update set n = s.n;
@@ -239,7 +239,7 @@ merge into t using (values (2, 'x')) s (id, v) on t.id = s.id when not matched b
 select * from t;
 => 1 | 1 | a
 
---- values may be nondeterministic, each row its own
+--- values can be nondeterministic and differ per row
 create table t (id int, u string, ts timestamp) using delta tblproperties ({mode});
 insert into t values (1, null, null), (2, null, null);
 merge into t using (values (1), (2), (3), (4)) s (id) on t.id = s.id
@@ -249,7 +249,7 @@ when not matched then insert (id, u, ts) values (s.id, uuid(), current_timestamp
 select count(distinct u), count(distinct ts) >= 1, count(ts) from t;
 => 4 | true | 4
 
---- a nondeterministic value that is stored in a smaller type is drawn once
+--- a nondeterministic value that is cast is evaluated once
 create table t (id int, n tinyint) using delta tblproperties ({mode});
 insert into t select id, 0 from range(200);
 merge into t using (select id from range(200)) s on t.id = s.id when matched then update set n = if(rand() < 0.5, null, 5L);
@@ -257,7 +257,7 @@ merge into t using (select id from range(200)) s on t.id = s.id when matched the
 select count(*) from t where n is null or n = 5;
 => 200
 
---- a value may use columns that it assigns and the source's of the same name
+--- a value can use the assigned column and the source column of the same name
 create table t (id int, total bigint, n int) using delta tblproperties ({mode});
 insert into t values (1, 10, 1);
 merge into t using (values (1, 5)) s (id, total) on t.id = s.id
@@ -273,7 +273,7 @@ merge into t using (values (1, 5)) s (id, v) on t.id = s.id when matched then up
 merge into t using (values (1, 5)) s (id, v) on id = s.id when matched then delete;
 !> AmbiguousColumn: id
 
---- set and insert lists name the target's columns only
+--- set and insert lists contain only target columns
 create table t (id int, v int) using delta;
 merge into t using (values (1, 5)) s (id, w) on t.id = s.id when matched then update set s.w = 1;
 !> UnknownColumn: `s`

@@ -7,13 +7,13 @@ select * from t order by id;
 => 1 | a
 => 2 | b
 
---- the keys of several columns are named together, null among them
+--- keys of several columns are reported together, also with null
 create table t (a int, b string, v int) using delta tblproperties ({mode});
 insert into t values (1, 'x', 0), (2, null, 0), (3, 'z', 0);
 merge into t using (values (1, 'x'), (1, 'x'), (2, null), (2, null), (3, 'z')) s (a, b) on t.a = s.a and t.b <=> s.b when matched then update set v = 1;
 !> MultipleSourceRowsMatch: a = 1, b = x; a = 2, b = NULL
 
---- duplicates of which one clause applies to one row only are fine
+--- duplicates are allowed if a clause applies to only one of them
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 merge into t using (values (1, 'skip'), (1, 'take'), (2, 'skip'), (2, 'skip')) s (id, v) on t.id = s.id
@@ -44,7 +44,7 @@ select * from t order by id;
 => 3 | NULL
 => 3 | NULL
 
---- duplicates that match nothing are all inserted
+--- all duplicates that match no row are inserted
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a');
 merge into t using (values (1, 'x'), (2, 'y'), (2, 'y'), (null, 'n'), (null, 'n')) s (id, v) on t.id = s.id
@@ -57,13 +57,13 @@ select * from t order by id, v;
 => 2 | y
 => 2 | y
 
---- an insert alone may match as often as it likes
+--- a merge with only inserts can match several times
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a');
 merge into t using (values (1, 'x'), (1, 'y'), (2, 'z')) s (id, v) on t.id = s.id when not matched then insert *;
 => 1 | 0 | 0 | 1
 
---- one source row may change many target rows
+--- one source row can change many target rows
 create table t (id int, v int) using delta tblproperties ({mode});
 insert into t values (1, 0), (1, 0), (2, 0);
 merge into t using (values (1, 5)) s (id, v) on t.id = s.id when matched then update set v = t.v + s.v;
@@ -81,7 +81,7 @@ merge into t using (values (1, 10), (4, 6), (40, 60)) s (low, high) on t.id betw
 merge into t using (values (5, 5), (50, 5)) s (a, b) on t.id = s.a or t.id = s.b when matched then update set v = s.a;
 !> MultipleSourceRowsMatch: 5
 
---- on true with two source rows is an error as soon as there is a target row
+--- on true with two source rows is an error if there is a target row
 create table t (id int) using delta tblproperties ({mode});
 merge into t using (values (1), (2)) s (id) on true when matched then update set id = s.id;
 => 0 | 0 | 0 | 0
@@ -89,7 +89,7 @@ insert into t values (7);
 merge into t using (values (1), (2)) s (id) on true when matched then update set id = s.id;
 !> MultipleSourceRowsMatch: id = 7
 
---- a duplicate that only a partition or a condition on the target leaves out is fine
+--- a duplicate that a partition or a condition on the target excludes is allowed
 create table t (id int, p string, v int) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a', 0), (1, 'b', 0);
 merge into t using (values (1, 5, 'a'), (1, 6, 'b')) s (id, v, p) on t.id = s.id and t.p = s.p when matched then update set v = s.v;
@@ -98,13 +98,13 @@ select * from t order by p;
 => 1 | a | 5
 => 1 | b | 6
 
---- at most five keys are named, and all are counted
+--- at most five keys are reported, and all are counted
 create table t (id bigint, v int) using delta tblproperties ({mode});
 insert into t select id, 0 from range(20);
 merge into t using (select id % 20 as id from range(40)) s on t.id = s.id when matched then update set v = 1;
 !> MultipleSourceRowsMatch: 20 target row(s)
 
---- by source clauses beside duplicates that do no harm
+--- by source clauses with harmless duplicates
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 merge into t using (values (1), (1)) s (id) on t.id = s.id when matched then delete when not matched by source then update set v = 'left';

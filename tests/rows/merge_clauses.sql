@@ -50,7 +50,7 @@ select * from t order by id;
 => 1 | a
 => 2 | b
 
---- a source row that no insert clause wants is left out
+--- a source row to which no insert clause applies is not inserted
 create table t (id int, v string) using delta tblproperties ({mode});
 merge into t using (values (1, 'x'), (2, 'y'), (3, null)) s (id, v) on t.id = s.id
 when not matched and s.v = 'x' then insert *
@@ -60,7 +60,7 @@ select * from t order by id;
 => 1 | x
 => 2 | second
 
---- clauses of all kinds that do nothing write nothing
+--- clauses that apply to no row write nothing
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 merge into t using (values (1, 'x'), (3, 'y')) s (id, v) on t.id = s.id
@@ -72,7 +72,7 @@ select * from t order by id;
 => 1 | a
 => 2 | b
 
---- delete alone when not matched by source
+--- only delete when not matched by source
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (null, 'c');
 merge into t using (values (1), (9)) s (id) on t.id = s.id when not matched by source then delete;
@@ -80,7 +80,7 @@ merge into t using (values (1), (9)) s (id) on t.id = s.id when not matched by s
 select * from t;
 => 1 | a
 
---- update and delete when not matched by source, null keys among them
+--- update and delete when not matched by source, also with null keys
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (null, 'c'), (4, null);
 merge into t using (values (1), (null)) s (id) on t.id = s.id
@@ -92,7 +92,7 @@ select * from t order by v;
 => NULL | c!
 => 4 | was null!
 
---- unqualified names in a by source clause mean the target
+--- unqualified names in a by source clause refer to the target
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
 merge into t using (values (1, 'x')) s (id, v) on t.id = s.id
@@ -115,7 +115,7 @@ select * from t order by id;
 => 2 | 9 | b
 => 3 | 5 | z
 
---- star goes by name: other order, other case, more columns
+--- star assigns by name: other order, other case, more columns
 create table t (Id int, Name string, Day date) using delta tblproperties ({mode});
 insert into t values (1, 'a', date '2024-01-01');
 merge into t using (select date '2025-05-05' as dAY, 'extra' as extra, 'new' as NAME, id as ID from values (1), (2) s (id)) s
@@ -125,12 +125,12 @@ select * from t order by id;
 => 1 | new | 2025-05-05
 => 2 | new | 2025-05-05
 
---- a column that the source lacks stops update star
+--- a column that the source lacks fails update star
 create table t (id int, v string, w string) using delta;
 merge into t using (select 1 as id, 'x' as v) s on t.id = s.id when matched then update set *;
 !> UnknownColumn: `w`
 
---- a source column twice stops star only when the table has it
+--- a duplicate source column fails star only if the table has it
 create table t (id int, v string) using delta tblproperties ({mode});
 merge into t using (select 1 as id, 'x' as v, 2 as extra, 3 as extra) s on t.id = s.id when not matched then insert *;
 => 1 | 0 | 0 | 1
@@ -143,24 +143,24 @@ merge into t using (select 1 as id, 'x' as v, 'y' as v) s on t.id = s.id when ma
 select * from t;
 => 1 | z
 
---- only the last matched clause may lack a condition
+--- only the last matched clause can omit its condition
 create table t (id int, v string) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id when matched then delete when matched then update set v = 'a';
 !> Unparsable: Only the last WHEN MATCHED clause can omit the condition
 merge into t using (values (1)) s (id) on t.id = s.id when matched then delete when matched and t.v = 'a' then update set v = 'a';
 !> Unparsable: Only the last WHEN MATCHED clause can omit the condition
 
---- only the last not matched clause may lack a condition
+--- only the last not matched clause can omit its condition
 create table t (id int) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id when not matched then insert * when not matched by target and s.id = 1 then insert *;
 !> Unparsable: Only the last WHEN NOT MATCHED clause can omit the condition
 
---- only the last by source clause may lack a condition
+--- only the last by source clause can omit its condition
 create table t (id int) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id when not matched by source then delete when not matched by source then update set id = 1;
 !> Unparsable: Only the last WHEN NOT MATCHED BY SOURCE clause can omit the condition
 
---- one unconditional clause of each kind is fine in any order
+--- one unconditional clause of each kind is allowed in any order
 create table t (id int) using delta tblproperties ({mode});
 insert into t values (1), (2);
 merge into t using (values (2), (3)) s (id) on t.id = s.id
@@ -173,7 +173,7 @@ select * from t order by id;
 => 12
 => 101
 
---- a by source clause cannot see the source
+--- a by source clause cannot read the source
 create table t (id int, v string) using delta;
 insert into t values (1, 'a');
 merge into t using (values (2, 'x')) s (id, w) on t.id = s.id when not matched by source and s.w = 'x' then delete;
@@ -183,7 +183,7 @@ merge into t using (values (2, 'x')) s (id, w) on t.id = s.id when not matched b
 merge into t using (values (2, 'x')) s (id, w) on t.id = s.id when not matched by source then update set v = s.w;
 !> UnknownColumn: WHEN NOT MATCHED BY SOURCE
 
---- a not matched clause cannot see the target
+--- a not matched clause cannot read the target
 create table t (id int, v string) using delta;
 insert into t values (1, 'a');
 merge into t using (values (2, 'x')) s (id, w) on t.id = s.id when not matched and t.v = 'x' then insert (id) values (s.id);
@@ -193,7 +193,7 @@ merge into t using (values (2, 'x')) s (id, w) on t.id = s.id when not matched a
 merge into t using (values (2, 'x')) s (id, w) on t.id = s.id when not matched then insert (id, v) values (s.id, t.v);
 !> UnknownColumn: WHEN NOT MATCHED
 
---- wrong names are errors on an empty table and with an empty source too
+--- unknown names are errors also for an empty table and an empty source
 create table t (id int, v string) using delta;
 merge into t using (select 1 as id where false) s on t.id = s.nope when matched then delete;
 !> UnknownColumn: nope
@@ -208,7 +208,7 @@ merge into t using (select 1 as id where false) s on t.id = s.id when not matche
 merge into t using (select 1 as id where false) s on t.id = s.id when not matched by source then update set v = nope;
 !> UnknownColumn: nope
 
---- the wrong action for a kind is refused
+--- an action that the kind of clause lacks is rejected
 create table t (id int, v string) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id when not matched then update set v = 'a';
 !> Unparsable: only INSERT
@@ -223,7 +223,7 @@ merge into t using (values (1)) s (id) on t.id = s.id when not matched by source
 merge into t using (values (1)) s (id) on t.id = s.id when matched by source then delete;
 !> Unparsable: WHEN MATCHED has no BY
 
---- a condition that is no condition is refused
+--- a condition that is not boolean is rejected
 create table t (id int, v string) using delta;
 insert into t values (1, 'a');
 merge into t using (values (1, 2)) s (id, n) on t.id = s.id when matched and s.n then delete;
@@ -235,7 +235,7 @@ merge into t using (values (1, 2)) s (id, n) on t.id = s.id when not matched by 
 merge into t using (values (5, 2)) s (id, n) on t.id = s.id when not matched and s.n then insert (id) values (s.id);
 !> TypeMismatch: 
 
---- an aggregate or a window function in a condition is refused by name
+--- an aggregate or a window function in a condition is rejected by name
 create table t (id int, n int) using delta;
 insert into t values (1, 1);
 merge into t using (values (1)) s (id) on t.id = s.id and max(t.n) > 0 when matched then delete;
@@ -290,7 +290,7 @@ select * from t order by id;
 => 1 | x
 => 2 | when matched then delete
 
---- case expressions with when stand inside conditions and values
+--- case expressions can be used in conditions and values
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 merge into t using (values (1, 'x'), (2, 'y'), (3, 'z')) s (id, v) on t.id = s.id

@@ -12,7 +12,7 @@ select * from t order by a, b nulls first, v;
 => 2 | x | 0
 => 3 | x | 7
 
---- null-safe keys mixed with plain ones
+--- null-safe keys mixed with other keys
 create table t (a int, b string, v int) using delta tblproperties ({mode});
 insert into t values (1, null, 0), (null, null, 0), (2, 'x', 0);
 merge into t using (values (1, null, 5), (null, null, 6)) s (a, b, v) on s.a = t.a and t.b <=> s.b
@@ -109,7 +109,7 @@ merge into t using (values (1), (1)) s (id) on true when not matched then insert
 merge into t using (values (1), (1)) s (id) on true when not matched then insert *;
 => 0 | 0 | 0 | 0
 
---- predicates on the target alone decide what matches, not what is inserted
+--- predicates on the target decide which rows match, not which are inserted
 create table t (id int, p string, v int) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a', 0), (2, 'b', 0), (3, 'a', 0);
 merge into t using (values (1, 5), (2, 6), (4, 7)) s (id, v) on t.id = s.id and t.p = 'a'
@@ -122,7 +122,7 @@ select * from t order by id, p;
 => 3 | a | 0
 => 4 | new | 7
 
---- a predicate on the target alone, and rows outside it count as not matched by source
+--- rows excluded by a predicate on the target count as not matched by source
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'a');
 merge into t using (values (1), (2)) s (id) on t.id = s.id and t.p = 'a' when not matched by source then delete;
@@ -144,7 +144,7 @@ select * from t order by id;
 => 8 | NULL | 1
 => 9 | NULL | 1
 
---- a predicate on the source alone: source rows outside it are inserted
+--- source rows excluded by a predicate on the source are inserted
 create table t (id int, v int) using delta tblproperties ({mode});
 insert into t values (1, 0), (2, 0);
 merge into t using (values (1, true), (2, false), (3, true)) s (id, ok) on t.id = s.id and s.ok
@@ -252,7 +252,7 @@ delete from t where x > 1e300;
 select * from t;
 => 1.5 | 0
 
---- trailing spaces, case and empty strings tell keys apart
+--- keys that differ in trailing spaces or case are distinguished
 create table t (k string, v int) using delta tblproperties ({mode});
 insert into t values ('a', 0), ('a ', 0), ('A', 0), ('', 0), (null, 0);
 merge into t using (values ('a ', 1), ('', 2)) s (k, v) on t.k = s.k when matched then update set v = s.v when not matched then insert *;
@@ -264,7 +264,7 @@ select concat('<', k, '>'), v from t order by v, k nulls first;
 => <a > | 1
 => <> | 2
 
---- long keys with the same first letters are told apart
+--- long keys with a common prefix are distinguished
 create table t (k string, v int) using delta tblproperties ({mode});
 insert into t values (concat(repeat('x', 60), 'a'), 0);
 insert into t values (concat(repeat('x', 60), 'b'), 0);
@@ -330,7 +330,7 @@ select * from t order by v;
 => 2147483647 | 3000000000 | 1
 => 1 | 1 | 2
 
---- like and in tie target and source
+--- like and in over target and source
 create table t (k string, v int) using delta tblproperties ({mode});
 insert into t values ('apple', 0), ('banana', 0), ('cherry', 0);
 merge into t using (values ('b%', 1)) s (pattern, v) on t.k like s.pattern when matched then update set v = s.v;
@@ -378,7 +378,7 @@ merge into t using (values (cast(null as int))) s (id) on t.id <=> s.id when mat
 select * from t;
 => 1 | 0
 
---- partition columns as keys, null partitions among them
+--- partition columns as keys, also with null partitions
 create table t (id int, p string, v int) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a', 0), (2, 'b', 0), (3, null, 0);
 merge into t using (values ('b', 1), (null, 2)) s (p, v) on t.p = s.p when matched then update set v = s.v;
@@ -401,7 +401,7 @@ merge into t using (values ('2024-01-01')) s (d) on t.d = s.d and t.n > 1 when m
 select id from t;
 => 20
 
---- a nondeterministic function in a condition is refused by its name
+--- a nondeterministic function in a condition is rejected by its name
 create table t (id int) using delta;
 merge into t using (values (1)) s (id) on t.id = s.id and uuid() <> '' when matched then delete;
 !> UnsupportedStatement: uuid
@@ -424,7 +424,7 @@ merge into t using (values (1)) s (id) on t.id = s.id and t.ts < current_timesta
 delete from t where ts <= current_timestamp() and ts >= current_date() - interval 1 day;
 => 1
 
---- a collation in the condition says what is equal, also to what files are asked for
+--- a collation in the condition determines equality, also when files are pruned
 create table t (id int, name string) using delta tblproperties ({mode});
 insert into t values (1, 'ANNA');
 merge into t using (values ('anna', 10), ('carl', 30)) as s (name, v) on t.name = s.name collate utf8_lcase

@@ -117,7 +117,7 @@ select * from default.t order by id;
 => 1 | x
 => 2 | y!
 
---- the schema may stand before names though the statement leaves it out, and the catalog too
+--- names can be qualified by schema and catalog even if the statement omits them
 create table t (id int, v string) using delta tblproperties ({mode});
 create table u (id int, v string) using delta;
 insert into t values (1, 'a');
@@ -129,7 +129,7 @@ merge into spark_catalog.default.t using u on spark_catalog.default.t.id = u.id 
 select * from t;
 => 1 | X
 
---- a source alias like the target's columns, and a target alias like the source's
+--- a source alias that equals a target column, and a target alias that equals a source column
 create table t (s int, u struct<k: int>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('k', 5));
 merge into t using (values (5, 9)) u (k, n) on t.u.k = u.k when matched then update set s = u.n;
@@ -153,7 +153,7 @@ create table u (id int) using delta;
 merge into t using u as s on t.id = u.id when not matched then insert *;
 !> UnknownColumn: u.id
 
---- target and source under one alias are refused
+--- one alias for target and source is rejected
 create table t (id int) using delta;
 merge into t as x using (values (1)) x (id) on x.id = x.id when not matched then insert *;
 !> PlanError: both called `x`
@@ -179,7 +179,7 @@ select * from `täble` order by `select`;
 => 1 | A | 30 | y
 => 2 | B | NULL | z
 
---- columns called like clauses and functions
+--- columns named as clauses and functions
 create table t (matched int, `when` int, `then` string, target int, source int, value int) using delta tblproperties ({mode});
 insert into t values (1, 2, 'x', 3, 4, 5);
 merge into t using (select 1 as matched, 9 as `when`, 'y' as `then`, 8 as source) s on t.matched = s.matched
@@ -188,7 +188,7 @@ when matched and t.`when` = 2 and s.source = 8 then update set `when` = s.`when`
 select `when`, `then`, value from t;
 => 9 | y | 11
 
---- a source that is not deterministic gives each row once
+--- a nondeterministic source returns each row once
 create table t (id bigint, u string) using delta tblproperties ({mode});
 merge into t using (select id, uuid() as u from range(50)) s on t.id = s.id when not matched then insert *;
 => 50 | 0 | 0 | 50
@@ -224,7 +224,7 @@ merge into t using (select 1 as id, 'a' as v union all (select 2, 'b' union sele
 on t.id = s.id when not matched then insert *;
 => 2 | 0 | 0 | 2
 
---- a with list before merge serves the source, the conditions and the values
+--- a with list before merge applies to the source, the conditions and the values
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
 with fresh as (select 1 as id, 'x' as v union all select 2, 'y'), top as (select max(id) as id from fresh)
@@ -246,7 +246,7 @@ with s as (select 1 as id) merge into t using s on t.id = s.id when not matched 
 select * from t;
 => 1
 
---- a source that is missing is named with near names
+--- a missing source is reported with similar names
 create table t (id int) using delta;
 create table updates (id int) using delta;
 
@@ -255,7 +255,7 @@ merge into t using updatess s on t.id = s.id when not matched then insert *;
 merge into t using (select * from nowhere.updates) s on t.id = s.id when not matched then insert *;
 !> TableNotFound: nowhere
 
---- a target that is missing, a view, or no table is refused by name
+--- a target that is missing or a view is rejected by name
 create table t (id int) using delta;
 create view v as select * from t;
 create temporary view tv as select * from t;
@@ -280,7 +280,7 @@ select * from t order by v;
 => 1 | b
 => 2 | c
 
---- hidden names of the engine do not come in with star
+--- star does not include hidden columns of the engine
 create table t (id int, v string) using delta tblproperties ({mode});
 merge into t using (select struct(s.*) as all, s.id from (values (1, 'a')) s (id, v)) s on t.id = s.id when not matched then insert (id, v) values (s.id, to_json(s.all));
 merge into t using (values (1, 'b')) s (id, v) on t.id = s.id when matched then update set v = to_json(struct(s.*));
@@ -290,7 +290,7 @@ select * from t order by id;
 => 1 | {"id":1,"v":"b"} {"id":1,"v":"{\"id\":1,\"v\":\"b\"}"}{"id":1,"v":"{\"id\":1,\"v\":\"b\"}","id":1}
 => 2 | {"id":2,"v":"c"}
 
---- no name of a source column is one of the engine's, also where rows stay with the executors
+--- no name of a source column conflicts with the engine's columns
 create table t (id int, gone array<int>) using delta tblproperties ({mode});
 insert into t values (1, array(1));
 merge into t using (values (1, array(2)), (2, array(3))) s (id, gone) on t.id = s.id

@@ -30,7 +30,7 @@ select * from t order by id;
 => 3 | NULL
 => 4 | 3
 
---- in and not in of a condition, nulls on both sides
+--- in and not in with nulls on both sides
 create table t (id int, k int, v string) using delta tblproperties ({mode});
 create table o (k int) using delta;
 insert into t values (1, 10, ''), (2, 99, ''), (3, null, '');
@@ -49,7 +49,7 @@ select * from t order by id;
 => 2 | 99 | other
 => 3 | NULL |
 
---- exists and not exists of a condition, correlated with target and source
+--- exists and not exists correlated with target and source
 create table t (id int, v string) using delta tblproperties ({mode});
 create table o (id int, ok boolean) using delta;
 insert into t values (1, ''), (2, ''), (3, '');
@@ -91,7 +91,7 @@ select * from t order by id;
 => 1 |
 => 2 | kept
 
---- subqueries that read the target see it as it was
+--- subqueries that read the target read the old version
 create table t (id int, v int) using delta tblproperties ({mode});
 insert into t values (1, 10), (2, 20);
 merge into t using (select max(id) as id from t) s on t.id = s.id and t.v > (select avg(v) from t)
@@ -101,7 +101,7 @@ when not matched by source and t.id in (select min(id) from t) then delete;
 select * from t;
 => 2 | 30
 
---- a subquery over both sides in on is refused with advice
+--- a subquery over both sides in on is rejected with advice
 create table t (id int) using delta;
 create table o (a int, b int) using delta;
 insert into t values (1);
@@ -111,7 +111,7 @@ merge into t using (values (1)) s (id) on exists (select 1 from o where o.a = t.
 select * from t;
 => 1
 
---- a subquery with an unknown table or column is named
+--- an unknown table or column in a subquery is reported by name
 create table t (id int) using delta;
 create table o (id int) using delta;
 insert into t values (1);

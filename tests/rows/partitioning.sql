@@ -1,4 +1,4 @@
---- rows of a table by transforms are found and changed
+--- rows of a table with partition transforms are changed
 create table t (id bigint, s struct<a: string>, ts timestamp) using iceberg partitioned by (bucket(4, id), truncate(1, s.a), days(ts)) tblproperties ({mode});
 insert into t values (1, named_struct('a', 'xy'), timestamp '1969-12-31 23:00:00'), (2, null, null), (null, named_struct('a', ''), timestamp '2024-02-29 12:00:00');
 merge into t using (values (1, 'n'), (3, 'n')) v (id, a) on t.id = v.id when matched then update set s = named_struct('a', v.a) when not matched then insert (id) values (v.id);
@@ -10,7 +10,7 @@ select id, s.a, ts from t order by id;
 => 2 | NULL | NULL
 => 3 | NULL | NULL
 
---- partition fields of columns alone are told as columns
+--- identity partition fields are described as columns
 create table t (id int comment 'key', s struct<a: int comment 'in'>) using iceberg partitioned by (id, s.a);
 describe t;
 => id | int | key
@@ -32,7 +32,7 @@ select * from t order by id;
 => 3 | x
 => 4 | NULL
 
---- partition fields come and go, and rows of all files are changed
+--- partition fields are added and dropped, and rows of all files are changed
 create table t (id int, day date) using iceberg tblproperties ({mode});
 insert into t select cast(id as int), date_add(date '2024-01-30', cast(id as int)) from range(4);
 alter table t add partition field months(day);
@@ -51,7 +51,7 @@ describe t;
 alter table t drop partition field shard;
 !> PlanError: default.t has no partition field shard. It is not partitioned.
 
---- what a transform does not take is refused
+--- invalid arguments of transforms are rejected
 create table t (id double, b boolean) using iceberg partitioned by (bucket(4, id));
 !> PlanError: bucket takes no double
 create table t (id double, b boolean) using iceberg partitioned by (days(b));
@@ -61,7 +61,7 @@ create table t (ts timestamp) using iceberg partitioned by (years(ts), hours(ts)
 create table t (id int) using iceberg partitioned by (bucket(4, nope));
 !> UnknownColumn: nope
 
---- a column that partitions or orders a table stays until it does so no more
+--- a partition or sort column cannot be dropped
 create table t (id int, v int, w int) using iceberg partitioned by (bucket(2, id));
 alter table t write ordered by v;
 alter table t drop column id;
@@ -74,7 +74,7 @@ insert into t values (1, 2);
 select * from t;
 => 1 | 2
 
---- a codec that not every reader has is refused
+--- a codec that some readers lack is rejected
 create table t (id int) using iceberg tblproperties ('write.parquet.compression-codec' = 'brotli');
 !> ConfigurationError: Set it to one of zstd, snappy, gzip, lz4 and uncompressed
 create table t (id int) using iceberg tblproperties ('write.parquet.compression-codec' = 'snappy');

@@ -1,4 +1,4 @@
---- expired snapshots cannot be read any more, and their files are counted
+--- expired snapshots become unreadable, and their files are counted
 create table t (id int, v string) using iceberg tblproperties ('rowmerge.write.mode' = 'copy-on-write');
 insert into t select /*+ coalesce(1) */ id, 'a' from range(10);
 update t set v = 'b' where id = 1;
@@ -14,7 +14,7 @@ select count(*), count_if(v = 'a'), sum(id) from t;
 update t set v = 'd' where id = 3;
 => 1
 
---- expiry of what must stay is refused
+--- expiry of referenced snapshots is rejected
 create table t (id int) using iceberg;
 insert into t values (1);
 call system.expire_snapshots(table => 't', retain_last => 0);
@@ -31,7 +31,7 @@ call system.expire_snapshots('t');
 vacuum t;
 !> PlanError: gc.enabled is false
 
---- orphan files are looked for, and a time that is too near is refused
+--- orphan files are listed, and a time that is too recent is rejected
 create table t (id int) using iceberg;
 insert into t values (1);
 call system.remove_orphan_files(table => 't', dry_run => true);
@@ -41,7 +41,7 @@ call system.remove_orphan_files(table => 't', older_than => current_timestamp())
 call system.remove_orphan_files('t', current_timestamp() - interval 25 hours);
 => -
 
---- data files are written together, and the table reads the same
+--- data files are rewritten, and the rows stay equal
 create table t (id int, v string) using iceberg tblproperties ({mode});
 insert into t select /*+ coalesce(1) */ id, 'a' from range(10);
 insert into t select /*+ coalesce(1) */ id + 10, 'b' from range(100);
@@ -70,7 +70,7 @@ select p, count(distinct f) from (select p, input_file_name() as f from t) group
 call system.rewrite_data_files(table => 't', where => 'nothing = 1');
 !> UnknownColumn: nothing
 
---- data files that may hold rows of a condition, by their bounds
+--- data files that can contain rows of a condition, by their bounds
 create table t (id int, v string) using iceberg tblproperties ({mode});
 insert into t values (1, 'a'), (5, 'e');
 insert into t values (2, 'b'), (6, 'f');
@@ -87,7 +87,7 @@ call system.rewrite_data_files(table => 't', where => 'id > 99', options => map(
 select count(distinct f), sum(id) from (select id, input_file_name() as f from t);
 => 2 | 215
 
---- options say which data files are written again
+--- options select the data files to rewrite
 create table t (id int, v string) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read');
 insert into t select /*+ coalesce(1) */ id, 'a' from range(100);
 insert into t select /*+ coalesce(1) */ id + 100, 'b' from range(100);
@@ -110,7 +110,7 @@ call system.rewrite_data_files(table => 't', options => map('max-file-size-byte'
 call system.rewrite_data_files(table => 't', options => map('min-input-files', 'x'));
 !> PlanError: The option min-input-files of rewrite_data_files is 'x'. Set it to a whole number greater than 0.
 
---- manifests are written together
+--- manifests are rewritten
 create table t (id int) using iceberg;
 insert into t values (1);
 insert into t values (2);
@@ -124,7 +124,7 @@ select * from t order by id;
 => 2
 => 3
 
---- one delete file of a data file is left as it is
+--- a single delete file of a data file is not rewritten
 create table t (id int) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read');
 insert into t select id from range(50);
 delete from t where id = 3;
@@ -144,7 +144,7 @@ call system.rollback_to_snapshot('d', 1);
 call system.rewrite_manifests('nothing');
 !> TableNotFound: nothing
 
---- vacuum of an Iceberg table leaves the newest snapshot
+--- vacuum of an Iceberg table keeps the newest snapshot
 create table t (id int, v string) using iceberg tblproperties ({mode});
 insert into t select /*+ coalesce(1) */ id, 'a' from range(10);
 update t set v = 'b' where id < 5;
@@ -162,7 +162,7 @@ select count(*), sum(id), count_if(v = 'b') from t;
 update t set v = 'c' where id = 1;
 => 1
 
---- a branch comes to the table when nothing came between
+--- a branch is fast-forwarded if the table has no other commit
 create table t (id int) using iceberg;
 insert into t values (1);
 alter table t create branch audit;

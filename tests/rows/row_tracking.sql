@@ -1,4 +1,4 @@
---- a table whose rows may get new ids is written by every statement
+--- a table without row tracking requirements accepts every statement
 create table t (id int, v string) tblproperties ('delta.feature.rowTracking' = 'supported', {mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
 update t set v = 'z' where id = 1;
@@ -9,7 +9,7 @@ select * from t order by id;
 => 3 | m
 => 4 | n
 
---- where ids are kept for good, rows come and go and stay in their files
+--- with permanent row ids, only inserts and deletes are accepted
 create table t (id int, v string) tblproperties ('delta.enableRowTracking' = 'true');
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
 delete from t where id = 2;
@@ -28,7 +28,7 @@ insert overwrite t values (5, 'e');
 select * from t;
 => 5 | e
 
---- where ids are kept for good and deletion vectors are off, only whole files leave
+--- with permanent row ids and without deletion vectors, only whole files can be deleted
 create table t (id int, p int) partitioned by (p) tblproperties ('delta.enableRowTracking' = 'true', 'rowmerge.write.mode' = 'copy-on-write');
 insert into t values (1, 1), (2, 1), (3, 2);
 delete from t where id = 1;

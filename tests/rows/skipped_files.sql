@@ -1,4 +1,4 @@
---- strings longer than their bounds are found
+--- strings longer than their bounds are selected
 create table t (k string, v int) using delta tblproperties ({mode});
 insert into t values (repeat('a', 50) || 'x', 0);
 insert into t values (repeat('a', 50) || 'z', 0);
@@ -59,7 +59,7 @@ delete from t where i = 2.0 and l < 0L and d = 2;
 delete from t where i < 3000000000 and x < 1e300;
 => 1
 
---- a number column against a string that is no number stops the statement
+--- comparing a number column with a string that is not a number fails the statement
 create table t (i int) using delta;
 insert into t values (1);
 delete from t where i = 'one';
@@ -67,7 +67,7 @@ delete from t where i = 'one';
 select * from t;
 => 1
 
---- delta: columns without statistics keep all rows in view
+--- delta: columns without statistics prune no files
 create table t (a int, b int, v int) using delta tblproperties ({mode}, 'delta.dataSkippingNumIndexedCols' = '1');
 insert into t values (1, 1, 0);
 insert into t values (2, 2, 0);
@@ -91,7 +91,7 @@ update t set v = 9 where v > 2 or v is null;
 delete from t where v is not null;
 => 3
 
---- fields of structs have bounds of their own
+--- fields of structs have bounds
 create table t (id int, s struct<k: int, t: struct<d: date>>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('k', 1, 't', named_struct('d', date '2024-01-01')));
 insert into t values (2, named_struct('k', 2, 't', null)), (3, null);
@@ -104,7 +104,7 @@ delete from t where s.t.d is null and s.k is null;
 select id, s.k from t;
 => 2 | 20
 
---- rows that moved to new files are found by their new values
+--- rows in rewritten files are selected by their new values
 create table t (id int, v int) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2);
 update t set v = 100 where id = 1;
@@ -129,7 +129,7 @@ select concat(c, '|'), v from t order by v;
 => b   | | 0
 => ab  | | 1
 
---- functions of columns keep all rows in view
+--- functions of columns prune no files
 create table t (id int, k string, d date) using delta tblproperties ({mode});
 insert into t values (1, 'abc', date '2024-01-15');
 insert into t values (-2, 'XYZ', date '2024-02-15');

@@ -28,7 +28,7 @@ select id from t order by id;
 => 0
 => 2
 
---- rows are written to a branch, and the table is as it was
+--- rows are written to a branch without changing the table
 create table t (id int, v string) using iceberg partitioned by (bucket(2, id)) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 alter table t create branch audit;
@@ -64,7 +64,7 @@ select count(*) from t.branch_audit;
 select count(*) from t;
 => 4
 
---- a branch has the columns that the table has, a tag those that it had
+--- a branch has the table's current columns, and a tag has its old columns
 create table t (id int, a int) using iceberg tblproperties ({mode});
 insert into t values (1, 10);
 alter table t create branch side;
@@ -86,7 +86,7 @@ select id, a from t.tag_old;
 select id, a from t version as of 'old';
 => 1 | 10
 
---- what goes wrong with writing to branches and tags
+--- errors of writes to branches and tags
 create table t (id int) using iceberg;
 insert into t values (1);
 alter table t create branch audit;
@@ -106,7 +106,7 @@ select * from t.branch_audit;
 => 1
 explain delete from t.branch_audit;
 
---- a table may be called as branches are
+--- a table can have the name of a branch
 create schema s;
 create table s.branch_x (id int) using iceberg;
 insert into s.branch_x values (1);
@@ -120,7 +120,7 @@ insert into t.branch_x values (1);
 select * from t.branch_x;
 !> PlanError: it has no branches and tags
 
---- what goes wrong with branches and tags
+--- errors of statements on branches and tags
 create table t (id int) using iceberg;
 alter table t create tag v1;
 !> VersionNotFound: has no snapshot yet
@@ -146,7 +146,7 @@ alter table t drop tag if exists v3;
 select count(*) from t version as of 'v1';
 => 1
 
---- delta: there are no branches and tags
+--- delta: statements on branches and tags are rejected
 create table t (id int) using delta;
 alter table t create tag v1;
 !> PlanError: t is not an Iceberg table, so it has no branches or tags

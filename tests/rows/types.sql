@@ -26,7 +26,7 @@ select id, a[0], m['z'][0].x, s.p.q, size(s.r) from t order by id;
 => 1 | 9 | 2 | 2.5 | NULL
 => 2 | NULL | NULL | NULL | NULL
 
---- delta: partition values of every type come back as they were
+--- delta: partition values of every type are read unchanged
 create table t (id int, s string, d date, i int, b boolean, dec decimal(5,2), f double, ts timestamp) using delta partitioned by (s, d, i, b, dec, f, ts) tblproperties ({mode});
 insert into t values (1, 'a/b=c%2F d', date '2024-01-01', -1, true, 1.50, 1.5, timestamp '2024-01-01 10:00:00.123456'), (2, '', null, null, null, null, null, null), (3, 'é', date '1969-01-01', 7, false, -0.01, -2.25, timestamp '1969-01-01 00:00:00');
 update t set id = id + 10 where s = 'a/b=c%2F d' or s is null;
@@ -40,7 +40,7 @@ delete from t where d = date '1969-01-01';
 select count(*) from t where ts = timestamp '2024-01-01 10:00:00.123456';
 => 1
 
---- a partition of strings is found by its odd values
+--- string partitions are selected by unusual values
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'x y'), (2, 'x%y'), (3, 'ü/ß'), (4, '#?*'), (5, '__HIVE_DEFAULT_PARTITION_'), (6, ' lead');
 merge into t using (select id, p from t) s on t.p = s.p and t.id = s.id when matched and s.id % 2 = 0 then update set id = s.id * 10 when matched then delete;
@@ -50,7 +50,7 @@ select * from t order by id;
 => 40 | #?*
 => 60 |  lead
 
---- delta: a string that is too long for varchar is refused
+--- delta: a string that is too long for varchar is rejected
 create table t (id int, v varchar(3)) using delta;
 insert into t values (1, 'abcd');
 !> ValueOutOfRange: `v`
@@ -58,7 +58,7 @@ insert into t values (1, 'abc   ');
 select concat(v, '|') from t;
 => abc|
 
---- types that no table can hold are refused by name
+--- types that no table supports are rejected by name
 create table t using delta as select interval 1 day as i;
 !> TypeMismatch: interval day
 create table t using delta as select null as n;

@@ -12,12 +12,12 @@ select * from t version as of 1;
 select * from t version as of 2;
 !> VersionNotFound: 2
 
---- an empty table is updated in no row
+--- an update of an empty table changes no row
 create table t (id int, v string) using delta tblproperties ({mode});
 update t set v = 'z';
 => 0
 
---- values see the old row, whatever the order of the assignments
+--- values read the old row in any order of assignments
 create table t (id int, a int, b int) using delta tblproperties ({mode});
 insert into t values (1, 10, 20);
 update t set b = a, a = b, id = a + b where a < b;
@@ -61,7 +61,7 @@ update t as x set v = 'b' where t.id = 1;
 update t as x set t.v = 'b';
 !> UnknownColumn: `t`
 
---- unknown columns come with near names
+--- unknown columns are reported with similar names
 create table t (id int, amount int) using delta;
 insert into t values (1, 1);
 update t set amuont = 1;
@@ -108,7 +108,7 @@ select id, s.a, s.b.c, s.b.d from t order by id;
 => 1 | 2 | x! | [1]
 => 2 | NULL | NULL | [2]
 
---- a whole struct by name, one field short is refused
+--- a whole struct is assigned by name, and a missing field is rejected
 create table t (id int, s struct<a: int, b: string>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('a', 1, 'b', 'x'));
 update t set s = named_struct('b', 'y', 'a', 2);
@@ -116,7 +116,7 @@ update t set s = named_struct('b', 'y', 'a', 2);
 select s.a, s.b from t;
 => 2 | y
 
---- the same column twice, or with its field
+--- a duplicate column, or a column with its field, is rejected
 create table t (id int, s struct<a: int>) using delta;
 update t set id = 1, id = 2;
 !> PlanError: twice
@@ -125,7 +125,7 @@ update t set s.a = 1, s.A = 2;
 update t set s = null, s.a = 2;
 !> PlanError: together with one of its fields
 
---- delta: values that cannot be stored stop the update and change nothing
+--- delta: values that cannot be stored fail the update and change nothing
 create table t (id int, b tinyint, n int not null, v varchar(2)) using delta tblproperties ({mode});
 insert into t values (1, 1, 1, 'a'), (2, 2, 2, 'b');
 update t set b = id * 100;
@@ -144,7 +144,7 @@ select id, b, n, concat(v, '|') from t order by id;
 => 1 | 1 | 1 | a|
 => 2 | -128 | 5 | c |
 
---- a division by zero or a failing cast stops the update and changes nothing
+--- a division by zero or a failing cast fails the update and changes nothing
 create table t (id int, n int, v string) using delta tblproperties ({mode});
 insert into t values (1, 0, 'a'), (2, 1, '5');
 update t set id = 10 / n;
@@ -208,7 +208,7 @@ select * from t order by id;
 => 2 | 20
 => 3 | 20
 
---- a subquery may read the table that is changed, as it was before
+--- a subquery can read the old version of the target table
 create table t (id int, n int) using delta tblproperties ({mode});
 insert into t values (1, 10), (2, 20), (3, 30);
 update t set n = n + 1 where n = (select max(n) from t);
@@ -220,7 +220,7 @@ select * from t order by id;
 => 2 | 0
 => 3 | 0
 
---- a scalar subquery with two rows stops the update
+--- a scalar subquery with two rows fails the update
 create table t (id int, n int) using delta tblproperties ({mode});
 insert into t values (1, 10), (2, 20);
 update t set n = (select id from t);
@@ -239,7 +239,7 @@ select * from t order by id;
 => 1 | 10
 => 2 | 1
 
---- nondeterministic values are drawn for each row
+--- nondeterministic values are evaluated for each row
 create table t (id int, u string, r double) using delta tblproperties ({mode});
 insert into t values (1, null, null), (2, null, null);
 update t set u = uuid(), r = rand();
@@ -247,7 +247,7 @@ update t set u = uuid(), r = rand();
 select count(distinct u), count(distinct r) from t;
 => 2 | 2
 
---- aggregates and windows are refused by name
+--- aggregates and window functions are rejected by name
 create table t (id int, n int) using delta;
 insert into t values (1, 1);
 update t set n = max(n);
@@ -259,7 +259,7 @@ update t set n = row_number() over (order by id);
 update t set n = explode(array(1, 2));
 !> UnsupportedStatement: explode()
 
---- update on what is no table of ours
+--- update of views and foreign tables is rejected
 create table t (id int) using delta;
 create view v as select * from t;
 create temporary view tv as select * from t;
@@ -282,7 +282,7 @@ update t set v = DEFAULT where id = 1;
 select * from t;
 => 1 | NULL
 
---- updates pile up on rows that moved
+--- several updates apply to the same rows
 create table t (id int, v int) using delta tblproperties ({mode});
 insert into t select id, 0 from range(10);
 update t set v = v + 1 where id < 5;

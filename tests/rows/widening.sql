@@ -1,4 +1,4 @@
---- delta: types are widened, and rows of older files are read, changed and deleted with them
+--- delta: types are widened, and rows of older files are read, changed and deleted
 create table t (id int, b tinyint, s smallint, i int, f float, d int, c decimal(5, 2), w int, n struct<x: smallint>, a array<int>, m map<int, float>)
   using delta tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
 insert into t values (1, 1, 2, 3, 1.5, 4, 5.25, 6, named_struct('x', 7), array(8), map(9, 0.5)), (2, -128, -32768, -2147483648, -0.25, 0, -1.00, 0, null, null, null);
@@ -28,7 +28,7 @@ select id, b, w, a from t order by id;
 => 1 | 1 | 6.00 | NULL
 => 3 | 3000000000 | 1.50 | [3000000000]
 
---- delta: rows that a rewrite carries over have the wider type
+--- delta: rewritten rows have the wider type
 create table t (id int, i int, s struct<x: int>, c decimal(5, 2), f float) using delta
   tblproperties ({mode}, 'delta.enableTypeWidening' = 'true', 'delta.columnMapping.mode' = 'id');
 insert into t select cast(id as int), cast(id as int), named_struct('x', cast(id as int)), 1.25, 0.5 from range(20);
@@ -70,7 +70,7 @@ select id, d from t order by id;
 => 3 | 2024-01-01 12:00:00
 drop table t;
 
---- delta: types that cannot be read as others stay, and the table must allow it
+--- delta: unsupported type changes are rejected, and the table must enable widening
 create table t (id bigint, v varchar(5), c char(3), s struct<x: int>) using delta tblproperties ('delta.enableTypeWidening' = 'true');
 alter table t alter column id type int;
 !> PlanError: is bigint and cannot become int
