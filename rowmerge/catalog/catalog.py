@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from rowmerge.catalog.functions import Functions
-from rowmerge.catalog.names import fold
+from rowmerge.catalog.names import lower_case
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.table import Table
 
@@ -33,7 +33,7 @@ class Relation:
             name: The name of the table, in any capitalization.
             format_: `delta` or `iceberg`.
         """
-        return Relation(fold(schema), fold(name), "table", format_)
+        return Relation(lower_case(schema), lower_case(name), "table", format_)
 
     @staticmethod
     def of_view(schema: str, name: str) -> Relation:
@@ -43,7 +43,7 @@ class Relation:
             schema: The name of the schema, in any capitalization.
             name: The name of the view, in any capitalization.
         """
-        return Relation(fold(schema), fold(name), "view", None)
+        return Relation(lower_case(schema), lower_case(name), "view", None)
 
 
 @dataclass(frozen=True)

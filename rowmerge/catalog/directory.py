@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 from uuid import uuid4
 
-from rowmerge.catalog import errors, layout
+from rowmerge.catalog import errors, layout, views
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import FOREIGN_TABLE, ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
-from rowmerge.catalog.names import fold, folder_of, is_valid_name, name_of, normalize_location, quoted_name
-from rowmerge.catalog.views import KEPT_VERSIONS, file_of, first_metadata, forget_versions, last_drop, next_metadata, view_of
+from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location, quoted_name
 from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
@@ -26,8 +24,8 @@ DEFAULT_SCHEMA = "default"
 """The schema that exists in every warehouse."""
 
 _MARKER = ".schema.json"
-_MAX_ICEBERG_FILES, _VIEW_ATTEMPTS = 10_000, 20
-"""The maximum number of cached metadata files of Iceberg tables, and the maximum number of attempts to replace a view."""
+_MAX_ICEBERG_FILES = 10_000
+"""The maximum number of cached metadata files of Iceberg tables."""
 
 
 class DirectoryCatalog:
@@ -40,9 +38,9 @@ class DirectoryCatalog:
         """Create the warehouse folder if it does not exist. Raises StorageError if it is not a folder, or is not writable."""
         normalize_location(storage.location)
         self._storage = storage
-        self._tables: dict[tuple[str, str, str], Table] = {}
+        self._cached_tables: dict[tuple[str, str, str], Table] = {}
         """The open tables by format, location and name."""
-        self._iceberg_files: Cache[bool] = Cache(_MAX_ICEBERG_FILES)
+        self._known_iceberg_files: Cache[bool] = Cache(_MAX_ICEBERG_FILES)
         self.functions = FunctionFiles(storage, self.check_schema_exists)
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
         """Returns whether a mismatch between a Delta table's version and its checksum file is an error rather than a warning."""
@@ -55,7 +53,7 @@ class DirectoryCatalog:
 
     def schema_exists(self, name: str) -> bool:
         """Return whether the schema was created, or contains a relation or a function."""
-        if fold(name) == DEFAULT_SCHEMA:
+        if lower_case(name) == DEFAULT_SCHEMA:
             return True
         if not is_valid_name(name):
             return False
@@ -71,7 +69,7 @@ class DirectoryCatalog:
         """
         if not self.schema_exists(name):
             folder_of(name)
-            raise SchemaNotFound(fold(name), self.schemas())
+            raise SchemaNotFound(lower_case(name), self.schemas())
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
@@ -89,12 +87,16 @@ class DirectoryCatalog:
         """
         if self.schema_exists(name) and not if_not_exists:
             raise errors.schema_already_exists(name)
-        marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
-        path = f"{folder_of(name)}/{_MARKER}"
+        created = time.time_ns() // 1_000_000
+        writer = str(uuid4())  # makes the bytes unique, because `put_once` treats an object with the same bytes as its own
+        schema, properties = lower_case(name), dict(properties or {})
+        marker = {"name": schema, "comment": comment, "properties": properties, "created": created, "writer": writer}
+        label = f"the schema {quote(schema)}"
         # A schema may exist only because of its tables. With a marker, it also exists without tables.
-        was_created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
+        was_created = put_once(self._storage, f"{folder_of(name)}/{_MARKER}", json.dumps(marker, ensure_ascii=False).encode(), label)
         if not was_created and not if_not_exists:
-            raise AlreadyExists(f"The schema {quote(fold(name))} was made by somebody else just now. Add IF NOT EXISTS to accept that.")
+            # Another process has created the schema after the first check.
+            raise AlreadyExists(f"A concurrent statement created {label}. Add IF NOT EXISTS to accept that.")
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a schema: its relations and functions first, and its marker file last.
@@ -109,7 +111,7 @@ class DirectoryCatalog:
             TableError: The schema is not empty, and `cascade` is false, or the schema is `default`.
             UnsupportedTableFeature: The metadata of an Iceberg table belongs to another catalog.
         """
-        schema = fold(name)
+        schema = lower_case(name)
         if schema == DEFAULT_SCHEMA:
             raise TableError("The schema default cannot be dropped: every warehouse has it. Drop its tables and views one by one.")
         if not self.schema_exists(schema):
@@ -161,7 +163,7 @@ class DirectoryCatalog:
         match self._inspect(schema, name):
             case TableFolder(format_, versioned=True):
                 return self._table(self._folder(schema, name), schema, name, format_)
-            case TableFolder():
+            case TableFolder(versioned=False):  # an Iceberg table of another catalog, which alone has the path of the newest metadata file
                 raise errors.foreign_metadata(quoted_name(schema, name), "open")
             case ExternalTable(location, format_):
                 return self._table(self._storage.at(location), schema, name, format_)
@@ -183,13 +185,14 @@ class DirectoryCatalog:
             ConfigurationError: The location is empty or has credentials.
             SchemaNotFound: The schema does not exist.
         """
-        folder = self._prepare_folder(schema, name)
-        if location is not None:
-            folder = self._storage.at(normalize_location(location))
-            content = inspect_folder(folder)
-            if isinstance(content, TableFolder) and content.format != format_:
-                advice = f"Write USING {content.format}, or choose another location."
-                raise AlreadyExists(f"{folder.location} holds a table of the format {content.format}. {advice}")
+        default_folder = self._finish_drop_in_folder(schema, name)
+        if location is None:
+            return self._table(default_folder, schema, name, format_)
+        folder = self._storage.at(normalize_location(location))
+        content = inspect_folder(folder)
+        if isinstance(content, TableFolder) and content.format != format_:
+            advice = f"Write USING {content.format}, or choose another location."
+            raise AlreadyExists(f"{folder.location} contains a table in the format {content.format}. {advice}")
         return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
@@ -204,6 +207,8 @@ class DirectoryCatalog:
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         """Register an external table by putting a pointer in the folder of its name. A table in this folder needs no pointer.
 
+        Registering the same table again has no effect.
+
         Args:
             schema: The name of the schema.
             name: The name of the table.
@@ -215,7 +220,7 @@ class DirectoryCatalog:
             ConfigurationError: The location is empty or has credentials.
             SchemaNotFound: The schema does not exist.
         """
-        folder = self._prepare_folder(schema, name)
+        folder = self._finish_drop_in_folder(schema, name)
         location = normalize_location(location)
         if location == folder.location:
             return
@@ -237,7 +242,8 @@ class DirectoryCatalog:
             TableError: The relation is a view.
             UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
-        self._drop(errors.require_relation_to_drop(self, schema, name, "table"))
+        relation = errors.require_relation_to_drop(self, schema, name, "table")
+        self._drop(relation)
 
     def view(self, schema: str, name: str) -> View:
         """Return the newest definition of a view.
@@ -256,8 +262,8 @@ class DirectoryCatalog:
             raise errors.table_not_found(self, schema, name)
         if not isinstance(content, ViewFolder):
             raise errors.wrong_kind(schema, name, "table", "Name a view.")
-        path = f"{self._folder(schema, name).location}/{file_of(content.version)}"
-        return view_of(Relation.of_view(schema, name), content.metadata, content.version, path)
+        metadata_path = f"{self._folder(schema, name).location}/{layout.metadata_file(content.version)}"
+        return views.parse_view(Relation.of_view(schema, name), content.metadata, content.version, metadata_path)
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
         """Create a view, or put its next version, and return the stored view. The last of several concurrent replacements wins.
@@ -271,22 +277,8 @@ class DirectoryCatalog:
             CommitStateUnknown: It is not known whether the version was written.
             SchemaNotFound: The schema does not exist.
         """
-        schema, name = view.relation.schema, view.relation.name
-        folder, label = self._prepare_folder(schema, name), quoted_name(schema, name)
-        for _ in range(_VIEW_ATTEMPTS):
-            content = inspect_folder(folder)
-            if content is not None and not (or_replace and isinstance(content, ViewFolder)):
-                raise errors.already_exists(schema, name)
-            version, metadata = _next_version(folder, content, view)
-            data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
-            was_put = put_once(folder, file_of(version), data, f"the view {label}")
-            # A table that another process has created in the meantime hides the view.
-            if was_put and not layout.withdraw_hidden_view(folder, version, label):
-                forget_versions(folder, version - KEPT_VERSIONS)
-                return view_of(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{file_of(version)}")
-            if not was_put and not or_replace:
-                raise errors.already_exists(schema, name)  # another process has put the first version of a view
-        raise AlreadyExists(f"Others replaced the view {label} {_VIEW_ATTEMPTS} times meanwhile. Run the statement again.")
+        folder = self._finish_drop_in_folder(view.relation.schema, view.relation.name)
+        return views.put_view(folder, view, or_replace=or_replace)
 
     def drop_view(self, schema: str, name: str) -> None:
         """Drop a view.
@@ -299,7 +291,8 @@ class DirectoryCatalog:
             TableNotFound: The relation does not exist.
             TableError: The relation is a table.
         """
-        self._drop(errors.require_relation_to_drop(self, schema, name, "view"))
+        relation = errors.require_relation_to_drop(self, schema, name, "view")
+        self._drop(relation)
 
     def _folder(self, schema: str, name: str) -> Storage:
         """Return the folder of a relation in the warehouse."""
@@ -309,7 +302,7 @@ class DirectoryCatalog:
         """Return the relation in the folder of a name, or None if the folder contains no relation."""
         if not (is_valid_name(schema) and is_valid_name(name)):
             return None
-        content = inspect_folder(self._folder(schema, name), self._iceberg_files)
+        content = inspect_folder(self._folder(schema, name), self._known_iceberg_files)
         return None if isinstance(content, Leftovers) else content
 
     def _inspect_schema(self, schema: str) -> list[tuple[str, FolderContent]]:
@@ -321,14 +314,16 @@ class DirectoryCatalog:
 
     def _table(self, folder: Storage, schema: str, name: str, format_: str) -> Table:
         """Return the table in a folder. Repeated calls return the same object."""
-        table_name = f"{fold(schema)}.{fold(name)}"
+        table_name = f"{lower_case(schema)}.{lower_case(name)}"
         key = (format_, folder.location, table_name)
-        if key not in self._tables:
+        if key not in self._cached_tables:
+            # The session replaces the attribute later. With the lambda, the table uses the attribute's value of the moment.
+            table = layout.open_table(folder, table_name, format_, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
             # With `setdefault`, two threads that open the same table get the same object.
-            self._tables.setdefault(key, layout.open_table(folder, table_name, format_, lambda: self.is_mismatch_fatal()))
-        return self._tables[key]
+            self._cached_tables.setdefault(key, table)
+        return self._cached_tables[key]
 
-    def _prepare_folder(self, schema: str, name: str) -> Storage:
+    def _finish_drop_in_folder(self, schema: str, name: str) -> Storage:
         """Return the folder for a new relation, after finishing an interrupted drop in it. Raises SchemaNotFound for an unknown schema."""
         self.check_schema_exists(schema)
         folder = self._folder(schema, name)
@@ -343,21 +338,13 @@ class DirectoryCatalog:
         match relation.kind, content:
             case "table", ExternalTable(location, format_):
                 folder.delete([layout.POINTER])
-                self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
+                self._cached_tables.pop((format_, self._storage.at(location).location, str(relation)), None)
             case "table", TableFolder(format_):
                 layout.drop_table(folder, str(relation), format_)
-                self._tables.pop((format_, folder.location, str(relation)), None)
+                self._cached_tables.pop((format_, folder.location, str(relation)), None)
             case "view", ViewFolder():
-                layout.drop_view(folder, str(relation), content)
+                views.drop_view(folder, str(relation), content)
         folder.remove_folders()  # those that are empty now
-
-
-def _next_version(folder: Storage, content: FolderContent | None, view: View) -> tuple[int, dict[str, Any]]:
-    """Return the number and the metadata of a view's next version. The number of a new view follows the last drop in its folder."""
-    if isinstance(content, ViewFolder):
-        version = content.version + 1
-        return version, next_metadata(content.metadata, version, view, _now())
-    return 1 + last_drop(folder), first_metadata(folder.location, view, _now())
 
 
 def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:
@@ -374,17 +361,17 @@ def _check_can_drop(content: FolderContent | None, relation: Relation) -> None:
 
 
 def _check_warehouse(storage: Storage) -> None:
-    """Raise StorageError unless the warehouse is a writable folder."""
+    """Raise StorageError unless the warehouse is a writable folder. To verify this, write and delete an empty file."""
     path = local_path(storage.location)
     if path is not None and path.exists() and not path.is_dir():
-        raise StorageError(storage.location, "it is a file", "Give a folder for the warehouse.")
-    probe = f".rowmerge-probe-{uuid4()}"
+        raise StorageError(storage.location, "it is a file", "Set the warehouse to a folder.")
+    probe_file = f".rowmerge-probe-{uuid4()}"
     try:
-        storage.put(probe, b"")
-        try_delete_files(storage, [[f"{storage.location}/{probe}"]], PathOrigin.THIS_PROCESS)
+        storage.put(probe_file, b"")
     except StorageError as error:
-        advice = "The warehouse must be a folder that can be made and written: check the path, its permissions and storage_options."
+        advice = "The warehouse must be a writable folder: check the path, its permissions and storage_options."
         raise StorageError(storage.location, error.reason, advice) from error
+    try_delete_files(storage, [[f"{storage.location}/{probe_file}"]], PathOrigin.THIS_PROCESS)
 
 
 def _relation(schema: str, name: str, content: FolderContent) -> Relation:
@@ -392,8 +379,3 @@ def _relation(schema: str, name: str, content: FolderContent) -> Relation:
     if isinstance(content, TableFolder | ExternalTable):
         return Relation.of_table(schema, name, content.format)
     return Relation.of_view(schema, name)
-
-
-def _now() -> int:
-    """Return the current time in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000

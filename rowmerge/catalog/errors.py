@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from rowmerge.catalog.catalog import Catalog, Relation
-from rowmerge.catalog.names import fold, quoted_name
+from rowmerge.catalog.names import lower_case, quoted_name
 from rowmerge.errors import AlreadyExists, TableError, TableNotFound, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import quote
 
@@ -19,7 +19,7 @@ def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:
         schema: The name of the schema.
         name: The name of the relation.
     """
-    schema, schemas = fold(schema), catalog.schemas()
+    schema, schemas = lower_case(schema), catalog.schemas()
     similar_schemas = [schema] if schema in schemas else get_close_matches(schema, schemas, n=3)
     candidates = [str(relation) for similar_schema in similar_schemas for relation in catalog.relations(similar_schema)]
     return TableNotFound(quoted_name(schema, name), candidates)
@@ -65,12 +65,12 @@ def already_exists(schema: str, name: str) -> AlreadyExists:
         schema: The name of the schema, in any capitalization.
         name: The name of the relation, in any capitalization.
     """
-    return AlreadyExists(f"{quoted_name(schema, name)} exists already. Drop it first, or choose another name.")
+    return AlreadyExists(f"{quoted_name(schema, name)} already exists. Drop it first, or choose another name.")
 
 
 def schema_already_exists(name: str) -> AlreadyExists:
     """Return the error for the creation of a schema that already exists."""
-    return AlreadyExists(f"The schema {quote(fold(name))} exists already. Choose another name, or add IF NOT EXISTS.")
+    return AlreadyExists(f"The schema {quote(lower_case(name))} already exists. Choose another name, or add IF NOT EXISTS.")
 
 
 def schema_not_empty(name: str, content: str) -> TableError:
@@ -80,7 +80,7 @@ def schema_not_empty(name: str, content: str) -> TableError:
         name: The name of the schema, in any capitalization.
         content: The names of some relations and functions, separated by commas.
     """
-    return TableError(f"The schema {quote(fold(name))} is not empty: it holds {content}. Drop these first, or add CASCADE.")
+    return TableError(f"The schema {quote(lower_case(name))} is not empty: it contains {content}. Drop these first, or add CASCADE.")
 
 
 def foreign_metadata(label: str, action: str) -> UnsupportedTableFeature:
@@ -90,5 +90,5 @@ def foreign_metadata(label: str, action: str) -> UnsupportedTableFeature:
         label: The name of the table.
         action: The verb of the attempted action, such as `read` or `drop`.
     """
-    advice = "Its metadata files are not numbered, so another catalog knows which is the newest: connect to that catalog."
+    advice = "Its metadata files are not numbered, so only the other catalog knows the newest one. Connect to that catalog."
     return UnsupportedTableFeature(label, "iceberg of another catalog", action=action, advice=advice)

@@ -9,14 +9,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import uuid4
 
-from rowmerge.catalog.names import check_segment, fold, folder_of, is_valid_name, name_of, quoted_name
+from rowmerge.catalog.names import check_path_segment, folder_of, is_valid_name, lower_case, name_of, quoted_name
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
 from rowmerge.storage.store import Storage, get_if_exists
 from rowmerge.table.commits.commit import put_once
 from rowmerge.table.metadata.json_objects import decode_json
 
-_FOLDER, _SUFFIX, _VERSION = ".functions", ".json", 1
+_FOLDER, _SUFFIX = ".functions", ".json"
+_FORMAT_VERSION = 1
+_INVALID_CONTENT_ERRORS = (ArithmeticError, KeyError, TypeError, ValueError, AttributeError)
+"""The built-in errors that an invalid file causes. For example, JSON allows the number 1e999, and `int` then raises OverflowError."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,14 @@ class FunctionFiles:
             SchemaNotFound: The schema does not exist.
         """
         self._check_schema_exists(schema)
-        header = {"format-version": _VERSION, "writer": str(uuid4()), "default-schema": default_schema}
-        content = {**header, "modified-ms": time.time_ns() // 1_000_000, "definition": asdict(definition)}
-        data = json.dumps(content, ensure_ascii=False, indent=2).encode()
+        # The writer's UUID makes the content unique, as `put_once` requires.
+        function_file = {"format-version": _FORMAT_VERSION, "writer": str(uuid4()), "default-schema": default_schema}
+        function_file |= {"modified-ms": time.time_ns() // 1_000_000, "definition": asdict(definition)}
+        data = json.dumps(function_file, ensure_ascii=False, indent=2).encode()
         if or_replace:
             self._storage.put(_path(schema, name), data)
         elif not put_once(self._storage, _path(schema, name), data, f"the function {quoted_name(schema, name)}"):
-            raise AlreadyExists(f"The function {quoted_name(schema, name)} exists already. Add OR REPLACE or IF NOT EXISTS.")
+            raise AlreadyExists(f"The function {quoted_name(schema, name)} already exists. Add OR REPLACE or IF NOT EXISTS.")
 
     def drop(self, schema: str, name: str) -> None:
         """Delete a function.
@@ -128,7 +132,7 @@ class NoFunctions:
         return None
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Raise an error, because the catalog cannot store functions.
+        """Raise an error, because the catalog cannot store functions. An invalid name gets its own error first.
 
         Args:
             schema: The name of the schema.
@@ -140,10 +144,10 @@ class NoFunctions:
         Raises:
             TableError: Always.
         """
-        check_segment("schema", schema)
-        check_segment("function", name)
-        problem = f"The function {quoted_name(schema, name)} cannot be made: the catalog {self._catalog} keeps none"
-        raise TableError(f"{problem}. Write its expression where it is called, or use a warehouse folder without a catalog.")
+        check_path_segment("schema", schema)
+        check_path_segment("function", name)
+        problem = f"The function {quoted_name(schema, name)} cannot be created: the catalog {self._catalog} does not support functions"
+        raise TableError(f"{problem}. Write its expression in each query, or use a warehouse folder without a catalog.")
 
     def drop(self, schema: str, name: str) -> None:
         """Raise an error, because the catalog has no functions.
@@ -171,12 +175,12 @@ def _parse_function(schema: str, name: str, data: bytes) -> Function:
     """Parse the content of a function's file. Raises TableError if the content is invalid."""
     try:
         content: dict[str, Any] = decode_json(data)
-        if content["format-version"] != _VERSION:
-            raise ValueError(f"format version {content['format-version']} is not known, only {_VERSION}")
+        if content["format-version"] != _FORMAT_VERSION:
+            raise ValueError(f"its format version is {content['format-version']}, and only {_FORMAT_VERSION} is supported")
         fields = dict(content["definition"])
         parameters = tuple(Parameter(**parameter) for parameter in fields.pop("parameters"))
         definition = FunctionDefinition(parameters, packages=tuple(fields.pop("packages")), **fields)
-        return Function(fold(schema), fold(name), definition, str(content["default-schema"]), int(content["modified-ms"]))
-    except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
-        advice = "Make it again with CREATE OR REPLACE FUNCTION."
+        return Function(lower_case(schema), lower_case(name), definition, str(content["default-schema"]), int(content["modified-ms"]))
+    except _INVALID_CONTENT_ERRORS as error:
+        advice = "Replace it with CREATE OR REPLACE FUNCTION."
         raise TableError(f"The function {quoted_name(schema, name)} cannot be read ({error}). {advice}") from error

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import NoFunctions
-from rowmerge.catalog.names import check_segment, fold, normalize_location, quoted_name
-from rowmerge.catalog.views import first_metadata, view_of
+from rowmerge.catalog.names import check_path_segment, lower_case, normalize_location, quoted_name
+from rowmerge.catalog.views import first_metadata, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
 from rowmerge.storage.store import Storage, absolute_location
@@ -36,29 +37,24 @@ class IcebergCatalog:
             CatalogFailed: The catalog cannot be reached.
             ConfigurationError: The configuration is invalid, or the warehouse location contains credentials.
         """
-
-        def sync_metadata(path: str) -> None:
-            location = absolute_location(path)
-            open_storage(location).sync([location])
-
         self._warehouse = None if warehouse is None else normalize_location(warehouse)
         self._open_storage = open_storage
-        # A catalog without a service (SQLite) writes metadata files in this process, and must not lose them in a power failure.
+        sync_metadata = partial(_sync_file, open_storage)
         self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), sync_metadata)
-        self.functions = NoFunctions(f"{self._client.name} ({self._client.kind})")
+        self.functions = NoFunctions(catalog=f"{self._client.name} ({self._client.kind})")
         self._namespaces: dict[str, str] = {}
         """The names of the namespaces in the catalog by their lower-case names."""
-        self._tables: dict[tuple[str, str], IcebergTable] = {}
+        self._cached_tables: dict[tuple[str, str], IcebergTable] = {}
         """The open tables by schema and name, in lower case."""
 
     def schemas(self) -> list[str]:
         """Return the lower-case names of the catalog's single-level namespaces, sorted."""
-        self._namespaces = {fold(namespace): namespace for namespace in self._client.namespaces()}
+        self._namespaces = {lower_case(namespace): namespace for namespace in self._client.namespaces()}
         return sorted(self._namespaces)
 
     def schema_exists(self, name: str) -> bool:
         """Return whether the catalog has a namespace with this name, in any capitalization."""
-        return fold(name) in self.schemas()
+        return lower_case(name) in self.schemas()
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
@@ -74,11 +70,12 @@ class IcebergCatalog:
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.
         """
-        check_segment("schema", name)
+        check_path_segment("schema", name)
+        schema = lower_case(name)
         comment_property = {} if comment is None else {"comment": comment}
-        namespace_properties = {**(properties or {}), **comment_property}
-        was_created = not self.schema_exists(name) and self._client.create_namespace(fold(name), namespace_properties)
-        if not was_created and not if_not_exists:
+        if not self.schema_exists(schema) and self._client.create_namespace(schema, {**(properties or {}), **comment_property}):
+            return
+        if not if_not_exists:  # The schema existed, or another process has just created it.
             raise errors.schema_already_exists(name)
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
@@ -93,17 +90,18 @@ class IcebergCatalog:
             SchemaNotFound: The schema does not exist, and `if_exists` is false.
             TableError: The catalog refuses to drop the namespace, because it is not empty.
         """
-        schema = fold(name)
+        schema = lower_case(name)
         if not self.schema_exists(schema):
             if if_exists:
                 return
             raise SchemaNotFound(schema, self.schemas())
-        for relation in self.relations(schema) if cascade else ():
-            drop_relation = self.drop_table if relation.kind == "table" else self.drop_view
-            drop_relation(schema, relation.name)
+        if cascade:
+            for relation in self.relations(schema):
+                drop_relation = self.drop_table if relation.kind == "table" else self.drop_view
+                drop_relation(schema, relation.name)
         if not self._client.drop_namespace(self._namespace(schema)):
             names = [relation.name for relation in self.relations(schema)]
-            raise errors.schema_not_empty(schema, ", ".join(names[:5]) or "what is not seen here")
+            raise errors.schema_not_empty(schema, ", ".join(names[:5]) or "objects that rowmerge cannot list")
         self._namespaces.pop(schema, None)
 
     def relations(self, schema: str) -> list[Relation]:
@@ -137,8 +135,8 @@ class IcebergCatalog:
             TableError: The relation is a view.
         """
         namespace = self._namespace(schema)
-        catalog_name, location = self._require_table(namespace, schema, name, "Name a table, or read the view in a query.")
-        return self._table(schema, name, namespace, catalog_name, location)
+        stored_name, location = self._require_table(namespace, schema, name, advice="Name a table, or read the view in a query.")
+        return self._cached_table(schema, name, namespace, stored_name, location)
 
     def new_table(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
         """Return the table for CREATE TABLE, which may not exist yet.
@@ -154,13 +152,13 @@ class IcebergCatalog:
             SchemaNotFound: The schema does not exist.
         """
         if format_ != "iceberg":
-            table = quoted_name(schema, name)
-            problem = f"The catalog {self._client.name} holds Iceberg tables alone, and {table} is to have the format {format_}"
-            raise ConfigurationError(f"{problem}. Write USING iceberg, or make iceberg the default format.")
-        check_segment("table", name)
+            problem = f"{quoted_name(schema, name)} cannot have the format {format_}"
+            reason = f"the catalog {self._client.name} supports only Iceberg tables"
+            raise ConfigurationError(f"{problem}: {reason}. Write USING iceberg, or set the default format to iceberg.")
+        check_path_segment("table", name)
         self._check_schema_exists(schema)
         table_location = self._new_location(schema, name) if location is None else normalize_location(location)
-        return self._table(schema, name, self._namespace(schema), fold(name), table_location)
+        return self._cached_table(schema, name, self._namespace(schema), stored_name=lower_case(name), location=table_location)
 
     def location_of(self, schema: str, name: str) -> str:
         """Return the location of a table or view. If it does not exist, return the location that a new table would have.
@@ -177,10 +175,10 @@ class IcebergCatalog:
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Check that the catalog contains a new table at a location.
+        """Check that a name refers to the new table at a location.
 
         A warehouse folder registers a table in this method. An Iceberg catalog has already registered the table with the commit that
-        created it.
+        created it. So only the check remains that the name does not refer to another relation.
 
         Args:
             schema: The name of the schema.
@@ -191,7 +189,8 @@ class IcebergCatalog:
         Raises:
             AlreadyExists: The name refers to a relation at another location.
         """
-        if self.location_of(schema, name) != normalize_location(location):
+        registered_location = self.location_of(schema, name)
+        if registered_location != normalize_location(location):
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
@@ -206,14 +205,14 @@ class IcebergCatalog:
             TableError: The relation is a view.
         """
         namespace = self._namespace(schema)
-        catalog_name, location = self._require_table(namespace, schema, name, "Drop it with DROP VIEW.")
-        operations = CatalogOperations(self._client, namespace, catalog_name, self._open_storage(location))
-        newest = operations.current()
-        self._tables.pop((fold(schema), fold(name)), None)
+        stored_name, location = self._require_table(namespace, schema, name, advice="Drop it with DROP VIEW.")
+        operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(location))
+        last_metadata = operations.current()  # lists the files to delete, and cannot be read after the drop
+        self._cached_tables.pop((lower_case(schema), lower_case(name)), None)
         # The catalog drops the table first. So if the deletion of files is interrupted, no table in the catalog lacks files.
-        was_dropped = self._client.drop_table(namespace, catalog_name)
-        if was_dropped and newest is not None and location == self._new_location(schema, catalog_name):
-            delete_dropped_files(operations.storage, newest)
+        was_dropped = self._client.drop_table(namespace, stored_name)
+        if was_dropped and last_metadata is not None and location == self._new_location(schema, stored_name):
+            delete_dropped_files(operations.storage, last_metadata)
 
     def view(self, schema: str, name: str) -> View:
         """Return the current definition of a view.
@@ -232,7 +231,7 @@ class IcebergCatalog:
             if self._find_table(namespace, name) is not None:
                 raise errors.wrong_kind(schema, name, "table", "Name a view.")
             raise errors.table_not_found(self, schema, name)
-        return view_of(Relation.of_view(schema, name), metadata, metadata["current-version-id"], metadata["location"])
+        return parse_view(Relation.of_view(schema, name), metadata, metadata["current-version-id"], metadata["location"])
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
         """Create or replace a view, and return the stored view.
@@ -247,18 +246,18 @@ class IcebergCatalog:
             TableError: The catalog does not store views.
         """
         schema, name = view.relation.schema, view.relation.name
-        check_segment("view", name)
+        check_path_segment("view", name)
         self._check_schema_exists(schema)
         existing = self.relation(schema, name)
         _check_has_views(self._client, quoted_name(schema, name))
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise errors.already_exists(schema, name)
         namespace = self._namespace(schema)
-        # The server chooses the location.
-        metadata = first_metadata(location="", view=view, now=time.time_ns() // 1_000_000)
         old_metadata = None if existing is None else self._load_view(namespace, name)
-        if not _put_view(self._client, namespace, fold(name), old_metadata, metadata):
-            raise AlreadyExists(f"Somebody else made the view {quoted_name(schema, name)} just now. Run the statement again to replace it.")
+        # The catalog takes only the definition from this metadata. It chooses the location itself.
+        definition = first_metadata(location="", view=view, now=time.time_ns() // 1_000_000)
+        if not _commit_view(self._client, namespace, lower_case(name), old_metadata, definition):
+            raise AlreadyExists(f"A concurrent statement created the view {quoted_name(schema, name)}. Run this statement again.")
         return self.view(schema, name)
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -273,28 +272,28 @@ class IcebergCatalog:
             TableError: The relation is a table.
         """
         errors.require_relation_to_drop(self, schema, name, "view")
-        self._client.drop_view(self._namespace(schema), fold(name))
+        self._client.drop_view(self._namespace(schema), lower_case(name))
 
     def _check_schema_exists(self, schema: str) -> None:
         """Raise SchemaNotFound unless the catalog has a namespace with this name."""
         if not self.schema_exists(schema):
-            raise SchemaNotFound(fold(schema), self.schemas())
+            raise SchemaNotFound(lower_case(schema), self.schemas())
 
     def _namespace(self, schema: str) -> str:
         """Return the name of a schema as the catalog spells it, or the lower-case name if the catalog does not contain the schema."""
-        check_segment("schema", schema)
-        if fold(schema) not in self._namespaces:
+        check_path_segment("schema", schema)
+        if lower_case(schema) not in self._namespaces:
             self.schemas()
-        return self._namespaces.get(fold(schema), fold(schema))
+        return self._namespaces.get(lower_case(schema), lower_case(schema))
 
     def _find_table(self, namespace: str, name: str) -> tuple[str, str] | None:
         """Return the catalog's spelling of a table's name, and the table's location, or None if the table does not exist."""
-        check_segment("table", name)
-        location = self._client.location(namespace, fold(name))
+        check_path_segment("table", name)
+        location = self._client.location(namespace, lower_case(name))
         if location is not None:
-            return fold(name), location
+            return lower_case(name), location
         for catalog_name in self._client.tables(namespace):
-            if fold(catalog_name) == fold(name) and (location := self._client.location(namespace, catalog_name)) is not None:
+            if lower_case(catalog_name) == lower_case(name) and (location := self._client.location(namespace, catalog_name)) is not None:
                 return catalog_name, location
         return None
 
@@ -311,45 +310,55 @@ class IcebergCatalog:
 
     def _load_view(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return the metadata of a view (Iceberg View Spec), or None if the catalog does not contain the view."""
-        check_segment("view", name)
-        return self._client.load_view(namespace, fold(name))
+        check_path_segment("view", name)
+        return self._client.load_view(namespace, lower_case(name))
 
-    def _table(self, schema: str, name: str, namespace: str, catalog_name: str, location: str) -> IcebergTable:
-        """Return the table at a location. Repeated calls return the same object as long as the location stays the same."""
-        key = (fold(schema), fold(name))
-        table = self._tables.get(key)
+    def _cached_table(self, schema: str, name: str, namespace: str, stored_name: str, location: str) -> IcebergTable:
+        """Return the table at a location. Repeated calls return the same object as long as the location stays the same.
+
+        `namespace` and `stored_name`: the names of the schema and of the table, as the catalog spells them.
+        """
+        key = (lower_case(schema), lower_case(name))
+        table = self._cached_tables.get(key)
         if table is None or table.location != location:
-            operations = CatalogOperations(self._client, namespace, catalog_name, self._open_storage(location))
-            table = self._tables[key] = IcebergTable(operations, f"{fold(schema)}.{fold(name)}")
+            operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(location))
+            table = self._cached_tables[key] = IcebergTable(operations, f"{lower_case(schema)}.{lower_case(name)}")
         return table
 
     def _new_location(self, schema: str, name: str) -> str:
         """Return the location that a new table with this name would have."""
-        check_segment("schema", schema)
-        check_segment("table", name)
+        check_path_segment("schema", schema)
+        check_path_segment("table", name)
         if self._warehouse is None:
-            return self._client.default_location(self._namespace(schema), fold(name))
-        return f"{self._warehouse}/{fold(schema)}/{fold(name)}"
+            return self._client.default_location(self._namespace(schema), lower_case(name))
+        return f"{self._warehouse}/{lower_case(schema)}/{lower_case(name)}"
+
+
+def _sync_file(open_storage: Callable[[str], Storage], path: str) -> None:
+    """Sync a metadata file to disk. A catalog without a service (SQLite) writes these files in this process, which must sync them."""
+    location = absolute_location(path)
+    open_storage(location).sync([location])
 
 
 def _check_has_views(client: CatalogClient, view: str) -> None:
     """Raise TableError if the catalog does not support views. `view`: the name of the view to create, for the message."""
     if not client.has_views:
-        problem = f"The view {view} cannot be made: the catalog {client.name} ({client.kind}) keeps no views"
-        raise TableError(f"{problem}. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog.")
+        problem = f"The view {view} cannot be created: the catalog {client.name} ({client.kind}) does not support views"
+        raise TableError(f"{problem}. Create a table, or use a REST catalog that supports views, or a warehouse folder without a catalog.")
 
 
-def _put_view(client: CatalogClient, namespace: str, name: str, replaced: Mapping[str, Any] | None, metadata: Mapping[str, Any]) -> bool:
-    """Store the metadata of a view in a catalog. Return False if another process has created the view in the meantime.
+def _commit_view(client: CatalogClient, namespace: str, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> bool:
+    """Store a view in a catalog. Return False if another process has created the view in the meantime.
 
-    `replaced`: the metadata of the view to replace, or None for a new view.
+    `name`: the name of the view in lower case. `old`: the metadata of the view to replace, or None for a new view. `new`: metadata with the
+    new definition.
     """
-    if replaced is not None:
-        if client.replace_view(namespace, name, replaced, metadata):
+    if old is not None:
+        if client.replace_view(namespace, name, old, new):
             return True
         # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
         client.drop_view(namespace, name)
-    return client.create_view(namespace, name, metadata)
+    return client.create_view(namespace, name, new)
 
 
 def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,23 +19,22 @@ from uuid import uuid4
 
 from rowmerge.catalog import errors
 from rowmerge.catalog.names import normalize_location
-from rowmerge.catalog.views import file_of, version_of
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.delta.maintenance import dropping as delta
-from rowmerge.errors import CommitStateUnknown, CorruptLog, FilesNotFound, StorageError
+from rowmerge.errors import CommitStateUnknown, CorruptLog, FilesNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.operations import DROPPED
-from rowmerge.iceberg.commits.drop import Drop as IcebergDrop, put_drop
+from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files, try_delete_files
+from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject, get_if_exists
 from rowmerge.table.commits.commit import CommitSteps, put_once
 from rowmerge.table.commits.creation import is_iceberg_drop
-from rowmerge.table.commits.drop_markers import MARKERS, after_drop
+from rowmerge.table.commits.drop_markers import DROP_MARKERS
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.json_objects import parse_object
 from rowmerge.table.table import Table
@@ -91,82 +90,119 @@ class Leftovers:
 FolderContent = TableFolder | ExternalTable | ViewFolder | Leftovers
 
 
-def inspect_folder(folder: Storage, iceberg_files: Cache[bool] = _NO_CACHE) -> FolderContent | None:
+def metadata_file(version: int) -> str:
+    """Return the path of a version's uncompressed metadata file, relative to the folder of the view or table."""
+    return f"metadata/v{version}.metadata.json"
+
+
+def version_of_file(path: str) -> int | None:
+    """Return the version in the path of an uncompressed metadata file, such as `metadata/v3.metadata.json`, or None for other files."""
+    match = re.fullmatch(r"(?:.*/)?metadata/v([1-9][0-9]*)\.metadata\.json", path)
+    return int(match[1]) if match else None
+
+
+def inspect_folder(folder: Storage, known_iceberg_files: Cache[bool] = _NO_CACHE) -> FolderContent | None:
     """Return the relation in a folder, Leftovers for an unfinished drop, or None if the folder contains no relation.
 
     Args:
         folder: The folder of a relation's name in the warehouse, or the folder of an external table.
-        iceberg_files: A cache of metadata files that belong to Iceberg tables rather than views. Earlier calls have read and added these
-            files. While such a file exists, the folder contains its table, so the function reads no metadata. The default cache stays
-            empty.
+        known_iceberg_files: A cache of metadata files that belong to Iceberg tables rather than views. Earlier calls have read and added
+            these files. While such a file exists, the folder contains its table, so the function reads no metadata. The default cache
+            stays empty.
 
     Raises:
         CorruptLog: The pointer or the metadata of a view is invalid.
         StorageError: A file cannot be listed or read.
     """
-    # rowmerge 0.1.0 puts one of these files to drop a table, and deletes the table's files afterwards.
-    old_markers = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}")
-    # Almost every Delta log has one of these files. Testing for them takes less time than listing a long log.
-    usual_log_files = (f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
-    tested_paths = (*old_markers, *usual_log_files)
-    # The requests run concurrently, because each of them waits for the object store.
-    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA)]
-    subfolders, metadata_files, *existences = run_concurrently(requests + [partial(folder.exists, path) for path in tested_paths])
-    existing_paths = {path for path, exists in zip(tested_paths, existences, strict=True) if exists}
-    if not existing_paths.isdisjoint(old_markers) and (LOG in subfolders or METADATA in subfolders):
+    probe = _probe_folder(folder)
+    has_log, has_metadata = LOG in probe.subfolders, METADATA in probe.subfolders
+    if probe.has_old_marker and (has_log or has_metadata):
         return Leftovers()
-    # This release drops a table with a version that records the drop. A file in MARKERS announces that the folder may have such a version.
-    has_drops = MARKERS in subfolders
-    if LOG in subfolders and _has_delta_table(folder, has_drops=has_drops, has_usual_file=not existing_paths.isdisjoint(usual_log_files)):
+    # This release drops a table with a version that records the drop. The folder DROP_MARKERS announces that there may be such a version.
+    may_be_dropped = DROP_MARKERS in probe.subfolders
+    if has_log and _has_delta_table(folder, may_be_dropped=may_be_dropped, has_usual_file=probe.has_usual_log_file):
         return TableFolder("delta")
-    if METADATA in subfolders:
-        # Metadata files of a dropped table may remain, and the cache may have them. So after a drop, only the newest file counts.
-        content = _inspect_metadata(folder, metadata_files, _NO_CACHE if has_drops else iceberg_files)
+    if has_metadata:
+        # The cache may have metadata files that a dropped table left behind. So after a drop, only the newest file counts.
+        usable_cache = _NO_CACHE if may_be_dropped else known_iceberg_files
+        content = _inspect_metadata(folder, probe.metadata_files, usable_cache)
         if content is not None:
             return content
     return read_pointer(folder)
 
 
-def _has_delta_table(folder: Storage, *, has_drops: bool, has_usual_file: bool) -> bool:
+@dataclass(frozen=True)
+class _FolderProbe:
+    """What concurrent requests find out about a folder in the time of one request.
+
+    `has_old_marker`: whether rowmerge 0.1.0 has begun to drop the table. `has_usual_log_file`: whether the log has its first commit or
+    `_last_checkpoint`. Almost every Delta log has one of these files, and testing for them takes less time than listing a long log.
+    """
+
+    subfolders: Collection[str]
+    metadata_files: Sequence[StoredObject]
+    has_old_marker: bool
+    has_usual_log_file: bool
+
+
+def _probe_folder(folder: Storage) -> _FolderProbe:
+    """List the subfolders and metadata files of a folder, and test for four files, all concurrently. Raises StorageError."""
+    tested_paths = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}", f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
+    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA)]
+    requests += [partial(folder.exists, path) for path in tested_paths]
+    subfolders, metadata_files, *existences = run_concurrently(requests)
+    has_log_marker, has_metadata_marker, has_first_commit, has_checkpoint_hint = existences
+    return _FolderProbe(subfolders, metadata_files, has_log_marker or has_metadata_marker, has_first_commit or has_checkpoint_hint)
+
+
+def _has_delta_table(folder: Storage, *, may_be_dropped: bool, has_usual_file: bool) -> bool:
     """Return whether a folder with a Delta log contains a table that has not been dropped.
 
+    `may_be_dropped`: whether a table in the folder may have been dropped. A dropped table keeps its last version, which records the drop.
     `has_usual_file`: whether the log has its first commit or `_last_checkpoint`. A cleanup deletes the first commit, so other files also
-    count. `has_drops`: whether a table in the folder may have been dropped. A dropped table keeps its last version, which records the drop.
+    count.
     """
     has_log_file = has_usual_file or any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
-    return has_log_file and not (has_drops and has_dropped_table(folder))
+    return has_log_file and not (may_be_dropped and has_dropped_table(folder))
 
 
-def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], iceberg_files: Cache[bool]) -> FolderContent | None:
+def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], known_iceberg_files: Cache[bool]) -> FolderContent | None:
     """Return the view or the Iceberg table to which metadata files belong, or None if it was dropped or there are no such files.
 
     Metadata files of tables and of views have the same names, `v<N>.metadata.json`. Only the content of the newest file shows whether the
-    folder contains a table, a view, or a dropped relation. `iceberg_files` avoids reading files that are known to belong to tables (see
-    `inspect_folder`).
+    folder contains a table, a view, or a dropped relation. `known_iceberg_files` avoids this read (see `inspect_folder`).
     """
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
-    if not metadata_files:
-        return None
-    versions = [version for version in map(version_of, metadata_files) if version is not None]
+    versions = [version for version in map(version_of_file, metadata_files) if version is not None]
     if not versions:
-        # A view has only files with the name `v<N>.metadata.json`. So files with other names belong to a table: compressed files with
-        # numbers, or the files of another catalog, whose names have no number.
-        return TableFolder("iceberg", versioned=any(map(_NUMBERED_METADATA.fullmatch, metadata_files)))
-    if any(iceberg_files.get((folder.location, file)) for file in metadata_files.values()):
+        return _table_of_other_files(metadata_files)
+    if any(known_iceberg_files.get((folder.location, file)) for file in metadata_files.values()):
         return TableFolder("iceberg")
     newest_version = max(versions)  # an older file may belong to an earlier relation of this name
     content = _read_metadata(folder, newest_version)
     if isinstance(content, TableFolder):
-        iceberg_files.put((folder.location, metadata_files[file_of(newest_version)]), True, weight=1)
+        newest_file = metadata_files[metadata_file(newest_version)]
+        known_iceberg_files.put((folder.location, newest_file), True, weight=1)
     return content
+
+
+def _table_of_other_files(paths: Collection[str]) -> TableFolder | None:
+    """Return the Iceberg table whose metadata files have names other than `v<N>.metadata.json`, or None if there are no files.
+
+    A view has only files with this name, so other files belong to a table. Either they are compressed and have a number, or another catalog
+    wrote them, with names such as `00001-<uuid>.metadata.json`.
+    """
+    if not paths:
+        return None
+    return TableFolder("iceberg", versioned=any(map(_NUMBERED_METADATA.fullmatch, paths)))
 
 
 def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
     """Return the view or the Iceberg table that a metadata file describes, or None if the file records a drop."""
-    data = get_if_exists(folder, file_of(version))
+    data = get_if_exists(folder, metadata_file(version))
     if data is None:
         return None  # the view or table was dropped between the listing and the read
-    content = parse_object(data, f"{folder.location}/{file_of(version)}")
+    content = parse_object(data, f"{folder.location}/{metadata_file(version)}")
     if "view-uuid" in content:
         return ViewFolder(version, content)
     return None if is_iceberg_drop(content) else TableFolder("iceberg")
@@ -185,7 +221,7 @@ def read_pointer(folder: Storage) -> ExternalTable | None:
     content = parse_object(data, path)
     location, format_ = content.get("location"), content.get("format", "delta")
     if not isinstance(location, str) or not location or format_ not in ("delta", "iceberg"):
-        raise CorruptLog(path, "it names no location, or a format that is not known")
+        raise CorruptLog(path, "it has no location, or its format is neither delta nor iceberg")
     return ExternalTable(location, format_)
 
 
@@ -224,9 +260,9 @@ def drop_table(folder: Storage, table: str, format_: str) -> None:
 def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
     """Delete files of dropped tables and views that an interrupted drop left in a folder.
 
-    rowmerge 0.1.0 drops a table in two steps: it puts a marker file, and then deletes the table's files. A process of 0.1.0 may still be
-    deleting files by their names. So this function first replaces the marker by a version that drops the table, as this release does. A new
-    table in the folder then starts with the next version number. Thus it never reuses a file name of the old table.
+    rowmerge 0.1.0 drops a table in two steps: it puts a marker file, and then deletes the table's files by their names. A slow process of
+    0.1.0 could so delete the version 0 of a new table. For this reason, this function first replaces the marker by a version that drops the
+    table, as this release does. A new table in the folder then continues the version numbers, and reuses no file name.
 
     Args:
         folder: The folder of the relation.
@@ -237,8 +273,10 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
         CommitStateUnknown: It is not known whether the version that replaces a marker of rowmerge 0.1.0 was written.
         StorageError: Files cannot be listed or deleted.
     """
-    _replace_old_marker(folder, table, f"{LOG}/{DROPPED}", partial(DeltaDrop, folder, table))
-    _replace_old_marker(folder, table, f"{METADATA}/{DROPPED}", partial(IcebergDrop, DirectoryOperations(folder, table), table))
+    prepare_delta_drop = partial(DeltaDrop, folder, table)
+    prepare_iceberg_drop = partial(IcebergDrop, DirectoryOperations(folder, table), table)
+    _replace_old_marker(folder, table, marker=f"{LOG}/{DROPPED}", prepare_drop=prepare_delta_drop)
+    _replace_old_marker(folder, table, marker=f"{METADATA}/{DROPPED}", prepare_drop=prepare_iceberg_drop)
     delta.finish_drop(folder, delete)
     iceberg.finish_drop(folder, table, delete)
 
@@ -246,79 +284,33 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 def _replace_old_marker(folder: Storage, table: str, marker: str, prepare_drop: Callable[[], CommitSteps]) -> None:
     """Replace the marker file with which rowmerge 0.1.0 dropped a table: put a version that drops the table, and delete the marker.
 
-    `marker`: the path of the marker in `folder`. `prepare_drop`: a function that reads the table, and returns the commit that drops it.
-    Another process may replace the same marker at the same time, create a table, and drop this table with a new marker. So the function
-    compares the marker before each step, and repeats the steps until there is no marker.
+    Another process may replace the same marker at the same time, create a new table, and drop it with a marker of 0.1.0. So the function
+    compares the content of the marker, which is unique, before each step. It repeats the steps until there is no marker.
+
+    Args:
+        folder: The folder of the table.
+        table: The name of the table, for messages.
+        marker: The path of the marker in the folder.
+        prepare_drop: A function that reads the table and returns the commit that drops it.
     """
-    read_marker = partial(get_if_exists, folder, marker)
-    while (content := read_marker()) is not None:
+    while (marker_content := get_if_exists(folder, marker)) is not None:
         drop = prepare_drop()
         # No process creates a table in a folder with a marker. So an unchanged marker proves that `prepare_drop` has read the marked table.
-        is_marked_table = read_marker() == content
-        # A changed marker belongs to a later table. It stays for the next round.
-        if is_marked_table and _put_drop(drop, table) and read_marker() == content:
+        if get_if_exists(folder, marker) != marker_content:
+            continue  # The new marker belongs to a later table.
+        if not _put_drop(drop, table):
+            continue  # Another process has dropped this table, but it may not have deleted the marker yet.
+        # During the put, a later table may have got a marker of its own. This one stays for the next round.
+        if get_if_exists(folder, marker) == marker_content:
             delete_files(folder, [[f"{folder.location}/{marker}"]], PathOrigin.LISTING)
 
 
 def _put_drop(drop: CommitSteps, table: str) -> bool:
     """Put the version that drops a table. Return False if another process has put this version, so that the table must be read again."""
-    put = drop.put()
-    if isinstance(put, Unknown):
-        raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
-    return put is not Put.EXISTED
-
-
-def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
-    """Drop a view: put a new version that is marked as dropped, and delete the older versions.
-
-    If another process puts the next version first, the drop is retried as long as the folder contains the view with the same UUID. If the
-    folder no longer contains this view, only the files of earlier drops are deleted. A later relation in the folder continues the version
-    numbers, so no concurrent statement on the old view can write to the later relation.
-
-    Args:
-        folder: The folder of the view.
-        name: The name of the view, for messages.
-        view: The content of the folder, with the newest version of the view.
-
-    Raises:
-        CommitStateUnknown: It is not known whether the version that drops the view was written.
-        StorageError: The view was certainly not dropped, or it was dropped but its files cannot be deleted.
-    """
-    view_uuid = view.metadata.get("view-uuid")
-    content: FolderContent | None = view
-    while isinstance(content, ViewFolder) and content.metadata.get("view-uuid") == view_uuid:
-        put = put_drop(folder, content.version + 1)
-        if isinstance(put, Unknown):
-            advice = "Look whether it exists, and drop it again."
-            raise CommitStateUnknown(f"It is not known whether {name} was dropped: {put.reason}. {advice}")
-        if put is Put.CREATED:
-            break
-        content = inspect_folder(folder)
-    with after_drop(name):
-        finish_drops(folder, name)
-
-
-def withdraw_hidden_view(folder: Storage, version: int, view: str) -> bool:
-    """Delete the version of a view that was just put if another relation hides the view, and return whether it was deleted.
-
-    Another process may create or drop a table between the inspection of the folder and the put. Then the table or its drop
-    hides the view.
-
-    Args:
-        folder: The folder of the view.
-        version: The number of the version that was put.
-        view: The name of the view, for messages.
-
-    Raises:
-        CommitStateUnknown: The folder cannot be inspected.
-    """
-    try:
-        is_hidden = not isinstance(inspect_folder(folder), ViewFolder)
-    except StorageError as failure:
-        raise CommitStateUnknown(f"It is not known whether {view} was created: {failure.message} Look whether it exists.") from failure
-    if is_hidden:
-        try_delete_files(folder, [[f"{folder.location}/{file_of(version)}"]], PathOrigin.THIS_PROCESS)
-    return is_hidden
+    outcome = drop.put()
+    if isinstance(outcome, Unknown):
+        raise CommitStateUnknown(f"It is not known whether {table} was dropped: {outcome.reason}. Run the statement again.")
+    return outcome is not Put.EXISTED
 
 
 class TablesByPath:
@@ -329,7 +321,7 @@ class TablesByPath:
         self._open_storage = open_storage
         self._tables: dict[tuple[str, str], Table] = {}
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
-        """Whether a version of a Delta table that does not match its checksum file is an error, not a warning. May change at any time."""
+        """Returns whether a mismatch between a Delta table's version and its checksum file is an error rather than a warning."""
 
     def open(self, path: str, format_: str, label: str) -> Table:
         """Return the table with this format in a folder. Repeated calls return the same object.
@@ -352,10 +344,11 @@ class TablesByPath:
         if format_ == "iceberg" and content == FOREIGN_TABLE:
             raise errors.foreign_metadata(label, "read")
         if not isinstance(content, TableFolder) or content.format != format_:
-            raise FilesNotFound(label, f"{format_} table", "Check the path and the format: it must be the table's own folder.")
-        # The lambda reads the attribute at each check of a checksum, because a session may replace it.
-        self._tables[key] = open_table(folder, label, format_, lambda: self.is_mismatch_fatal())
-        return self._tables[key]
+            raise FilesNotFound(label, f"{format_} table", "Check the format, and that the path is the table's own folder.")
+        # The session replaces the attribute later. With the lambda, the table uses the attribute's value of the moment.
+        table = open_table(folder, label, format_, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
+        self._tables[key] = table
+        return table
 
 
 def open_table(folder: Storage, name: str, format_: str, is_mismatch_fatal: Callable[[], bool]) -> Table:
@@ -366,7 +359,7 @@ def open_table(folder: Storage, name: str, format_: str, is_mismatch_fatal: Call
         name: The name of the table, for messages.
         format_: `delta` or `iceberg`.
         is_mismatch_fatal: A function that returns whether a mismatch between a Delta table's version and its checksum file is an error
-            rather than a warning.
+            rather than a warning. It is called for each check, because the setting may change.
     """
     if format_ == "delta":
         return DeltaTable(folder, name, is_mismatch_fatal)

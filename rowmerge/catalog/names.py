@@ -10,16 +10,16 @@ from rowmerge.storage.deletion import percent_decodings
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.metadata.schema import quote
 
-LONGEST = 200
+MAX_FOLDER_BYTES = 200
 """The maximum length of a folder name in bytes. File systems allow 255 bytes, but some file names consist of a folder name and a suffix."""
 
 _SEGMENT_ADVICE = (
-    "Choose a name that is not empty, is not . or .., and has no slash, backslash or control character, percent-encoded ones included."
+    "Choose a name that is not empty, . or .., and that has no slash, backslash or control character, not even percent-encoded."
 )
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
+_UNESCAPED_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
-def fold(name: str) -> str:
+def lower_case(name: str) -> str:
     """Return the lower-case form of a name, in which names are stored and compared."""
     return name.lower()
 
@@ -31,7 +31,7 @@ def quoted_name(schema: str, name: str) -> str:
         schema: The name of the schema, in any capitalization.
         name: The name of the relation or function, in any capitalization.
     """
-    return f"{quote(fold(schema))}.{quote(fold(name))}"
+    return f"{quote(lower_case(schema))}.{quote(lower_case(name))}"
 
 
 def folder_of(name: str) -> str:
@@ -45,27 +45,27 @@ def folder_of(name: str) -> str:
         TableError: The name is empty or invalid Unicode, or its folder name is longer than 200 bytes.
     """
     if not name:
-        raise TableError("An empty name cannot be the name of a schema, a table or a view. Give it at least one character.")
+        raise TableError("The name of a schema, a table or a view cannot be empty. Use at least one character.")
     try:
-        name_bytes = fold(name).encode("utf-8")
+        name_bytes = lower_case(name).encode("utf-8")
     except UnicodeEncodeError:
         raise TableError(f"The name {name!r} is not valid Unicode. Use a name without lone surrogates.") from None
-    folder = "".join(chr(byte) if byte in _PLAIN else f"~{byte:02X}" for byte in name_bytes)
+    folder = "".join(chr(byte) if byte in _UNESCAPED_BYTES else f"~{byte:02X}" for byte in name_bytes)
     if folder.startswith("_"):
         folder = "~5F" + folder[1:]
-    if len(folder) > LONGEST:
-        problem = f"The name {name[:40]!r}… needs {len(folder)} bytes as a folder name; the limit is {LONGEST}"
-        raise TableError(f"{problem}. Use a shorter name (a character outside a-z, 0-9, _ and - takes three bytes or more).")
+    if len(folder) > MAX_FOLDER_BYTES:
+        problem = f"The name {name[:40]!r}… needs {len(folder)} bytes as a folder name, and the limit is {MAX_FOLDER_BYTES}"
+        raise TableError(f"{problem}. Use a shorter name. Each character outside a-z, 0-9, _ and - takes three bytes or more.")
     return folder
 
 
-def check_segment(kind: str, name: str) -> None:
+def check_path_segment(object_kind: str, name: str) -> None:
     """Check that a name is a single path segment, even if a catalog, a URL or a store percent-decodes it several times.
 
     Iceberg catalogs use names unchanged in locations and in the URLs of requests.
 
     Args:
-        kind: `schema`, `table`, `view` or `function`, for the message.
+        object_kind: `schema`, `table`, `view` or `function`, for the message.
         name: The name.
 
     Raises:
@@ -73,7 +73,7 @@ def check_segment(kind: str, name: str) -> None:
     """
     for decoded in percent_decodings(name):
         if decoded.strip() in ("", ".", "..") or re.search(r"[/\\\x00-\x1f\x7f]", decoded):
-            problem = f"The {kind} name {name!r} cannot be used in an Iceberg catalog: a name must be one segment of a path"
+            problem = f"An Iceberg catalog cannot use the {object_kind} name {name!r}, because it is not a single path segment"
             raise TableError(f"{problem}. {_SEGMENT_ADVICE}")
 
 
@@ -104,7 +104,7 @@ def normalize_location(location: str) -> str:
         ConfigurationError: The location is empty, or contains credentials or a query. The message does not repeat them.
     """
     if not location.strip():
-        raise ConfigurationError("The location is empty. Give a folder, or a URL such as s3://bucket/folder.")
+        raise ConfigurationError("The location is empty. Set it to a folder, or to a URL such as s3://bucket/folder.")
     location = absolute_location(location)
     if not location.startswith("file://"):
         url = urlsplit(location)
@@ -112,6 +112,6 @@ def normalize_location(location: str) -> str:
         has_user = "@" in url.netloc and not url.scheme.startswith("abfs")
         has_password = ":" in url.netloc.rpartition("@")[0]
         if url.query or has_user or has_password:
-            advice = "Give the bare location, and the credentials in storage_options."
-            raise ConfigurationError(f"The {url.scheme} location carries credentials or a query. {advice}")
+            advice = "Remove them, and set the credentials in storage_options."
+            raise ConfigurationError(f"The {url.scheme} location contains credentials or a query. {advice}")
     return location

@@ -1,57 +1,59 @@
-"""Read and write the metadata files of views (Iceberg View Spec, format version 1)."""
+"""Read, replace and drop views, whose versions are metadata files in a folder (Iceberg View Spec, format version 1)."""
 
 from __future__ import annotations
 
 import json
-import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
+from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation, View
-from rowmerge.errors import CorruptLog, TableError
+from rowmerge.catalog.layout import FolderContent, ViewFolder, finish_drops, inspect_folder, metadata_file, version_of_file
+from rowmerge.catalog.names import quoted_name
+from rowmerge.errors import AlreadyExists, CommitStateUnknown, CorruptLog, StorageError, TableError
+from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
-from rowmerge.storage.store import Storage
-from rowmerge.table.commits.drop_markers import marked_versions
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.commits.commit import put_once
+from rowmerge.table.commits.drop_markers import after_drop, versions_of_drop_markers
+from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.schema import Struct, schema_from_json, to_json
 
 KEPT_VERSIONS = 10
 """The number of versions that a view keeps in its metadata and as files (`version.history.num-entries` in the Iceberg View Spec)."""
 
-_COLUMNS = "rowmerge.columns"
+_MAX_ATTEMPTS = 20
+"""The maximum number of attempts to replace a view, each of which fails only if another process replaces the view first."""
+_SPARK_COLUMNS_PROPERTY = "rowmerge.columns"
 """The property that contains the columns as Spark's JSON, because Iceberg has no types for tinyint, smallint, char and varchar."""
+_INVALID_METADATA_ERRORS = (ArithmeticError, KeyError, TypeError, ValueError, AttributeError)
+"""The built-in errors that invalid metadata causes. For example, JSON allows the number 1e999, and `int` then raises OverflowError."""
 
 
-def file_of(version: int) -> str:
-    """Return the path of a version's metadata file, relative to the view's folder."""
-    return f"metadata/v{version}.metadata.json"
-
-
-def version_of(path: str) -> int | None:
-    """Return the version in the path of a view's metadata file, or None for any other file."""
-    match = re.fullmatch(r"(?:.*/)?metadata/v([1-9][0-9]*)\.metadata\.json", path)
-    return int(match[1]) if match else None
-
-
-def last_drop(folder: Storage) -> int:
+def last_dropped_version(folder: Storage) -> int:
     """Return the last version at which an Iceberg table or a view in the folder was dropped, or 0 if none was dropped."""
-    return max(marked_versions(folder, "iceberg"), default=0)
+    return max(versions_of_drop_markers(folder, "iceberg"), default=0)
 
 
-def forget_versions(folder: Storage, last: int) -> None:
-    """Delete the metadata files of a view's old versions, oldest first. Files up to the last drop in the folder are kept.
+def delete_old_versions(folder: Storage, newest_to_delete: int) -> None:
+    """Delete the metadata files of a view's old versions, oldest first.
+
+    Files up to the last drop in the folder belong to earlier relations of this name. The next drop or creation deletes them.
 
     Args:
         folder: The folder of the view.
-        last: The newest version to delete. If it is zero or negative, nothing is deleted.
+        newest_to_delete: The newest version to delete. If it is zero or negative, nothing is deleted.
     """
-    if last > 0:
-        dropped_version = last_drop(folder)
-        versions = sorted(version for file in folder.list("metadata") if (version := version_of(file.path)) is not None)
-        paths = [f"{folder.location}/{file_of(version)}" for version in versions if dropped_version < version <= last]
-        try_delete_files(folder, [paths], PathOrigin.LISTING)
+    if newest_to_delete <= 0:
+        return
+    dropped_version = last_dropped_version(folder)
+    versions = [version for file in folder.list("metadata") if (version := version_of_file(file.path)) is not None]
+    old_versions = [version for version in sorted(versions) if dropped_version < version <= newest_to_delete]
+    try_delete_files(folder, [[f"{folder.location}/{metadata_file(version)}" for version in old_versions]], PathOrigin.LISTING)
 
 
 def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:
@@ -78,21 +80,31 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
     old_schemas = previous["schemas"]
     schema = _schema_for(view.columns, old_schemas)
     schemas = old_schemas if schema in old_schemas else [*old_schemas, schema]
-    versions = [*previous["versions"], _new_version(version, schema["schema-id"], view, now)]
+    versions = [*previous["versions"], _new_version(version, schema["schema-id"], view, now)][-KEPT_VERSIONS:]
     version_log = [*previous["version-log"], {"timestamp-ms": now, "version-id": version}]
-    comment = {} if view.comment is None else {"comment": view.comment}
-    spark_columns = json.dumps(to_json(view.columns), separators=(",", ":"))
-    used_schema_ids = {kept_version["schema-id"] for kept_version in versions[-KEPT_VERSIONS:]}
     return {
         "view-uuid": previous["view-uuid"],
         "format-version": 1,
         "location": previous["location"],
-        "schemas": [used_schema for used_schema in schemas if used_schema["schema-id"] in used_schema_ids],
+        "schemas": _used_schemas(schemas, versions),
         "current-version-id": version,
-        "versions": versions[-KEPT_VERSIONS:],
+        "versions": versions,
         "version-log": version_log[-KEPT_VERSIONS:],
-        "properties": {**view.properties, _COLUMNS: spark_columns, **comment},
+        "properties": _view_properties(view),
     }
+
+
+def _used_schemas(schemas: Sequence[dict[str, Any]], versions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the schemas to which at least one of these versions refers."""
+    used_ids = {version["schema-id"] for version in versions}
+    return [schema for schema in schemas if schema["schema-id"] in used_ids]
+
+
+def _view_properties(view: View) -> dict[str, str]:
+    """Return the properties of a view's metadata. The Iceberg View Spec has no other place for a comment and for Spark's types."""
+    spark_columns = json.dumps(to_json(view.columns), separators=(",", ":"))
+    comment_property = {} if view.comment is None else {"comment": view.comment}
+    return {**view.properties, _SPARK_COLUMNS_PROPERTY: spark_columns, **comment_property}
 
 
 def _schema_for(columns: Struct, schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -113,7 +125,7 @@ def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str
     }
 
 
-def view_of(relation: Relation, metadata: Mapping[str, Any], file_version: int, path: str) -> View:
+def parse_view(relation: Relation, metadata: Mapping[str, Any], file_version: int, path: str) -> View:
     """Return the current definition of a view from its metadata.
 
     Args:
@@ -128,21 +140,23 @@ def view_of(relation: Relation, metadata: Mapping[str, Any], file_version: int, 
     """
     try:
         if metadata["format-version"] != 1:
-            raise CorruptLog(path, f"view format version {metadata['format-version']} is not known, only 1")
+            raise CorruptLog(path, f"the format version of the view is {metadata['format-version']}, and only 1 is supported")
         return _parse_current_version(relation, metadata, file_version)
-    except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptLog(path, f"it is no view metadata ({type(error).__name__}: {error})") from error
+    except _INVALID_METADATA_ERRORS as error:
+        raise CorruptLog(path, f"it is not valid view metadata ({type(error).__name__}: {error})") from error
 
 
 def _parse_current_version(relation: Relation, metadata: Mapping[str, Any], file_version: int) -> View:
     """Parse the current definition of a view from its metadata.
 
-    Raises built-in errors, such as KeyError, for invalid metadata, and TableError like `view_of`.
+    Raises built-in errors, such as KeyError, for invalid metadata, and TableError like `parse_view`.
     """
-    version = _entry(metadata["versions"], "version-id", metadata["current-version-id"])
+    version = _find_by_id(metadata["versions"], "version-id", metadata["current-version-id"])
+    schema = _find_by_id(metadata["schemas"], "schema-id", version["schema-id"])
     properties = {str(name): str(value) for name, value in metadata.get("properties", {}).items()}
-    comment, spark_columns = properties.pop("comment", None), properties.pop(_COLUMNS, None)
-    schema = _entry(metadata["schemas"], "schema-id", version["schema-id"])
+    # Two of the properties are part of the definition (see `_view_properties`).
+    comment = properties.pop("comment", None)
+    spark_columns = properties.pop(_SPARK_COLUMNS_PROPERTY, None)
     return View(
         relation=relation,
         sql=_spark_sql(relation, version["representations"]),
@@ -155,7 +169,7 @@ def _parse_current_version(relation: Relation, metadata: Mapping[str, Any], file
     )
 
 
-def _entry(entries: Sequence[Mapping[str, Any]], id_key: str, id_: Any) -> Mapping[str, Any]:
+def _find_by_id(entries: Sequence[Mapping[str, Any]], id_key: str, id_: Any) -> Mapping[str, Any]:
     """Return the last entry with this id. Raises KeyError if there is no such entry. `id_key`: the key of the id in an entry."""
     return {entry[id_key]: entry for entry in entries}[id_]
 
@@ -176,4 +190,111 @@ def _spark_sql(relation: Relation, representations: Sequence[Mapping[str, Any]])
         if representation["type"] == "sql" and representation["dialect"].lower() == "spark":
             return str(representation["sql"])
     dialects = ", ".join(sorted(str(representation.get("dialect")) for representation in representations)) or "none"
-    raise TableError(f"The view {relation} has no SQL for Spark (dialects: {dialects}). Create it again with CREATE OR REPLACE VIEW.")
+    raise TableError(f"The view {relation} has no SQL for Spark (dialects: {dialects}). Replace it with CREATE OR REPLACE VIEW.")
+
+
+def put_view(folder: Storage, view: View, *, or_replace: bool) -> View:
+    """Create a view, or put its next version, and return the stored view.
+
+    Args:
+        folder: The folder of the view.
+        view: The definition of the view. Its version and modification time are ignored.
+        or_replace: Whether to replace an existing view.
+
+    Raises:
+        AlreadyExists: The folder contains a table, or a view while `or_replace` is false.
+        CommitStateUnknown: It is not known whether the version was written.
+    """
+    schema, name = view.relation.schema, view.relation.name
+    for _ in range(_MAX_ATTEMPTS):
+        content = inspect_folder(folder)
+        may_put = content is None or (or_replace and isinstance(content, ViewFolder))
+        if not may_put:
+            raise errors.already_exists(schema, name)
+        stored_view = _try_put_next_version(folder, content, view, or_replace=or_replace)
+        if stored_view is not None:
+            return stored_view
+    label = quoted_name(schema, name)
+    raise AlreadyExists(f"Concurrent writers replaced the view {label} {_MAX_ATTEMPTS} times. Run the statement again.")
+
+
+def _try_put_next_version(folder: Storage, content: FolderContent | None, view: View, *, or_replace: bool) -> View | None:
+    """Put the next version of a view, and return the stored view. Return None if the folder must be inspected again.
+
+    This is the case if another process has put this version, or has created a table that hides the view. `content`: the view to replace, or
+    None for a new view. Raises AlreadyExists if another process has created the view and `or_replace` is false.
+    """
+    schema, name = view.relation.schema, view.relation.name
+    version, metadata = _next_version(folder, content, view)
+    label = quoted_name(schema, name)
+    data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
+    if not put_once(folder, metadata_file(version), data, f"the view {label}"):
+        if or_replace:
+            return None
+        raise errors.already_exists(schema, name)
+    if withdraw_hidden_view(folder, version, label):
+        return None
+    delete_old_versions(folder, version - KEPT_VERSIONS)
+    return parse_view(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{metadata_file(version)}")
+
+
+def _next_version(folder: Storage, content: FolderContent | None, view: View) -> tuple[int, dict[str, Any]]:
+    """Return the number and the metadata of a view's next version. The number of a new view follows the last drop in its folder."""
+    now = time.time_ns() // 1_000_000
+    if isinstance(content, ViewFolder):
+        version = content.version + 1
+        return version, next_metadata(content.metadata, version, view, now)
+    return last_dropped_version(folder) + 1, first_metadata(folder.location, view, now)
+
+
+def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
+    """Drop a view: put a new version that is marked as dropped, and delete the older versions.
+
+    If another process puts the next version first, the drop is retried as long as the folder contains the view with the same UUID. If the
+    folder no longer contains this view, only the files of earlier drops are deleted. A later relation in the folder continues the version
+    numbers, so no concurrent statement on the old view can write to the later relation.
+
+    Args:
+        folder: The folder of the view.
+        name: The name of the view, for messages.
+        view: The content of the folder, with the newest version of the view.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the version that drops the view was written.
+        StorageError: The view was certainly not dropped, or it was dropped but its files cannot be deleted.
+    """
+    view_uuid = view.metadata.get("view-uuid")
+    content: FolderContent | None = view
+    while isinstance(content, ViewFolder) and content.metadata.get("view-uuid") == view_uuid:
+        outcome = put_drop(folder, content.version + 1)
+        if isinstance(outcome, Unknown):
+            advice = "Check whether it still exists, and drop it again if it does."
+            raise CommitStateUnknown(f"It is not known whether {name} was dropped: {outcome.reason}. {advice}")
+        if outcome is Put.CREATED:
+            break
+        content = inspect_folder(folder)  # another process has put this version: retry with the next one
+    with after_drop(name):
+        finish_drops(folder, name)
+
+
+def withdraw_hidden_view(folder: Storage, version: int, view: str) -> bool:
+    """Delete the version of a view that was just put if another relation hides the view, and return whether it was deleted.
+
+    Another process may create or drop a table between the inspection of the folder and the put. A Delta table hides a view in the same
+    folder. The drop of an Iceberg table hides the view if its version is higher.
+
+    Args:
+        folder: The folder of the view.
+        version: The number of the version that was put.
+        view: The name of the view, for messages.
+
+    Raises:
+        CommitStateUnknown: The folder cannot be inspected.
+    """
+    try:
+        is_hidden = not isinstance(inspect_folder(folder), ViewFolder)
+    except StorageError as error:
+        raise CommitStateUnknown(f"It is not known whether {view} was created: {error.message} Check whether it exists.") from error
+    if is_hidden:
+        try_delete_files(folder, [[f"{folder.location}/{metadata_file(version)}"]], PathOrigin.THIS_PROCESS)
+    return is_hidden

@@ -25,7 +25,7 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, creation_version, format_conflict
-from rowmerge.table.commits.drop_markers import delete_markers
+from rowmerge.table.commits.drop_markers import delete_older_markers
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -133,7 +133,7 @@ class DeltaTable:
         outcome = self._put_and_maintain_log(first_commit(self._storage, self.name, definition, request, expected_version))
         # A first version above 0 follows the version of a drop. The file that marks this drop for the catalog is now obsolete.
         if expected_version.number > 0 and isinstance(outcome, Committed):
-            delete_markers(self._storage, FORMAT, outcome.version)
+            delete_older_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:

@@ -56,10 +56,11 @@ def mark_position(text: str, line: int, column: int) -> str:
     lines = text.split("\n")
     if not text or not 1 <= line <= len(lines):
         return ""
-    full_line = lines[line - 1].rstrip("\r")
-    start, end = max(column - 1 - _SHOWN_CHARACTERS, 0), column - 1 + _SHOWN_CHARACTERS
-    excerpt = f"{'…' if start else ''}{full_line[start:end]}{'…' if end < len(full_line) else ''}"
-    caret_offset = column - 1 - start + bool(start)
+    full_line, index = lines[line - 1].rstrip("\r"), column - 1
+    start, end = max(index - _SHOWN_CHARACTERS, 0), index + _SHOWN_CHARACTERS
+    prefix, suffix = "…" if start > 0 else "", "…" if end < len(full_line) else ""
+    excerpt = f"{prefix}{full_line[start:end]}{suffix}"
+    caret_offset = len(prefix) + index - start
     # A tab stays a tab, so that the caret is below its character.
     indent = "".join("\t" if character == "\t" else " " for character in excerpt[:caret_offset])
     return f"\n  {excerpt}\n  {indent.ljust(caret_offset)}^"

@@ -22,7 +22,7 @@ class CommitConflict(RowmergeError):
     def __init__(
         self, table: str, version: int, operation: str, detail: str = "", action: str = "", earlier: Sequence[CommitConflict] = ()
     ) -> None:
-        """Build the message, for example "ConcurrentAppend on sales.orders: MERGE committed version 4 first and added files that […]".
+        """Build the message, such as "ConcurrentAppend on sales.orders: MERGE committed version 4 first and added files […]: a.parquet".
 
         Args:
             table: The name of the table.
@@ -34,22 +34,26 @@ class CommitConflict(RowmergeError):
         """
         self.table, self.version, self.operation = table, version, operation
         self.detail, self.action, self.earlier = detail, action or type(self).action, tuple(earlier)
-        suffix = f": {detail}" if detail else ""
-        self.reason = f"{operation} committed version {version} first and {self.action}{suffix}"
-        history = _describe_attempts(earlier) if earlier else ""
-        advice = ", or allow more attempts: 'rowmerge.commit.retry.num-retries'" if earlier else ""
-        message = f"{type(self).__name__} on {table}: {self.reason}.{history} Nothing was written; run the statement again{advice}."
-        super().__init__(message)
+        self.reason = f"{operation} committed version {version} first and {self.action}"
+        if detail:
+            self.reason += f": {detail}"
+        sentences = [f"{type(self).__name__} on {table}: {self.reason}."]
+        if earlier:
+            more_attempts = "allow more attempts with the table property 'rowmerge.commit.retry.num-retries'"
+            sentences += [*_attempt_sentences(self.earlier), f"Nothing was written. Run the statement again, or {more_attempts}."]
+        else:
+            sentences.append("Nothing was written. Run the statement again.")
+        super().__init__(" ".join(sentences))
 
     def with_earlier(self, earlier: Sequence[CommitConflict]) -> CommitConflict:
         """Return the same conflict as that of the last attempt. `earlier` are the conflicts of earlier attempts, oldest first."""
         return type(self)(self.table, self.version, self.operation, self.detail, self.action, earlier)
 
 
-def _describe_attempts(earlier: Sequence[CommitConflict]) -> str:
-    """Return the sentences that count the attempts and list the earlier conflicts, with a space before each sentence."""
-    attempts = [f" Attempt {number}: {type(conflict).__name__}, {conflict.reason}." for number, conflict in enumerate(earlier, 1)]
-    return f" That was attempt {len(attempts) + 1}, and the last.{''.join(attempts)}"
+def _attempt_sentences(earlier: Sequence[CommitConflict]) -> list[str]:
+    """Return the sentences that count the attempts and list the conflicts of the earlier ones."""
+    attempts = [f"Attempt {number}: {type(conflict).__name__}, {conflict.reason}." for number, conflict in enumerate(earlier, 1)]
+    return [f"This was attempt {len(attempts) + 1}, the last one.", *attempts]
 
 
 class ConcurrentAppend(CommitConflict):
@@ -76,7 +80,7 @@ class ConcurrentDeleteDelete(CommitConflict):
     Remedy: Run the statement again. It then changes only the remaining rows.
     """
 
-    action = "removed files that this statement removes too"
+    action = "removed files that this statement also removes"
 
 
 class MetadataChanged(CommitConflict):

@@ -44,7 +44,7 @@ class NotDurable(StorageError):
     """
 
     def __init__(self, path: str, reason: str) -> None:
-        advice = "Check the disk. Look whether the statement took effect before you run it again."
+        advice = "Check the disk. Before you run the statement again, check whether it took effect."
         super().__init__(path, f"the file is written, but its folder cannot be synced ({reason})", advice)
 
 
@@ -58,7 +58,7 @@ class CatalogFailed(StorageError):
 
     def __init__(self, catalog: str, action: str, reason: str) -> None:
         self.path, self.reason = catalog, reason
-        advice = "Check that the catalog runs and that its configuration and your rights are right."
+        advice = "Check that the catalog is running, and check its configuration and your permissions."
         RowmergeError.__init__(self, f"The catalog {catalog} failed {action}: {reason}. {advice}")
 
 
@@ -79,7 +79,7 @@ class SparkTooOld(ConfigurationError):
 
     def __init__(self, component: str, version: str, oldest: str, feature: str, advice: str) -> None:
         self.component, self.version, self.oldest, self.feature = component, version, oldest, feature
-        super().__init__(f"{feature} needs {component} {oldest} or newer, but the version here is {version}. {advice}")
+        super().__init__(f"{feature} needs {component} {oldest} or newer, but the installed version is {version}. {advice}")
 
 
 class SparkFailed(RowmergeError):

@@ -65,7 +65,7 @@ class AmbiguousColumn(PlanError):
 
     def __init__(self, name: str, choices: Sequence[str]) -> None:
         self.name, self.choices = name, tuple(choices)
-        super().__init__(f"The column `{name}` is ambiguous: it could be {', '.join(choices)}. Put the alias of the table before it.")
+        super().__init__(f"The column `{name}` is ambiguous: it may be {', '.join(choices)}. Put the alias of the table before it.")
 
 
 class TypeMismatch(PlanError):
@@ -111,11 +111,11 @@ class ConstraintViolated(RowError):
 
     def __init__(self, table: str, constraint: str, sample: str = "", *, existing: int = 0) -> None:
         self.table, self.constraint, self.sample, self.existing = table, constraint, sample, existing
-        rows, advice = f"Rows for {table}", "Nothing was written; mend or filter these rows."
+        rows, advice = f"Rows for {table}", "Nothing was written. Correct or filter these rows."
         if existing:
-            rows, advice = f"{existing} row(s) of {table}", "Nothing was changed; mend or delete these rows first."
-        example = f" A row that breaks it: {sample}." if sample else ""
-        super().__init__(f"{rows} break the constraint {constraint}.{example} {advice}")
+            rows, advice = f"{existing} row(s) of {table}", "Nothing was changed. Correct or delete these rows first."
+        example = f" Violating row: {sample}." if sample else ""
+        super().__init__(f"{rows} violate the constraint {constraint}.{example} {advice}")
 
 
 class ConstraintNotFound(PlanError):
@@ -128,8 +128,8 @@ class ConstraintNotFound(PlanError):
 
     def __init__(self, table: str, constraint: str, candidates: Sequence[str]) -> None:
         self.table, self.constraint, self.candidates = table, constraint, tuple(candidates)
-        suggestion = suggest_names(constraint, candidates) or "It has none."
-        super().__init__(f"{table} has no constraint `{constraint}`. {suggestion} Name one of these, or add IF EXISTS.")
+        suggestion = suggest_names(constraint, candidates) or "The table has no constraints."
+        super().__init__(f"{table} has no constraint `{constraint}`. {suggestion} Use an existing name, or add IF EXISTS.")
 
 
 class ValueOutOfRange(RowError):

@@ -37,7 +37,7 @@ class FunctionNotFound(TableError):
 
     def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
         self.name, self.candidates = name, tuple(candidates)
-        advice = "Check the name with SHOW USER FUNCTIONS; what belongs to a table (CHECK, DEFAULT, GENERATED) takes Spark's own only."
+        advice = "Check the name with SHOW USER FUNCTIONS. CHECK, DEFAULT and GENERATED expressions accept only functions of Spark."
         super().__init__(f"There is no function {name} here. {suggest_names(name, candidates) or advice}")
 
 
@@ -72,8 +72,8 @@ class AppendOnly(TableError):
     def __init__(self, table: str, operation: str) -> None:
         self.table, self.operation = table, operation
         super().__init__(
-            f"{operation} on {table} would remove or change rows, and the table is append-only. Only insert into it, "
-            f"or allow more first: ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')."
+            f"{operation} on {table} would remove or change rows, but the table is append-only. Only insert rows, "
+            f"or first run ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')."
         )
 
 
@@ -130,7 +130,7 @@ class RowsMustStay(UnsupportedTableFeature):
     """
 
     def __init__(self, table: str, feature: str, action: str) -> None:
-        advice = "Rows would lose their ids. Switch the feature off for this table, or use an engine that keeps the ids."
+        advice = "Rows would lose their ids. Disable the feature for this table, or use an engine that preserves the ids."
         super().__init__(table, feature, action=action, advice=advice)
 
 
@@ -160,10 +160,11 @@ class ChecksumMismatch(CorruptLog):
 
     def __init__(self, path: str, version: int, differences: Sequence[str]) -> None:
         self.version, self.differences = version, tuple(differences)
-        super().__init__(path, f"it does not fit version {version}: {'; '.join(differences)}")
+        super().__init__(path, f"it does not match version {version}: {'; '.join(differences)}")
         self.message = (
-            f"The checksum {path} does not fit version {version} of the table: {'; '.join(differences)}. A file of the log was changed or "
-            f"lost after its commit. Restore it from a backup, or read on with SET spark.databricks.delta.checksum.mismatch.fatal = false."
+            f"The checksum {path} does not match version {version} of the table: {'; '.join(differences)}. A file of the log was changed "
+            f"or lost after its commit. Restore it from a backup, or read the table despite this error with "
+            f"SET spark.databricks.delta.checksum.mismatch.fatal = false."
         )
         self.args = (self.message,)
 
@@ -179,8 +180,8 @@ class MissingDataFile(TableError):
     def __init__(self, table: str, path: str) -> None:
         self.table, self.path = table, path
         super().__init__(
-            f"The data file {path} of {table} is missing. Somebody deleted it outside the table's log: "
-            f"restore the file, or read a version that does not need it (VERSION AS OF)."
+            f"The data file {path} of {table} is missing. It was deleted without a commit to the table. "
+            f"Restore the file, or read a version that does not need it (VERSION AS OF)."
         )
 
 
@@ -195,8 +196,8 @@ class LiveFileProtected(TableError):
     def __init__(self, location: str, path: str) -> None:
         self.location, self.path = location, path
         super().__init__(
-            f"{path} is a live file of the table at {location}, so nothing was deleted. Check whether two paths of the table's metadata "
-            f"name this file, by a symbolic link or percent-encoding, and report the statement that tried to delete it."
+            f"The table at {location} needs the file {path}, so nothing was deleted. Check whether two paths in the metadata refer to this "
+            f"file, through a symbolic link or percent-encoding. Report the statement that tried to delete it."
         )
 
 

@@ -103,12 +103,12 @@ class Branches(Protocol):
             PlanError: The branches have diverged.
         """
 
-    def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
+    def drop(self, name: str, *, is_tag: bool, if_exists: bool) -> None:
         """Drop a branch or a tag.
 
         Args:
             name: The name of the branch or tag.
-            tag: Whether `name` must be a tag. Otherwise it must be a branch.
+            is_tag: Whether `name` must be a tag. Otherwise it must be a branch.
             if_exists: Whether an unknown name is ignored instead of raising an error.
 
         Raises:

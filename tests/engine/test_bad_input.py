@@ -62,7 +62,7 @@ def test_a_log_without_an_action_is_an_error_or_a_warning(spark: SparkSession, o
     commit = orders / "_delta_log" / f"{2:020d}.json"
     commit.write_text("".join(line + "\n" for line in commit.read_text().splitlines() if '"add"' not in line))
     session = reopened(spark, orders)
-    with pytest.raises(ChecksumMismatch, match=f"{2:020d}.crc does not fit version 2"):
+    with pytest.raises(ChecksumMismatch, match=f"{2:020d}.crc does not match version 2"):
         session.sql("select * from orders")
     with pytest.raises(CorruptLog, match="checksum.mismatch.fatal = false"):
         session.sql(f"select * from read_files('{orders}', format => 'delta')")
@@ -70,7 +70,7 @@ def test_a_log_without_an_action_is_an_error_or_a_warning(spark: SparkSession, o
     try:
         assert session.sql("select id from orders").collect() == [(1,)]
         assert session.sql(f"select id from read_files('{orders}', format => 'delta')").collect() == [(1,)]
-        assert sum("does not fit version 2" in record.getMessage() for record in caplog.records) == 2
+        assert sum("does not match version 2" in record.getMessage() for record in caplog.records) == 2
     finally:
         session.sql("reset spark.databricks.delta.checksum.mismatch.fatal")
     assert reopened(spark, orders).sql("select id from orders version as of 1").collect() == [(1,)]

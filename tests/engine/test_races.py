@@ -165,7 +165,7 @@ def test_without_retries_the_error_names_the_concurrent_commit(session: rowmerge
     error = caught.value
     assert (error.table, error.operation, error.version) == ("default.t", "DELETE", 2)
     assert "DELETE committed version 2 first and deleted or updated rows that this statement changes: row 0 of file:" in error.message
-    assert error.message.endswith("Nothing was written; run the statement again.")
+    assert error.message.endswith("Nothing was written. Run the statement again.")
 
 
 def test_a_rebased_statement_writes_only_its_own_change_rows(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:

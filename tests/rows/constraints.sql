@@ -3,7 +3,7 @@ create table t (id int, v string) using delta;
 alter table t add constraint Positive check (ID > 0);
 insert into t values (1, 'a'), (2, 'b');
 insert into t values (3, 'c'), (-4, 'it\'s; "odd" `name`');
-!> ConstraintViolated: positive CHECK (ID > 0). A row that breaks it: id = -4, v = it's; "odd" `name`. Nothing was written
+!> ConstraintViolated: positive CHECK (ID > 0). Violating row: id = -4, v = it's; "odd" `name`. Nothing was written
 select * from t order by id;
 => 1 | a
 => 2 | b
@@ -24,7 +24,7 @@ select * from t;
 create table t (id int, low int, high int, constraint ordered check (low <= high)) using delta tblproperties ({mode});
 insert into t values (1, 1, 5), (2, 2, 6);
 update t set low = 9 where id = 2;
-!> ConstraintViolated: default.t break the constraint ordered CHECK (low <= high). A row that breaks it: low = 9, high = 6, id = 2.
+!> ConstraintViolated: default.t violate the constraint ordered CHECK (low <= high). Violating row: low = 9, high = 6, id = 2.
 update t set low = high;
 => 2
 select * from t order by id;
@@ -79,7 +79,7 @@ select * from t order by id;
 create table t (id int, v string) using delta;
 insert into t values (1, 'a'), (-2, 'b'), (null, 'c');
 alter table t add constraint positive check (id > 0);
-!> ConstraintViolated: 2 row(s) of default.t break the constraint positive CHECK (id > 0).
+!> ConstraintViolated: 2 row(s) of default.t violate the constraint positive CHECK (id > 0).
 insert into t values (-3, 'd');
 delete from t where id is null or id < 0;
 => 3
@@ -93,7 +93,7 @@ insert into t values (-3, 'd');
 alter table t drop constraint Positive;
 insert into t values (-3, 'd');
 alter table t drop constraint positive;
-!> ConstraintNotFound: It has none
+!> ConstraintNotFound: The table has no constraints
 alter table t drop constraint if exists positive;
 select count(*) from t;
 => 2
@@ -122,7 +122,7 @@ insert into t values (1, 'c');
 insert into t values (9, 'b');
 !> ConstraintViolated: both CHECK (id < 5 or v = 'a')
 insert into t values (null, 'a');
-!> ConstraintViolated: NOT NULL of column `id`. A row that breaks it: id = NULL, v = a
+!> ConstraintViolated: NOT NULL of column `id`. Violating row: id = NULL, v = a
 select count(*) from t;
 => 2
 
@@ -170,7 +170,7 @@ select * from t;
 create table t (id int, s struct<a: int not null, b: struct<c: string not null>>) using delta tblproperties ({mode});
 insert into t values (1, named_struct('a', 1, 'b', named_struct('c', 'x')));
 insert into t select 2, named_struct('a', cast(null as int), 'b', named_struct('c', 'x'));
-!> ConstraintViolated: NOT NULL of column `s.a`. A row that breaks it: s = {null, {x}}, id = 2
+!> ConstraintViolated: NOT NULL of column `s.a`. Violating row: s = {null, {x}}, id = 2
 insert into t values (3, null);
 !> ConstraintViolated: NOT NULL of column `s.a`
 update t set s.b.c = null;
@@ -186,7 +186,7 @@ select * from t;
 create table t (id int not null, v string not null) using delta tblproperties ({mode});
 insert into t values (1, 'a');
 insert into t (id) values (2);
-!> ConstraintViolated: NOT NULL of column `v`. A row that breaks it: v = NULL, id = 2
+!> ConstraintViolated: NOT NULL of column `v`. Violating row: v = NULL, id = 2
 update t set v = null where id = 1;
 !> ConstraintViolated: NOT NULL of column `v`
 update t set v = nullif(v, 'a');
@@ -201,7 +201,7 @@ select * from t;
 --- an empty string in a partition column is NULL, so NOT NULL rejects it
 create table t (id int, p string not null) using delta partitioned by (p);
 insert into t values (1, '');
-!> ConstraintViolated: NOT NULL of column `p`. A row that breaks it: p = NULL, id = 1
+!> ConstraintViolated: NOT NULL of column `p`. Violating row: p = NULL, id = 1
 insert into t values (1, ' ');
 select count(*) from t;
 => 1
@@ -211,7 +211,7 @@ create table t (id int not null, s struct<a: int>) using delta;
 alter table t alter column id drop not null;
 insert into t values (null, named_struct('a', 1));
 alter table t alter column id set not null;
-!> ConstraintViolated: 1 row(s) of default.t break the constraint NOT NULL of column `id`
+!> ConstraintViolated: 1 row(s) of default.t violate the constraint NOT NULL of column `id`
 update t set id = 1;
 alter table t change column id set not null;
 alter table t alter column s.a set not null;
@@ -230,7 +230,7 @@ create table t (id int, m map<string, struct<x: int not null>>) using delta;
 create table t (id int, a array<struct<x: int>> check (forall(a, e -> e.x is not null))) using delta;
 insert into t values (1, array(named_struct('x', 1)));
 insert into t values (2, array(named_struct('x', 1), named_struct('x', cast(null as int))));
-!> ConstraintViolated: CHECK (forall(a, e -> e.x is not null)). A row that breaks it: a = [{1}, {null}], id = 2.
+!> ConstraintViolated: CHECK (forall(a, e -> e.x is not null)). Violating row: a = [{1}, {null}], id = 2.
 select count(*) from t;
 => 1
 
@@ -262,7 +262,7 @@ select * from t;
 
 --- rows of a query are checked against the constraints of CREATE TABLE AS, and a violation leaves no table
 create table t (id int not null, v string, constraint positive check (id > 0)) using delta as select -1, 'a';
-!> ConstraintViolated: positive CHECK (id > 0). A row that breaks it: id = -1, v = a
+!> ConstraintViolated: positive CHECK (id > 0). Violating row: id = -1, v = a
 create table t (id int not null, v string, constraint positive check (id > 0)) using delta as select 1, 'a';
 create or replace table t (id int not null, v string) using delta as select cast(null as int), 'b';
 !> ConstraintViolated: NOT NULL of column `id`

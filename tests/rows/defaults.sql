@@ -38,7 +38,7 @@ select * from t where id in (1, 2, 8, 9) order by id;
 --- without a default, DEFAULT is NULL, which NOT NULL rejects
 create table t (id int not null, v string) using delta;
 insert into t values (default, 'a');
-!> ConstraintViolated: NOT NULL of column `id`. A row that breaks it: id = NULL, v = a
+!> ConstraintViolated: NOT NULL of column `id`. Violating row: id = NULL, v = a
 insert into t (v) values ('a');
 !> ConstraintViolated: NOT NULL of column `id`
 select count(*) from t;

@@ -124,7 +124,7 @@ select upper('a'), default.upper('a'), rowmerge.default.upper('a');
 --- delta: rules of a table cannot call functions of the warehouse
 create function positive(n int) returns boolean return n > 0;
 create table t (n int, check (default.positive(n))) using delta;
-!> FunctionNotFound: takes Spark's own only
+!> FunctionNotFound: accept only functions of Spark
 
 --- parameters can be named as keywords
 create function framed(`end` int, date date) returns string return case when `end` > 1 then cast('2026-01-01' as date) else date end;

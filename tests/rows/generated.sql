@@ -13,9 +13,9 @@ select id, day, twice from t order by id;
 => 5 | NULL | 10
 => 6 | NULL | 12
 insert into t values (7, timestamp '2024-01-03 10:00:00', date '2024-01-04', 14);
-!> ConstraintViolated: GENERATED ALWAYS AS (cast(TS as date)) of column `day`. A row that breaks it: 
+!> ConstraintViolated: GENERATED ALWAYS AS (cast(TS as date)) of column `day`. Violating row: 
 insert into t (id, twice) values (7, null);
-!> ConstraintViolated: GENERATED ALWAYS AS (id * 2) of column `twice`. A row that breaks it: id = 7, twice = NULL
+!> ConstraintViolated: GENERATED ALWAYS AS (id * 2) of column `twice`. Violating row: id = 7, twice = NULL
 insert into t values (7, null, null, default), (8, null, null, 16);
 !> PlanError: only some of the rows
 insert into t (id, ts) replace where day = date '2024-01-02' values (22, timestamp '2024-01-02 11:00:00');
@@ -60,7 +60,7 @@ select * from t order by id;
 => 5 | 50 | 100
 => 6 | 60 | 120
 merge into t using (values (1, 10, 21)) s (id, v, dbl) on t.id = s.id when matched then update set *;
-!> ConstraintViolated: GENERATED ALWAYS AS (v * 2) of column `dbl`. A row that breaks it: v = 10, dbl = 21, id = 1
+!> ConstraintViolated: GENERATED ALWAYS AS (v * 2) of column `dbl`. Violating row: v = 10, dbl = 21, id = 1
 merge into t using (values (7, 10, 21)) s (id, v, dbl) on t.id = s.id when not matched then insert *;
 !> ConstraintViolated: column `dbl`
 merge into t using (values (7, 10, 20)) s (id, v, dbl) on t.id = s.id when not matched then insert *;
@@ -77,7 +77,7 @@ insert into t (id) values (default);
 insert into t (id) values (null);
 !> ConstraintViolated: NOT NULL of column `twice`
 insert into t (id) values (50);
-!> ConstraintViolated: CHECK (twice < 100). A row that breaks it: twice = 100, id = 50
+!> ConstraintViolated: CHECK (twice < 100). Violating row: twice = 100, id = 50
 select * from t;
 => 3 | 6
 

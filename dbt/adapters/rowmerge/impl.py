@@ -140,6 +140,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
                 relations = self.session.relations(schema)
             except SchemaNotFound:
                 return []
+            # dbt's cache has one relation per name. If a function and a table share a name, dbt manages the table.
             function_names = set(self.session.functions(schema)) - {relation.name for relation in relations}
         # SQL never contains the database, but dbt's cache needs it to find a relation.
         create_function = partial(self.Relation.create, database=database, schema=schema.lower(), type=self.Relation.Function)
@@ -229,12 +230,13 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         # `dbt seed --empty` passes no rows, so dbt infers the types of columns from the rows in the file.
         rows_with_types = rows_of_file(rows, column_types, delimiter)
         inferred_types = [self.convert_type(rows_with_types, index) for index in range(len(rows.column_names))]
-        # dbt reads columns in `column_types` as text, and Spark casts them.
-        cast_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
+        # The inferred type of a column in `column_types` is a string, and Spark casts it to the configured type.
+        configured_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
         with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
             spark = self.session.spark
-            table = arrow_table(rows, inferred_types, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))
-            return self._write_table(relation, cast_columns(table, cast_types, spark), table.column_names, **definition)
+            time_zone = ZoneInfo(spark.conf.get("spark.sql.session.timeZone"))
+            seed = arrow_table(rows, inferred_types, time_zone)
+            return self._write_table(relation, cast_columns(seed, configured_types, spark), seed.column_names, **definition)
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
     def write_python_model(self, relation: BaseRelation, compiled_code: str, config: Any, **definition: Any) -> AdapterResponse:
@@ -322,14 +324,14 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """
         contract_columns = [self._contract_column(column) for column in columns.values()]
         table_constraints = [self._parse_model_constraint(constraint) for constraint in constraints]
-        contract = table_contract(contract_columns, table_constraints, lambda constraint: self._supports(constraint, file_format))
-        return {"elements": [*contract.columns, *contract.checks], "properties": contract.properties}
+        contract = table_contract(contract_columns, table_constraints, is_supported=partial(self._supports_or_warns, file_format))
+        return {"elements": [*contract.column_definitions, *contract.checks], "properties": contract.properties}
 
     def _contract_column(self, column: Dict[str, Any]) -> ContractColumn:
         constraints = [self._parse_column_constraint(constraint) for constraint in column["constraints"]]
         return column["name"], self.Column.translate_type(column["data_type"]), constraints
 
-    def _supports(self, constraint: Constraint, file_format: str) -> bool:
+    def _supports_or_warns(self, file_format: str, constraint: Constraint) -> bool:
         """Return whether a table of this format can have a constraint. Warn if the constraint is not supported or not enforced."""
         if constraint.type == ConstraintType.check and file_format == "iceberg":
             if constraint.warn_unsupported:
@@ -379,7 +381,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         for description in self._describe_existing([source]):
             if description.modified is not None:
                 return datetime.fromtimestamp(description.modified / 1000, timezone.utc)
-        raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
+        raise DbtRuntimeError(f"The source {source} is not a table with a history. Set its `loaded_at_field`, or check its name.")
 
     def _describe_existing(self, relations: Iterable[BaseRelation]) -> List[Any]:
         """Return the engine's descriptions of relations. Omit relations that do not exist. For a source of files, read the files."""

@@ -13,9 +13,10 @@ from dbt_common.exceptions import CompilationError
 from dbt.adapters.rowmerge.relations.names import literal
 from dbt.adapters.rowmerge.response import count, size
 
-_TARGETS = ("relation", "table")
+_TARGET_ARGUMENTS = ("relation", "table")
+"""The two names of the argument that names the table of an operation."""
 _VERSION_ARGUMENTS = ("version", "timestamp", "reference")
-_NODES = ("model", "seed", "snapshot")
+_TABLE_RESOURCE_TYPES = ("model", "seed", "snapshot")
 
 
 class Operations(metaclass=AdapterMeta):
@@ -41,14 +42,15 @@ class Operations(metaclass=AdapterMeta):
         """
         if unknown_arguments:
             unknown_names = ", ".join(map(repr, unknown_arguments))
-            raise CompilationError(f"{name} has no argument {unknown_names}. Its arguments are {', '.join(arguments)}.")
+            raise CompilationError(f"{name} has no argument {unknown_names}. The arguments are: {', '.join(arguments)}.")
         table = self._relation_of(target_argument(name, arguments), graph).render()
         sql = operation_sql(name, table, arguments)
         _, cursor = self.connections.add_query(sql, auto_begin=False)
         with self.connections.exception_handler(sql):
             columns = [column_name for column_name, *_ in cursor.description or ()]
             rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-        return format_report(name, table, arguments, rows, cursor.result)
+        # Besides the rows, the engine's result has the version that the statement committed, and the numbers of changed files.
+        return format_report(name, table, arguments, rows, result=cursor.result)
 
     def _relation_of(self, target: Any, graph: Mapping[str, Any]) -> BaseRelation:
         """Return the relation of a table. `target`: a relation, a name `schema.table`, or the name of a model, a seed or a snapshot."""
@@ -71,11 +73,11 @@ def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
     Raises:
         CompilationError: Both arguments have a value, or neither has one.
     """
-    targets = [arguments[name] for name in _TARGETS if arguments.get(name)]
+    targets = [arguments[name] for name in _TARGET_ARGUMENTS if arguments.get(name)]
     if not targets:
-        raise CompilationError(f"{operation} needs the argument 'relation': a model's name, or schema.table.")
+        raise CompilationError(f"{operation} requires the argument 'relation': the name of a model, or schema.table.")
     if len(targets) > 1:
-        raise CompilationError(f"{operation} got 'relation' and 'table', which say the same thing. Give one of them.")
+        raise CompilationError(f"{operation} got both 'relation' and 'table', which have the same meaning. Keep one of them.")
     return targets[0]
 
 
@@ -91,15 +93,15 @@ def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str
     Raises:
         CompilationError: Several packages have a node with this name, or the node is an ephemeral model.
     """
-    candidates = _latest_nodes([node for node in nodes if node["resource_type"] in _NODES and node["name"] == name])
+    candidates = _latest_nodes([node for node in nodes if node["resource_type"] in _TABLE_RESOURCE_TYPES and node["name"] == name])
     if not candidates:
         return None
     if len(candidates) > 1:
         tables = ", ".join(f"{node['schema']}.{node['alias']}" for node in candidates)
-        raise CompilationError(f"{name} is the name of several nodes of the project. Name the table: {tables}.")
+        raise CompilationError(f"{name} is the name of several nodes of the project. Use the name of a table: {tables}.")
     [node] = candidates
     if node["config"].get("materialized") == "ephemeral":
-        raise CompilationError(f"{name} is an ephemeral model: it has no table. Name another one.")
+        raise CompilationError(f"{name} is an ephemeral model, which has no table. Use another model.")
     return node["schema"], node["alias"]
 
 
@@ -119,18 +121,20 @@ def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> s
     Raises:
         CompilationError: An argument is missing, not allowed, or of the wrong type.
     """
-    values = {name: value for name, value in arguments.items() if value is not None and name not in _TARGETS}
+    given_arguments = {name: value for name, value in arguments.items() if value is not None and name not in _TARGET_ARGUMENTS}
     match operation:
+        case "optimize" if given_arguments.get("where"):
+            return f"optimize {table} where {given_arguments['where']}"
         case "optimize":
-            return f"optimize {table} where {values['where']}" if values.get("where") else f"optimize {table}"
+            return f"optimize {table}"
         case "vacuum":
-            return _vacuum_sql(table, values)
-        case "history" if "limit" in values:
-            return f"describe history {table} limit {_whole_number(operation, 'limit', values['limit'])}"
+            return _vacuum_sql(table, given_arguments)
+        case "history" if "limit" in given_arguments:
+            return f"describe history {table} limit {_whole_number(operation, 'limit', given_arguments['limit'])}"
         case "history":
             return f"describe history {table}"
-        case _:
-            return f"restore table {table} to {_restored_version(operation, values)}"
+        case _:  # restore
+            return f"restore table {table} to {_restored_version(operation, given_arguments)}"
 
 
 def _vacuum_sql(table: str, values: Mapping[str, Any]) -> str:
@@ -144,8 +148,8 @@ def _restored_version(operation: str, values: Mapping[str, Any]) -> str:
     """Return the clause of RESTORE that names a version. Raises CompilationError unless exactly one argument names a version."""
     names = [name for name in _VERSION_ARGUMENTS if name in values]
     if len(names) != 1:
-        problem = f"got {' and '.join(map(repr, names))}" if names else "does not say to what"
-        raise CompilationError(f"{operation} {problem}. Give one of version, timestamp, and reference (a branch or a tag).")
+        problem = f"got {' and '.join(map(repr, names))}" if names else "got no version"
+        raise CompilationError(f"{operation} {problem}. Set exactly one of version, timestamp and reference (a branch or a tag).")
     [name] = names
     if name == "version":
         return f"version as of {_whole_number(operation, name, values[name])}"
@@ -156,20 +160,20 @@ def _whole_number(operation: str, name: str, value: Any) -> int:
     with suppress(TypeError, ValueError):
         if not isinstance(value, (bool, float)):
             return int(value)
-    raise CompilationError(f"The argument '{name}' of {operation} is {value!r}. Give a whole number.")
+    raise CompilationError(f"The argument '{name}' of {operation} is {value!r}. Set it to a whole number.")
 
 
 def _number(operation: str, name: str, value: Any) -> str:
     with suppress(TypeError, ValueError):
         if not isinstance(value, bool):
             return f"{float(value):.15g}"
-    raise CompilationError(f"The argument '{name}' of {operation} is {value!r}. Give a number of hours, such as 168.")
+    raise CompilationError(f"The argument '{name}' of {operation} is {value!r}. Set it to a number of hours, such as 168.")
 
 
 def _is_dry_run(arguments: Mapping[str, Any]) -> bool:
     value = arguments.get("dry_run")
     if str(value).lower() not in ("none", "true", "false"):
-        raise CompilationError(f"The argument 'dry_run' of vacuum is {value!r}. Give true or false.")
+        raise CompilationError(f"The argument 'dry_run' of vacuum is {value!r}. Set it to true or false.")
     return str(value).lower() == "true"
 
 
@@ -204,7 +208,7 @@ def _optimize_summary(metrics: Mapping[str, Any]) -> str:
         return f"nothing to do in {count(metrics['totalConsideredFiles'], 'file')}"
     old_files, new_files = metrics["filesRemoved"], metrics["filesAdded"]
     deleted_rows = metrics["deletionVectorStats"]["numDeletionVectorRowsRemoved"]
-    deleted_phrase = f", {count(deleted_rows, 'deleted row')} left out" if deleted_rows else ""
+    deleted_phrase = f", {count(deleted_rows, 'deleted row')} removed" if deleted_rows else ""
     return (
         f"{count(old_files['totalFiles'], 'file')} ({size(old_files['totalSize'])}) became "
         f"{count(new_files['totalFiles'], 'file')} ({size(new_files['totalSize'])}){deleted_phrase}"

@@ -25,7 +25,7 @@ class RowmergeResponse(AdapterResponse):
     version: Optional[int] = None
     files_added: Optional[int] = None
     files_removed: Optional[int] = None
-    files_marked: Optional[int] = None
+    files_marked: Optional[int] = None  # files with a new deletion vector or position-delete file
     bytes_added: Optional[int] = None
     retries: Optional[int] = None
     seconds: Optional[Dict[str, float]] = None
@@ -73,20 +73,20 @@ def _row_phrases(verb: str, changes: RowCounts) -> list[str]:
     return [f"{number:,} {participle}" for participle, number in counts.items() if number]
 
 
-def _file_phrases(counts: RowCounts) -> list[str]:
-    """Return phrases for the changed files, such as `3 files (1.2 MB)` for new files. `counts`: the counts of rows, files and bytes.
+def _file_phrases(changes: RowCounts) -> list[str]:
+    """Return phrases for the changed files, such as `3 files (1.2 MB)` for new files. `changes`: the counts of rows, files and bytes.
 
     Removed files appear only if the statement does not add files or affect rows.
     """
     phrases = []
-    if counts.files_added:
+    if changes.files_added:
         # A shallow clone adds the files of another table and does not write any bytes.
-        total_size = f" ({size(counts.bytes_added)})" if counts.bytes_added else ""
-        phrases.append(f"{count(counts.files_added, 'file')}{total_size}")
-    elif counts.files_removed and not counts.affected:
-        phrases.append(f"{count(counts.files_removed, 'file')} removed")
-    if counts.files_marked:  # A marked file has a new deletion vector or position-delete file.
-        phrases.append(f"{counts.files_marked:,} marked")
+        total_size = f" ({size(changes.bytes_added)})" if changes.bytes_added else ""
+        phrases.append(f"{count(changes.files_added, 'file')}{total_size}")
+    elif changes.files_removed and not changes.affected:
+        phrases.append(f"{count(changes.files_removed, 'file')} removed")
+    if changes.files_marked:  # A marked file has a new deletion vector or position-delete file.
+        phrases.append(f"{changes.files_marked:,} marked")
     return phrases
 
 

@@ -45,8 +45,10 @@ def _connect(credentials: RowmergeCredentials, spark: Any) -> Any:
     """Create the engine's session for a profile. `spark`: a Spark session; None to start one. Raises the errors of `session_for`."""
     warehouse = credentials.warehouse
     if warehouse is not None and os.path.isfile(warehouse):
-        raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")
+        raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder, which may not exist yet.")
+    # Spark connects to a Spark Connect server if this setting has its address.
     remote = {"spark.remote": credentials.address} if credentials.address else {}
+    # A mapping is empty if the profile does not set it. None then selects the default.
     return rowmerge.connect(
         warehouse,
         catalog=credentials.catalog or None,
@@ -65,6 +67,6 @@ def _active_spark() -> Any:
         return SparkSession.active()
     except (PySparkException, RuntimeError) as error:
         raise DbtRuntimeError(
-            "The profile says `method: existing`, and this process has no Spark session. Make one before dbt is called from Python "
+            "The profile sets `method: existing`, but this process has no Spark session. Create one before you call dbt from Python "
             "(dbtRunner), or set the method to `session` or `connect`."
         ) from error

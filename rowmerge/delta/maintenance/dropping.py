@@ -17,8 +17,8 @@ from rowmerge.errors import CommitStateUnknown
 from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.commit import commit
-from rowmerge.table.commits.creation import has_other_table
-from rowmerge.table.commits.drop_markers import MARKERS, after_drop, marked_versions
+from rowmerge.table.commits.creation import has_relation_of_other_format
+from rowmerge.table.commits.drop_markers import DROP_MARKERS, after_drop, versions_of_drop_markers
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.snapshots.files import FileChanges
 
@@ -60,7 +60,7 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
         CorruptLog: The commit of the drop is unreadable.
         StorageError: The log cannot be read, or a file cannot be deleted.
     """
-    if not marked_versions(storage, FORMAT):
+    if not versions_of_drop_markers(storage, FORMAT):
         return  # each drop by rowmerge leaves a marker file
     listing = list_log(storage)
     version = listing.newest
@@ -106,10 +106,10 @@ def _dropped_data_files(storage: Storage, files: list[StoredObject], removed_pat
 
     `removed_paths`: the paths of the removed files. `dropped_at`: the time of the commit in milliseconds since the epoch.
     """
-    excluded_folders = (f"{LOG}/", f"{MARKERS}/", *foreign_folders(files))
+    excluded_folders = (f"{LOG}/", f"{DROP_MARKERS}/", *foreign_folders(files))
     data_files = [file for file in files if not file.path.startswith(excluded_folders)]
     # With a table of another format in the folder, an older file may belong to that table.
-    is_only_table = not has_other_table(storage, files, FORMAT)
+    is_only_table = not has_relation_of_other_format(storage, files, FORMAT)
     return [file for file in data_files if file.path in removed_paths or (is_only_table and file.modified < dropped_at)]
 
 

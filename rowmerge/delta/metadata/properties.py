@@ -10,7 +10,7 @@ from functools import cached_property
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID
 from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import quote
-from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, parse_codec, whole_number
+from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, parse_codec, parse_whole_number
 
 DELETION_VECTORS = "delta.enableDeletionVectors"
 ROW_TRACKING = "delta.enableRowTracking"
@@ -263,7 +263,7 @@ def transaction_retention(properties: Mapping[str, str]) -> int | None:
 
 def protected_before(properties: Mapping[str, str]) -> int:
     """Return `delta.requireCheckpointProtectionBeforeVersion`, or 0 if it is not set. Raises ConfigurationError if it is not a number."""
-    return whole_number(properties, CHECKPOINT_PROTECTION, 0)
+    return parse_whole_number(properties, CHECKPOINT_PROTECTION, 0)
 
 
 def parse_interval(name: str, interval: str) -> int:

@@ -16,7 +16,13 @@ from rowmerge.delta.files.paths import absolute_path, absolute_paths
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, locate
-from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, frame_vector, serialize, unframe_vector
+from rowmerge.table.snapshots.deleted_rows import (
+    FRAME_BYTES,
+    deserialize_deletion_vector,
+    frame_deletion_vector,
+    serialize,
+    unframe_deletion_vector,
+)
 from rowmerge.table.snapshots.files import Positions
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -57,13 +63,14 @@ def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
     if data is None:
         data = _read_serialized(storage, path, offset, descriptor["sizeInBytes"])
         _cache.put((path, offset), data, len(data))
-    return deserialize(data, path, descriptor["cardinality"])
+    return deserialize_deletion_vector(data, path, descriptor["cardinality"])
 
 
 def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
     """Decode a vector that is stored in its descriptor, in Z85. Raises CorruptLog if it is invalid. `log` is the path in the error."""
     try:
-        return deserialize(z85_decode(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]], log, descriptor["cardinality"])
+        data = z85_decode(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]]
+        return deserialize_deletion_vector(data, log, descriptor["cardinality"])
     except ValueError as error:
         raise CorruptLog(log, f"an inline deletion vector is no Z85 text ({error})") from error
 
@@ -72,7 +79,7 @@ def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> byt
     """Read the serialized vector of `size` bytes at an offset in a file. Raises CorruptLog if it is missing or invalid, StorageError."""
     file_storage, name = locate(storage, path)
     try:
-        return unframe_vector(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
+        return unframe_deletion_vector(file_storage.get_range(name, offset, size + FRAME_BYTES), size, path, offset)
     except FileNotFoundError as error:
         raise CorruptLog(path, "the deletion vector's file is missing") from error
 
@@ -133,7 +140,7 @@ class _VectorFile:
     def append(self, payload: bytes, cardinality: int) -> dict[str, Any]:
         """Append a serialized vector with `cardinality` deleted rows, and return its descriptor."""
         location = {"storageType": "u", "pathOrInlineDv": z85_encode(self._id.bytes), "offset": len(self.content)}
-        self.content += frame_vector(payload)
+        self.content += frame_deletion_vector(payload)
         self.payload_bytes += len(payload)
         return {**location, "sizeInBytes": len(payload), "cardinality": cardinality}
 

@@ -17,7 +17,7 @@ from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, apply_updates, gapless_snapshot_log, metadata_files_to_delete
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, creation_version, format_conflict, recheck_other_format
-from rowmerge.table.commits.drop_markers import delete_markers
+from rowmerge.table.commits.drop_markers import delete_older_markers
 from rowmerge.table.commits.request import Unknown
 
 DROPPED = "_dropped.json"
@@ -137,7 +137,7 @@ class DirectoryOperations:
             return conflict
         outcome = self.put_creation_or_drop(newest, expected.number, metadata, expected)
         if outcome is Put.CREATED and expected.number > 1:  # There was a drop. The marker files that announced it are obsolete now.
-            delete_markers(self.storage, "iceberg", expected.number)
+            delete_older_markers(self.storage, "iceberg", expected.number)
         return outcome
 
     def put_creation_or_drop(

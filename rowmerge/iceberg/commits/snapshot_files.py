@@ -23,7 +23,7 @@ from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scope_of
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Storage
-from rowmerge.table.metadata.settings import whole_number
+from rowmerge.table.metadata.settings import parse_whole_number
 from rowmerge.table.snapshots.files import AddedFile, Positions
 
 MAX_MANIFEST_ENTRIES = 20_000
@@ -221,7 +221,7 @@ class SnapshotFiles:
     @property
     def target_manifest_size(self) -> int:
         """Return the size in bytes up to which manifests are merged. Raises ConfigurationError for a malformed table property."""
-        return whole_number(self.metadata.properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024)
+        return parse_whole_number(self.metadata.properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024)
 
     def _try_delete(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
         try_delete_files(
@@ -321,7 +321,7 @@ class SnapshotFiles:
         properties = self.metadata.properties
         if properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "false":
             return manifests
-        min_count = max(whole_number(properties, "commit.manifest.min-count-to-merge", 100), 2)
+        min_count = max(parse_whole_number(properties, "commit.manifest.min-count-to-merge", 100), 2)
         max_size = self.target_manifest_size
         snapshot_manifests: list[Manifest] = []
         for manifests_of_spec in manifests_by_spec(manifests):

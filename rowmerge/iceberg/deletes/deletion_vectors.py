@@ -15,7 +15,13 @@ from rowmerge.iceberg.deletes.position_deletes import POS, referenced_path
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, frame_vector, serialize, unframe_vector
+from rowmerge.table.snapshots.deleted_rows import (
+    FRAME_BYTES,
+    deserialize_deletion_vector,
+    frame_deletion_vector,
+    serialize,
+    unframe_deletion_vector,
+)
 from rowmerge.table.snapshots.files import Positions
 from rowmerge.version import __version__
 
@@ -47,14 +53,15 @@ def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
     The manifest contains the offset and length of the blob in the Puffin file. So one range request suffices, and the footer is not read.
     """
     path = plain_path(vector.path)
-    if vector.content_offset is None or vector.content_size is None or vector.content_size < FRAME:
+    if vector.content_offset is None or vector.content_size is None or vector.content_size < FRAME_BYTES:
         raise CorruptLog(path, "the manifest does not contain the position of the deletion vector in the file")
     file_storage, relative_path = located(storage, path)
     try:
         blob = file_storage.get_range(relative_path, vector.content_offset, vector.content_size)
     except FileNotFoundError as error:
         raise CorruptLog(path, "the file of the deletion vector does not exist") from error
-    return deserialize(unframe_vector(blob, vector.content_size - FRAME, path, vector.content_offset), path, vector.records)
+    data = unframe_deletion_vector(blob, vector.content_size - FRAME_BYTES, path, vector.content_offset)
+    return deserialize_deletion_vector(data, path, vector.records)
 
 
 def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
@@ -71,7 +78,7 @@ def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[t
     Raises:
         StorageError: The store fails.
     """
-    blobs = [frame_vector(serialize(positions)) for _, positions in deleted_rows]
+    blobs = [frame_deletion_vector(serialize(positions)) for _, positions in deleted_rows]
     offsets = accumulate(map(len, blobs), initial=len(_MAGIC))  # The magic bytes of the file precede the first blob.
     vectors = [
         ContentFile(

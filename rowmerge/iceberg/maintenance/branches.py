@@ -73,15 +73,15 @@ class IcebergBranches:
         commit_updates(self.operations, self.name, f"the reference {branch}", make_updates)
         return moves_of_attempts[-1]
 
-    def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
+    def drop(self, name: str, *, is_tag: bool, if_exists: bool) -> None:
         """Drop a branch or tag, as documented in `Branches.drop`.
 
         Args:
             name: The name of the reference.
-            tag: Whether the reference must be a tag. If false, it must be a branch.
+            is_tag: Whether the reference must be a tag. If false, it must be a branch.
             if_exists: Whether a missing reference is ignored without an error.
         """
-        make_updates = partial(_removal_updates, self.name, name, _kind(tag), if_exists)
+        make_updates = partial(_removal_updates, self.name, name, _kind(is_tag), if_exists)
         commit_updates(self.operations, self.name, f"the reference {name}", make_updates)
 
 

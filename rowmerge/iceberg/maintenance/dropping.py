@@ -22,8 +22,8 @@ from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.commit import commit
-from rowmerge.table.commits.creation import has_other_table
-from rowmerge.table.commits.drop_markers import MARKERS, after_drop, marked_versions
+from rowmerge.table.commits.creation import has_relation_of_other_format
+from rowmerge.table.commits.drop_markers import DROP_MARKERS, after_drop, versions_of_drop_markers
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.maintenance import inner_table_prefixes
 from rowmerge.table.snapshots.files import FileChanges
@@ -105,7 +105,7 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
         StorageError: The folder cannot be listed, or `delete` failed.
     """
     # Most folders have no marker of a drop, so most calls end before the long listing.
-    if not marked_versions(storage, FORMAT):
+    if not versions_of_drop_markers(storage, FORMAT):
         return
     folder = MetadataFolder(storage, table)
     objects = storage.list()
@@ -136,7 +136,7 @@ def _metadata_files(objects: list[StoredObject]) -> list[_MetadataFile]:
 
 def _is_drop(storage: Storage, folder: MetadataFolder, version: int) -> bool:
     """Return whether a version is that of a drop. A marker is put first, so the version may also be that of a concurrent view or table."""
-    if version not in marked_versions(storage, FORMAT):
+    if version not in versions_of_drop_markers(storage, FORMAT):
         return False
     try:
         current = folder.read(version)
@@ -162,10 +162,10 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: s
         needed_keys: The files that the table's last version needs, by `file_key`.
         dropped_at: The modification time of the drop's version, in milliseconds since the epoch.
     """
-    excluded_prefixes = ("_delta_log/", f"{MARKERS}/", HINT, *inner_table_prefixes(objects))
+    excluded_prefixes = ("_delta_log/", f"{DROP_MARKERS}/", HINT, *inner_table_prefixes(objects))
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded_prefixes)]
     # A table of another format in the folder may also have old files. Then only `needed_keys` decides.
-    age_decides = not has_other_table(storage, objects, FORMAT)
+    age_decides = not has_relation_of_other_format(storage, objects, FORMAT)
     removable_paths = []
     for file in files:
         path = f"{storage.location}/{file.path}"

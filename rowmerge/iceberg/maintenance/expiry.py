@@ -15,7 +15,7 @@ from rowmerge.errors import PlanError, VersionNotFound
 from rowmerge.iceberg.metadata.properties import GC_ENABLED
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors
 from rowmerge.table.maintenance import ExpiryOptions
-from rowmerge.table.metadata.settings import whole_number
+from rowmerge.table.metadata.settings import parse_whole_number
 
 MAX_SNAPSHOT_AGE = "history.expire.max-snapshot-age-ms"
 MIN_SNAPSHOTS = "history.expire.min-snapshots-to-keep"
@@ -50,12 +50,12 @@ class Retention:
             ConfigurationError: A property is malformed.
             PlanError: Fewer than one snapshot would be retained.
         """
-        min_count = whole_number(properties, MIN_SNAPSHOTS, 1) if options.retain_last is None else options.retain_last
+        min_count = parse_whole_number(properties, MIN_SNAPSHOTS, 1) if options.retain_last is None else options.retain_last
         if min_count < 1:
             raise PlanError(f"An expiry retains at least 1 snapshot, not {min_count}. Retain 1 or more.")
-        age = whole_number(properties, MAX_SNAPSHOT_AGE, _FIVE_DAYS)
+        age = parse_whole_number(properties, MAX_SNAPSHOT_AGE, _FIVE_DAYS)
         older_than = now - age if options.older_than is None else options.older_than
-        return cls(older_than, min_count, max_ref_age=whole_number(properties, MAX_REF_AGE, _FOREVER), now=now)
+        return cls(older_than, min_count, max_ref_age=parse_whole_number(properties, MAX_REF_AGE, _FOREVER), now=now)
 
 
 def check_collectable(table: str, metadata: TableMetadata) -> None:

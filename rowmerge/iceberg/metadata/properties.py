@@ -17,8 +17,8 @@ from rowmerge.table.metadata.settings import (
     TableSettings,
     WriteMode,
     parse_codec,
+    parse_whole_number,
     parse_write_mode,
-    whole_number,
 )
 
 COMMENT = "comment"
@@ -112,7 +112,7 @@ class IcebergSettings(TableSettings):
         if LEVEL not in self.properties or codec not in _LEVELS:
             return None
         lowest, highest = _LEVELS[codec]
-        level = whole_number(self.properties, LEVEL, lowest)
+        level = parse_whole_number(self.properties, LEVEL, lowest)
         if not lowest <= level <= highest:
             raise ConfigurationError(f"The table property {LEVEL} is {level}. Set it to a number from {lowest} to {highest}.")
         return level
@@ -134,7 +134,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 def check_metadata_log_length(properties: Mapping[str, str]) -> None:
     """Raise ConfigurationError if `write.metadata.previous-versions-max` is not a whole number."""
-    whole_number(properties, PREVIOUS_VERSIONS, 100)
+    parse_whole_number(properties, PREVIOUS_VERSIONS, 100)
 
 
 def _check_property_name(name: str) -> None:

@@ -80,7 +80,7 @@ def _change_reference(context: SessionContext, command: SetReference | DropRefer
         raise PlanError(f"{command.target} is not an Iceberg table, so it has no branches or tags. Read older versions with VERSION AS OF.")
     if isinstance(command, DropReference):
         verb = "DROP"
-        table.branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
+        table.branches.drop(command.name, is_tag=command.tag, if_exists=command.if_exists)
     else:
         verb = "CREATE"
         _set_reference(table.branches, command)

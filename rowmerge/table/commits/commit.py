@@ -65,7 +65,8 @@ class CommitSteps(Protocol):
 def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
     """Make the data files of a change durable, and commit the change. Delete the files if the change is certainly not committed.
 
-    If the outcome is unknown, all files are kept, because a version may refer to them. A later removal of orphan files deletes the others.
+    Each attempt of a commit may write files, such as manifests. After the commit, the files of failed attempts are deleted. If the outcome
+    is unknown, all files are kept, because a version may refer to them. A later removal of orphan files deletes the others.
 
     Args:
         steps: The steps of the table format.
@@ -92,18 +93,17 @@ def _put_next_version(steps: CommitSteps) -> Outcome:
     """Put the change as the next version. As long as another commit has this version, rebase the change and put it again."""
     merged_commits = 0
     while True:
-        put_result = steps.put()
-        # EXISTED: a concurrent commit has this version. The rebase compares both commits and plans the change for a later version.
-        step_result = steps.rebase() if put_result is Put.EXISTED else put_result
-        match step_result:
-            case Put.CREATED:
-                return Committed(steps.version, rebases=merged_commits)
-            case CommitConflict():
-                return Conflicted(step_result)
-            case Unknown():
-                return step_result
-            case Rebased(newly_merged_commits):
-                merged_commits += newly_merged_commits
+        result: Put | Rebased | Unknown | CommitConflict = steps.put()
+        if result is Put.EXISTED:  # A concurrent commit has this version.
+            result = steps.rebase()
+        if isinstance(result, Rebased):  # The change does not conflict with that commit, and is now based on it.
+            merged_commits += result.merged_commits
+            continue
+        if isinstance(result, CommitConflict):
+            return Conflicted(result)
+        if isinstance(result, Unknown):
+            return result
+        return Committed(steps.version, rebases=merged_commits)
 
 
 @dataclass(frozen=True)
@@ -163,13 +163,13 @@ def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult | _Unc
         return Unknown(_reason(error))
     except StorageError as error:
         put_error = error
-    return _identify_writer(storage, path, data, put_error)
+    return _resolve_unconfirmed_put(storage, path, data, put_error)
 
 
-def _identify_writer(storage: Storage, path: str, data: bytes, put_error: StorageError | None) -> _PutResult | _UncertainPut:
+def _resolve_unconfirmed_put(storage: Storage, path: str, data: bytes, put_error: StorageError | None) -> _PutResult | _UncertainPut:
     """Read the object after an unconfirmed put, and return which writer created it. Raises `put_error` if the object is certainly absent.
 
-    The content of each writer is unique, so this writer created any object with the content `data`.
+    The content of each writer is unique. So an object with the content `data` proves that this put, or an earlier attempt, succeeded.
 
     Args:
         storage: The storage of the folder.
@@ -181,11 +181,13 @@ def _identify_writer(storage: Storage, path: str, data: bytes, put_error: Storag
         content = get_if_exists(storage, path)
     except StorageError as read_error:
         return _UncertainPut(_reason(read_error))
+    if content == data:
+        return _make_durable(storage, path)
     if content is not None:
-        return _make_durable(storage, path) if content == data else ExistingObject(content)
+        return ExistingObject(content)
     if put_error is None:
-        return _UncertainPut(f"the store answers that {storage.location}/{path} exists, but nothing can be read there")
-    # A request to an object store may still arrive. A local disk has no pending requests, so the absence of the file is final.
+        return _UncertainPut(f"the store reports that {storage.location}/{path} exists, but it cannot be read")
+    # After an error, a delayed request may still create the object in an object store. A local disk has no delayed requests.
     if local_path(storage.location) is not None:
         raise put_error
     return _UncertainPut(_reason(put_error))
@@ -205,12 +207,12 @@ def _make_durable(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown
 
 
 def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
-    """Put an object if it is absent, as `put_until_certain` does. Return whether it was absent.
+    """Put an object if it is absent, as `put_until_certain` does. Return whether this put created it.
 
     Args:
         storage: The storage of the folder.
         path: The path of the object, relative to the folder.
-        data: The content. An object of another writer with the same content counts as created by this put.
+        data: The content, which should be unique to this writer. An existing object with this content counts as created by this put.
         subject: The description of the object in errors, such as "the schema `sales`".
 
     Raises:

@@ -38,11 +38,12 @@ DROPPED_TABLE = "rowmerge.dropped"
 class _Format:
     """The layout of the version files of a table format.
 
-    `name`: the kind of table in errors. `folder`: the folder of the version files. `list_after`: listings begin after this path (None: at
-    the first file). `pattern`: matches the path of a version file. `path`: the template for the path of a version file.
+    `description`: the kind of table in errors, such as "a Delta table". `folder`: the folder of the version files. `list_after`: listings
+    begin after this path (None: at the first file). `pattern`: matches the path of a version file. `path`: the template for the path of a
+    version file.
     """
 
-    name: str
+    description: str
     folder: str
     list_after: str | None
     pattern: re.Pattern[str]
@@ -89,55 +90,61 @@ def creation_version(storage: Storage, format_: str, first_version: Callable[[],
         StorageError: The store failed.
     """
     other_format = _OTHER_FORMAT[format_]
-    number, other_format_version = run_both(first_version, partial(_newest_version, storage, other_format))
-    if number is None:
+    first_number, other_format_version = run_both(first_version, partial(_newest_version, storage, other_format))
+    if first_number is None:
         return None
     if other_format_version is not None and not _is_dropped(storage, other_format, other_format_version):
-        raise AlreadyExists(f"{storage.location} holds {other_format.name}. Drop it first, or choose another name.")
-    return CreationVersion(number, other_format_version)
+        raise AlreadyExists(f"{storage.location} contains {other_format.description}. Drop it first, or choose another name.")
+    return CreationVersion(first_number, other_format_version)
 
 
-def format_conflict(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | None:
+def format_conflict(storage: Storage, table: str, format_: str, version_at_start: CreationVersion | None) -> CommitConflict | None:
     """Return the conflict of a creation with a concurrent creation or drop of the other format, or None without a conflict.
 
     Args:
         storage: The storage of the table's folder.
         table: The name of the table in errors.
         format_: The format of the new table, `delta` or `iceberg`.
-        expected: The result of `creation_version` when the statement began. None to skip the check.
+        version_at_start: The result of `creation_version` when the statement began. None to skip the check.
 
     Raises:
         StorageError: The store failed.
     """
-    if expected is None:
+    if version_at_start is None:
         return None
-    newest = _newest_version(storage, _OTHER_FORMAT[format_])
-    if newest == expected.other_format_version:
+    other_format = _OTHER_FORMAT[format_]
+    newest_version = _newest_version(storage, other_format)
+    if newest_version == version_at_start.other_format_version:
         return None
-    action = f"created or dropped {_OTHER_FORMAT[format_].name} of this name"
-    return MetadataChanged(table, newest or 0, operation="another statement", detail=storage.location, action=action)
+    version = newest_version or 0  # Another process may have deleted all versions of the other format.
+    action = f"created or dropped {other_format.description} of this name"
+    return MetadataChanged(table, version, operation="another statement", action=action, detail=storage.location)
 
 
-def recheck_other_format(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
+def recheck_other_format(
+    storage: Storage, table: str, format_: str, version_at_start: CreationVersion | None
+) -> CommitConflict | Unknown | None:
     """Return the conflict of a creation with a concurrent creation or drop of the other format, after the first version was put.
 
     Each of two concurrent creations calls `format_conflict` again after its put. At least one of them then sees the version of the other
-    and detects the conflict. If the store fails, the first version may already be committed. An error would mean that it is not, so the
-    result is Unknown.
+    and detects the conflict.
+
+    If the store fails, the result is Unknown instead of an error. An error would say that nothing was committed, but the first version has
+    already been put.
 
     Args:
         storage: The storage of the table's folder.
         table: The name of the table in errors.
         format_: The format of the new table, `delta` or `iceberg`.
-        expected: The result of `creation_version` when the statement began. None to skip the check.
+        version_at_start: The result of `creation_version` when the statement began. None to skip the check.
     """
     try:
-        return format_conflict(storage, table, format_, expected)
-    except StorageError as failure:
-        return Unknown(failure.message)
+        return format_conflict(storage, table, format_, version_at_start)
+    except StorageError as error:
+        return Unknown(error.message)
 
 
-def has_other_table(storage: Storage, objects: Iterable[StoredObject], format_: str) -> bool:
+def has_relation_of_other_format(storage: Storage, objects: Iterable[StoredObject], format_: str) -> bool:
     """Return whether a folder contains a table of the other format or a view that has not been dropped.
 
     Args:
@@ -149,8 +156,9 @@ def has_other_table(storage: Storage, objects: Iterable[StoredObject], format_: 
         CorruptLog: The newest version of the other format cannot be parsed.
         StorageError: The store failed.
     """
-    newest = _newest_listed(objects, _OTHER_FORMAT[format_])
-    return newest is not None and not _is_dropped(storage, _OTHER_FORMAT[format_], newest)
+    other_format = _OTHER_FORMAT[format_]
+    newest_version = _newest_listed(objects, other_format)
+    return newest_version is not None and not _is_dropped(storage, other_format, newest_version)
 
 
 def is_iceberg_drop(metadata: Mapping[str, Any]) -> bool:

@@ -24,9 +24,14 @@ from rowmerge.storage.store import Storage, StoredObject
 
 logger = logging.getLogger(__name__)
 
-MARKERS = "_dropped"
+DROP_MARKERS = "_dropped"
 """The name of the folder with the markers, inside the table's folder."""
-_PATH = re.compile(rf"{MARKERS}/(?P<format>[a-z]+)-(?P<version>\d{{20}})")
+_MARKER_PATH = re.compile(rf"{DROP_MARKERS}/(?P<format>[a-z]+)-(?P<version>\d{{20}})")
+
+
+def _marker_path(format_: str, version: int) -> str:
+    """Return the path of the marker for the drop in this version, such as `_dropped/delta-00000000000000000007`."""
+    return f"{DROP_MARKERS}/{format_}-{version:020d}"
 
 
 def announce_drop(storage: Storage, format_: str, version: int) -> None:
@@ -44,7 +49,7 @@ def announce_drop(storage: Storage, format_: str, version: int) -> None:
     Raises:
         StorageError: The store failed. The marker may exist.
     """
-    storage.put(f"{MARKERS}/{format_}-{version:020d}", b"")
+    storage.put(_marker_path(format_, version), b"")
 
 
 @contextmanager
@@ -57,12 +62,14 @@ def after_drop(table: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        advice = f"{table} was dropped, but some of its files stay. The next CREATE of the name deletes them once it may."
+        advice = f"{table} was dropped, but some of its files remain. The next CREATE of this name deletes them if it can."
         raise StorageError(error.path, error.reason, advice) from error
 
 
-def marked_versions(storage: Storage, format_: str) -> list[int]:
-    """Return the versions of all drops with a marker, in ascending order.
+def versions_of_drop_markers(storage: Storage, format_: str) -> list[int]:
+    """Return the versions in the names of all drop markers, in ascending order.
+
+    A marker announces that the table may have been dropped by the version in its name. It remains until a new table is created.
 
     Args:
         storage: The storage of the table's folder.
@@ -71,7 +78,7 @@ def marked_versions(storage: Storage, format_: str) -> list[int]:
     Raises:
         StorageError: The store failed.
     """
-    path_matches = [match for marker in storage.list(MARKERS) if (match := _PATH.fullmatch(marker.path))]
+    path_matches = [match for marker in storage.list(DROP_MARKERS) if (match := _MARKER_PATH.fullmatch(marker.path))]
     return sorted(int(match["version"]) for match in path_matches if match["format"] == format_)
 
 
@@ -83,11 +90,11 @@ def delete_marker(storage: Storage, format_: str, version: int) -> None:
         format_: The table format, `delta` or `iceberg`.
         version: The version of the drop.
     """
-    try_delete_files(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}"]], PathOrigin.THIS_PROCESS)
+    try_delete_files(storage, [[f"{storage.location}/{_marker_path(format_, version)}"]], PathOrigin.THIS_PROCESS)
 
 
-def delete_markers(storage: Storage, format_: str, new_version: int) -> None:
-    """Delete the markers of older versions after the creation of a table. This function never raises.
+def delete_older_markers(storage: Storage, format_: str, new_version: int) -> None:
+    """Delete the markers of drops before the version that creates a new table. This function never raises.
 
     Args:
         storage: The storage of the table's folder.
@@ -95,13 +102,14 @@ def delete_markers(storage: Storage, format_: str, new_version: int) -> None:
         new_version: The version that creates the new table.
     """
     try:
-        versions = [version for version in marked_versions(storage, format_) if version < new_version]
+        old_versions = [version for version in versions_of_drop_markers(storage, format_) if version < new_version]
     except StorageError as error:
         # The table already exists, so an error would look like a failed creation. A remaining marker only costs the catalog one request.
-        logger.warning("Markers of dropped tables stay at %s: %s", storage.location, error.message)
+        logger.warning("Markers of dropped tables remain at %s: %s", storage.location, error.message)
         return
-    try_delete_files(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], PathOrigin.LISTING)
-    storage.child(MARKERS).remove_folders()
+    marker_paths = [f"{storage.location}/{_marker_path(format_, version)}" for version in old_versions]
+    try_delete_files(storage, [marker_paths], PathOrigin.LISTING)
+    storage.child(DROP_MARKERS).remove_folders()
 
 
 def has_markers(objects: list[StoredObject], format_: str) -> bool:
@@ -111,4 +119,4 @@ def has_markers(objects: list[StoredObject], format_: str) -> bool:
         objects: The listed objects, with paths relative to the table's folder.
         format_: The table format, `delta` or `iceberg`.
     """
-    return any((match := _PATH.fullmatch(listed.path)) and match["format"] == format_ for listed in objects)
+    return any((match := _MARKER_PATH.fullmatch(listed.path)) and match["format"] == format_ for listed in objects)

@@ -8,9 +8,9 @@ from typing import Any
 
 from rowmerge.errors import CorruptLog
 
-DEEPEST = 128
+MAX_DEPTH = 128
 """The maximum nesting depth of objects and arrays. serde_json, which delta-rs and DuckDB use, has the same limit."""
-_TOO_DEEP = f"objects and arrays are nested more than {DEEPEST} levels deep"
+_TOO_DEEP_MESSAGE = f"objects and arrays are nested more than {MAX_DEPTH} levels deep"
 _CONTAINERS = frozenset({dict, list})
 
 
@@ -23,14 +23,14 @@ def parse_object(text: str | bytes, path: str, *, line: int | None = None) -> di
         line: The number of the line, for the error. None if the whole file is one object.
 
     Raises:
-        CorruptLog: `text` is not a JSON object, or it is nested more than DEEPEST levels deep.
+        CorruptLog: `text` is not a JSON object, or it is nested more than MAX_DEPTH levels deep.
     """
     try:
         value = decode_json(text)
     except ValueError as error:
-        raise CorruptLog(path, f"it is no JSON ({error})", line=line) from error
+        raise CorruptLog(path, f"it is not valid JSON ({error})", line=line) from error
     if not isinstance(value, dict):
-        raise CorruptLog(path, "it is no JSON object", line=line)
+        raise CorruptLog(path, "it is not a JSON object", line=line)
     return value
 
 
@@ -38,16 +38,16 @@ def decode_json(text: str | bytes) -> Any:
     """Parse JSON from a string or from UTF-8 bytes.
 
     Raises:
-        ValueError: `text` is not valid JSON, or objects and arrays are nested more than DEEPEST levels deep.
+        ValueError: `text` is not valid JSON, or objects and arrays are nested more than MAX_DEPTH levels deep.
     """
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg}, character {error.pos + 1}") from error
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise ValueError(_TOO_DEEP_MESSAGE) from None
     if _is_nested_deeper(value):
-        raise ValueError(_TOO_DEEP)
+        raise ValueError(_TOO_DEEP_MESSAGE)
     return value
 
 
@@ -60,13 +60,13 @@ def check_texts(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise ValueError("half of a surrogate pair stands alone in a text") from None
+        raise ValueError("a string contains an unpaired surrogate") from None
 
 
 def _is_nested_deeper(value: Any) -> bool:
-    """Return whether a JSON value is nested more than DEEPEST levels deep. Visit objects and arrays level by level."""
+    """Return whether a JSON value is nested more than MAX_DEPTH levels deep. Visit objects and arrays level by level."""
     level = [value] if type(value) in _CONTAINERS else []
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         members = chain.from_iterable(container.values() if type(container) is dict else container for container in level)
         level = [member for member in members if type(member) in _CONTAINERS]
     return bool(level)

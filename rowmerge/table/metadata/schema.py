@@ -13,7 +13,7 @@ import pyarrow as pa
 _Member = TypeVar("_Member")
 DEEPEST_TYPE = 40
 """The maximum nesting depth of a column's type. Each struct takes three levels of JSON, and delta-rs and DuckDB read 128 levels."""
-WIDEST_DECIMAL = 38
+MAX_DECIMAL_PRECISION = 38
 """The maximum number of digits of a decimal in Delta, Iceberg and Spark."""
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _ARROW_TYPES: dict[str, pa.DataType] = {
@@ -161,7 +161,7 @@ class UnknownType(ValueError):
 
 
 def type_from_json(value: Any) -> DataType:
-    """Convert Spark's JSON form of a type to the type (PROTOCOL.md, Schema Serialization Format).
+    """Convert Spark's JSON form of a type to the type (PROTOCOL.md, Schema Serialization Format). The form of most types is a string.
 
     Raises:
         UnknownType: The name of the type is unknown.
@@ -169,14 +169,14 @@ def type_from_json(value: Any) -> DataType:
     """
     if isinstance(value, str):
         return _parse_type(value)
-    match _member(value, "type", str):
+    match _required_member(value, "type", str):
         case "struct":
             return schema_from_json(value)
         case "array":
-            return Array(type_from_json(value.get("elementType")), _member(value, "containsNull", bool))
+            return Array(type_from_json(value.get("elementType")), _required_member(value, "containsNull", bool))
         case "map":
             key, entry_value = type_from_json(value.get("keyType")), type_from_json(value.get("valueType"))
-            return Map(key, entry_value, _member(value, "valueContainsNull", bool))
+            return Map(key, entry_value, _required_member(value, "valueContainsNull", bool))
     raise UnknownType(f"unknown type {value!r}")
 
 
@@ -190,27 +190,27 @@ def _parse_type(type_text: str) -> DataType:
         return Primitive("string")
     if match := re.fullmatch(r"decimal\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\)", type_text):
         decimal = Decimal(precision=int(match[1]), scale=int(match[2]))
-        if 1 <= decimal.precision <= WIDEST_DECIMAL and decimal.scale <= decimal.precision:
+        if 1 <= decimal.precision <= MAX_DECIMAL_PRECISION and decimal.scale <= decimal.precision:
             return decimal
     raise UnknownType(f"unknown type {type_text!r}")
 
 
 def schema_from_json(value: Any) -> Struct:
     """Convert a JSON object (`{"type": "struct", "fields": […]}`) to a struct. Raises the same errors as `type_from_json`."""
-    return Struct(tuple(_field_from_json(field) for field in _member(value, "fields", list)))
+    return Struct(tuple(_field_from_json(field) for field in _required_member(value, "fields", list)))
 
 
 def _field_from_json(value: Any) -> Field:
-    name, type_ = _member(value, "name", str), type_from_json(value.get("type"))
+    name, type_ = _required_member(value, "name", str), type_from_json(value.get("type"))
     options = {"nullable": True, "metadata": {}} | {key: option for key, option in value.items() if option is not None}
-    return Field(name, type_, _member(options, "nullable", bool), _member(options, "metadata", dict))
+    return Field(name, type_, _required_member(options, "nullable", bool), _required_member(options, "metadata", dict))
 
 
-def _member(value: Any, key: str, kind: type[_Member]) -> _Member:
+def _required_member(value: Any, key: str, kind: type[_Member]) -> _Member:
     """Return a member of a JSON object. Raises ValueError if the member is missing or is not an instance of `kind`."""
     member = value.get(key) if isinstance(value, Mapping) else None
     if not isinstance(member, kind):
-        raise ValueError(f"it has {member!r:.80} as {key!r} of {value!r:.80}")
+        raise ValueError(f"{key!r} is {member!r:.80} in {value!r:.80}")
     return member
 
 
@@ -220,7 +220,7 @@ def nesting(type_: DataType) -> int:
 
 
 def to_json(type_: DataType) -> Any:
-    """Return Spark's JSON form of a type. This function is the inverse of `type_from_json`."""
+    """Return Spark's JSON form of a type, from which `type_from_json` restores the type. Only a Fixed becomes `binary`."""
     match type_:
         case Primitive(name):
             return name
@@ -345,8 +345,8 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
 
     Args:
         type_: The type of the column, or a type nested in it.
-        nested_ids: The field ids of nested elements, keys and values by path, as in NESTED_IDS. None if they have no ids.
-        parent_path: The path of `type_` in the column, with a trailing dot. Empty for the column itself.
+        nested_ids: The field ids of nested elements, keys and values by path, such as `element.key` (see NESTED_IDS). None without ids.
+        parent_path: The path of `type_` in the column, with a trailing dot, such as `element.`. Empty for the column itself.
 
     Raises:
         ValueError: Arrow has no equivalent type.
@@ -354,7 +354,7 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
     match type_:
         case Primitive(name):
             if name not in _ARROW_TYPES:
-                raise ValueError(f"no Arrow form of {name}")
+                raise ValueError(f"there is no Arrow type for {name}")
             return _ARROW_TYPES[name]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)

@@ -61,9 +61,9 @@ class RetryPolicy:
 
         The property names follow Iceberg's `commit.retry.*`.
         """
-        retries = whole_number(properties, RETRIES, cls.retries)
-        min_wait = whole_number(properties, MIN_WAIT, cls.min_wait)
-        max_wait = whole_number(properties, MAX_WAIT, cls.max_wait)
+        retries = parse_whole_number(properties, RETRIES, cls.retries)
+        min_wait = parse_whole_number(properties, MIN_WAIT, cls.min_wait)
+        max_wait = parse_whole_number(properties, MAX_WAIT, cls.max_wait)
         return cls(retries, min_wait, max_wait)
 
     def wait(self, lost: int) -> float:
@@ -176,7 +176,7 @@ def parse_codec(properties: Mapping[str, str], name: str) -> str | None:
     return codec
 
 
-def whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
+def parse_whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
     """Parse a table property whose value is a whole number.
 
     Args:

@@ -64,7 +64,7 @@ class TestOrder:
     def test_all_config_errors_are_reported_before_the_hooks_run(self, project):
         result = run_dbt(["run", "--select", "wrong"], expect_pass=False)[-1]
         assert "there is no config merge_update_column. Did you mean merge_update_columns?" in result.message
-        assert "matched_condition and update_condition say the same thing" in result.message
+        assert "matched_condition and update_condition are names of the same config" in result.message
         assert project.run_sql("select count(*) from {schema}.log where what = 'wrong'", fetch="one") == (0,)
 
 

@@ -88,6 +88,6 @@ class TestPythonModels:
         assert "in line 4 (return numbers.nothing())" in messages["wrong"]
         assert "The Python model text returned a str. Return a Spark, pandas or Polars DataFrame" in messages["text"]
         assert "no such thing" in messages["udf"] and "raised in line 4 of the Python model udf" in messages["udf"]
-        assert "nobody-has-this is not installed where dbt runs. Install it: pip install 'nobody-has-this'." in messages["needs"]
-        assert "and <1 is asked for. Install that one." in messages["needs"]
+        assert "nobody-has-this is not installed in dbt's environment. Install it: pip install 'nobody-has-this'." in messages["needs"]
+        assert "but the model requires <1. Install a version that fits." in messages["needs"]
         assert "submission_method is 'job_cluster', but Python models run in dbt's own process. Remove it." in messages["needs"]

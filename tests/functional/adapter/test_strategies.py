@@ -195,7 +195,7 @@ FAILING = {
     "mapped": (
         "on_schema_change='sync_all_columns', tblproperties={'delta.columnMapping.mode': 'none'}",
         "select 'c' as op, 1 as id",
-        "the table needs delta.columnMapping.mode, and the tblproperties of the model say otherwise",
+        "the table needs delta.columnMapping.mode, but the tblproperties of the model disable it",
     ),
 }
 

@@ -200,7 +200,7 @@ select id, town from {{ ref('towns') }}
             rows = opened.load_table((project.test_schema, table)).scan().to_arrow()
             assert sorted(rows_of(rows)) == [(1, "Rome"), (2, "Oslo")]
         (failed,) = run_dbt(["run", "--select", "other", "--vars", "format: delta"], expect_pass=False)
-        assert "holds Iceberg tables alone" in failed.message
+        assert "supports only Iceberg tables" in failed.message
         assert opened.load_table((project.test_schema, "other")).scan().to_arrow().num_rows == 2
 
 
@@ -324,7 +324,7 @@ class TestLocation:
 
         run("delta", "a")
         (failed,) = run("iceberg", "a", expect_pass=False)
-        assert "files of a table with a location_root stay when it is dropped. Set another location_root" in failed.message
+        assert "DROP keeps the files of a table with a location_root. Set another location_root" in failed.message
         assert project.run_sql("select * from {schema}.away", fetch="all") == [(1,)]
         run("iceberg", "b")
         assert rows_of(read_with_delta_rs(f"{elsewhere}/a/away")) == rows_of(read_with_pyiceberg(f"{elsewhere}/b/away")) == [(1,)]

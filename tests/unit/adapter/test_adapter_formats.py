@@ -31,11 +31,11 @@ def test_the_file_format_of_a_model_overrides_the_profile(config, default, chose
     ("config", "told"),
     [
         ({"file_format": "parquet"}, "file_format is 'parquet'. Set it to `delta` or `iceberg`."),
-        ({"partition_by": {"field": "day", "granularity": "day"}}, "partition_by is a mapping, as BigQuery has it. Write a column's name"),
-        ({"table_format": "iceberg"}, "table_format is a config of other adapters. Say it with file_format."),
+        ({"partition_by": {"field": "day", "granularity": "day"}}, "partition_by is a mapping, as in BigQuery. Set it to a column name"),
+        ({"table_format": "iceberg"}, "table_format is a config of other adapters. Set file_format instead."),
         (
             {"file_format": "iceberg", "tblproperties": {"delta.appendOnly": True, "team": "x", "delta.a": 1}},
-            "tblproperties: delta.a, delta.appendOnly belong to Delta tables",
+            "tblproperties: delta.a, delta.appendOnly apply only to Delta tables",
         ),
     ],
 )

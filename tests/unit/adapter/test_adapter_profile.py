@@ -45,7 +45,7 @@ def test_a_missing_key_is_reported_by_name(key):
 
 
 def test_a_database_other_than_the_catalog_is_rejected():
-    with pytest.raises(DbtRuntimeError, match="there is one catalog, called 'rowmerge' or 'spark_catalog'. Remove `database`"):
+    with pytest.raises(DbtRuntimeError, match="the only catalog is called 'rowmerge' or 'spark_catalog'. Remove `database`"):
         RowmergeCredentials.validate(GOOD | {"database": "lake"})
     assert dict(credentials(database="rowmerge").connection_info(with_aliases=True))["database"] == "rowmerge"
     assert credentials(database="lake", catalog={"type": "rest", "name": "lake"}).database == "lake"
@@ -93,7 +93,7 @@ def test_a_catalog_replaces_the_warehouse_and_contains_iceberg_tables():
     made = RowmergeCredentials.from_dict({"schema": "main", "catalog": {"type": "sql"}})
     assert (made.warehouse, made.file_format) == (None, "iceberg")
     RowmergeCredentials.validate({"schema": "main", "catalog": {"type": "sql"}, "file_format": "iceberg"})
-    with pytest.raises(DbtRuntimeError, match="a `catalog` holds Iceberg tables. Leave it out"):
+    with pytest.raises(DbtRuntimeError, match="a `catalog` contains only Iceberg tables. Remove it"):
         RowmergeCredentials.validate({"schema": "main", "catalog": {"type": "sql"}, "file_format": "delta"})
     with pytest.raises(DbtRuntimeError, match="`catalog` in the profile must be a mapping"):
         RowmergeCredentials.validate({"schema": "main", "catalog": "rest"})
@@ -145,13 +145,13 @@ def test_every_answer_to_dbt_init_is_a_key_of_the_profile():
     ("profile", "complaint"),
     [
         ({"method": "thrift"}, "`method` in the profile is 'thrift'. Set it to `session`"),
-        ({"method": "connect"}, "needs the address of a Spark Connect server: either `host`"),
+        ({"method": "connect"}, "requires the address of a Spark Connect server: either `host`"),
         ({"method": "connect", "host": "spark", "remote": "sc://spark"}, "either `host`"),
-        ({"method": "connect", "remote": "sc://spark", "port": 1}, "`port` in the profile goes with `host`"),
-        ({"method": "connect", "remote": "spark:15002/;token=hush"}, "Write `sc://host:port`"),
-        ({"method": "connect", "host": "sc://spark/;token=hush"}, "`host` in the profile is the name of a machine"),
-        ({"host": "spark"}, "`host`, which belongs to `method: connect`"),
-        ({"method": "existing", "spark_config": {"spark.a": 1}}, "`spark_config` is nothing for `method: existing`"),
+        ({"method": "connect", "remote": "sc://spark", "port": 1}, "`port` in the profile requires `host`"),
+        ({"method": "connect", "remote": "spark:15002/;token=hush"}, "Write it as `sc://host:port`"),
+        ({"method": "connect", "host": "sc://spark/;token=hush"}, "`host` in the profile must be only a host name"),
+        ({"host": "spark"}, "`host` in the profile requires `method: connect`"),
+        ({"method": "existing", "spark_config": {"spark.a": 1}}, "`spark_config` has no effect with `method: existing`"),
     ],
 )
 def test_keys_of_another_method_are_rejected(profile, complaint):

@@ -83,5 +83,5 @@ def test_a_delta_table_gets_only_the_required_properties():
 
 
 def test_properties_that_a_model_disables_are_rejected_by_name():
-    with pytest.raises(CompilationError, match="needs delta.columnMapping.mode, and the tblproperties of the model say otherwise"):
+    with pytest.raises(CompilationError, match="needs delta.columnMapping.mode, but the tblproperties of the model disable it"):
         needed_properties(BOTH, {}, {"delta.columnMapping.mode": "none"})

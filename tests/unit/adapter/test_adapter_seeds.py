@@ -54,7 +54,7 @@ def test_string_columns_keep_leading_zeros(seed):
 
 
 def test_a_number_out_of_range_is_reported_with_its_column(seed):
-    with pytest.raises(DbtRuntimeError, match="The seed's column 'big' does not fit the type bigint"):
+    with pytest.raises(DbtRuntimeError, match="The column 'big' of the seed does not fit the type bigint"):
         seed("big\n12345678901234567890\n")
 
 

@@ -122,7 +122,7 @@ def test_all_errors_of_a_merge_are_in_one_message(rendered):
     message = str(error.value)
     assert "cannot both be set" in message
     assert "there is no column amout. Did you mean amount?" in message
-    assert "needs not_matched_by_source_action" in message
+    assert "requires not_matched_by_source_action" in message
 
 
 def test_new_columns_are_detected_without_case(adapter, columns):

@@ -62,7 +62,7 @@ def test_unsupported_constraints_are_omitted():
     ("constraint", "lacking"),
     [
         (on_model("check"), "no `expression`"),
-        (on_model("primary_key"), "names no columns"),
+        (on_model("primary_key"), "has no columns"),
         (on_model("foreign_key", columns=["id"]), "no `to` and `to_columns`"),
     ],
 )

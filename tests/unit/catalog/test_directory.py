@@ -86,13 +86,13 @@ def test_the_warehouse_folder_is_created(catalog: DirectoryCatalog, warehouse: P
 
 def test_a_file_as_warehouse_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
-    with pytest.raises(StorageError, match=r"/f: it is a file\. Give a folder"):
+    with pytest.raises(StorageError, match=r"/f: it is a file\. Set the warehouse to a folder"):
         DirectoryCatalog(Storage(str(tmp_path / "f")))
 
 
 def test_a_warehouse_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
-    with pytest.raises(StorageError, match="/f/sub: .*must be a folder that can be made and written"):
+    with pytest.raises(StorageError, match="/f/sub: .*must be a writable folder"):
         DirectoryCatalog(Storage(str(tmp_path / "f/sub")))
 
 
@@ -117,7 +117,7 @@ def test_creating_an_existing_schema_is_refused(catalog: DirectoryCatalog) -> No
     catalog.create_schema("Sales", if_not_exists=False, comment="c", properties={"k": "v"})
     assert catalog.schemas() == ["default", "sales"]
     assert catalog.schema_exists("SALES")
-    with pytest.raises(AlreadyExists, match="sales exists already"):
+    with pytest.raises(AlreadyExists, match="sales already exists"):
         catalog.create_schema("sales", if_not_exists=False)
     catalog.create_schema("sales", if_not_exists=True)
 
@@ -149,7 +149,7 @@ def test_dropping_a_nonempty_schema_requires_cascade(catalog: DirectoryCatalog, 
     catalog.create_schema("raw")
     make_table(warehouse / "raw/orders")
     catalog.put_view(View(Relation.of_view("raw", "v"), "SELECT 1", "raw", COLUMNS))
-    with pytest.raises(TableError, match="raw is not empty: it holds orders, v"):
+    with pytest.raises(TableError, match="raw is not empty: it contains orders, v"):
         catalog.drop_schema("raw")
     assert catalog.relations("raw") != []
     catalog.drop_schema("raw", cascade=True)
@@ -305,7 +305,7 @@ def test_a_location_with_a_table_of_another_format_is_refused(catalog: Directory
     (tmp_path / "iceberg/metadata").mkdir(parents=True)
     (tmp_path / "iceberg/metadata/v1.metadata.json").write_text("{}")
     for existing, requested in (("delta", "iceberg"), ("iceberg", "delta")):
-        with pytest.raises(AlreadyExists, match=f"holds a table of the format {existing}. Write USING {existing}"):
+        with pytest.raises(AlreadyExists, match=f"contains a table in the format {existing}. Write USING {existing}"):
             catalog.new_table("main", "t", requested, str(tmp_path / existing))
         assert catalog.new_table("main", "t", existing, str(tmp_path / existing)).location == f"file://{tmp_path}/{existing}"
 

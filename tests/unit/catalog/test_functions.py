@@ -33,7 +33,7 @@ def test_function_definitions_round_trip(catalog: DirectoryCatalog, definition: 
 
 def test_replacing_a_function_requires_or_replace(catalog: DirectoryCatalog) -> None:
     catalog.functions.put("a", "f", ADDED, "a", or_replace=False)
-    with pytest.raises(AlreadyExists, match="a.f exists already"):
+    with pytest.raises(AlreadyExists, match="a.f already exists"):
         catalog.functions.put("a", "f", PYTHON, "a", or_replace=False)
     catalog.functions.put("a", "f", PYTHON, "a", or_replace=True)
     function = catalog.functions.get("a", "f")
@@ -59,7 +59,7 @@ def test_missing_functions_and_schemas_are_reported(catalog: DirectoryCatalog) -
 
 def test_dropping_a_schema_with_a_function_requires_cascade(catalog: DirectoryCatalog, tmp_path: Path) -> None:
     catalog.functions.put("a", "f", ADDED, "a", or_replace=False)
-    with pytest.raises(TableError, match=r"it holds f\(\)"):
+    with pytest.raises(TableError, match=r"it contains f\(\)"):
         catalog.drop_schema("a")
     catalog.drop_schema("a", cascade=True)
     assert catalog.schemas() == ["default"] and not (tmp_path / "a").exists()

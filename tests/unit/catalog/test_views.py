@@ -103,7 +103,7 @@ def test_only_the_newest_ten_view_versions_are_retained(catalog: DirectoryCatalo
 
 def test_creating_a_view_that_exists_is_refused(catalog: DirectoryCatalog) -> None:
     put(catalog)
-    with pytest.raises(AlreadyExists, match="default.v exists already"):
+    with pytest.raises(AlreadyExists, match="default.v already exists"):
         put(catalog)
 
 

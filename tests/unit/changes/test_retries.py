@@ -57,7 +57,7 @@ def test_without_retries_the_first_conflict_is_raised(tmp_path: Path) -> None:
         delete_first(lake, 1, CommitOptions(retries=0))
     error = caught.value
     assert (error.table, error.operation, error.version, error.earlier) == ("s.t", "UPDATE", 1, ())
-    assert error.message.endswith("Nothing was written; run the statement again.")
+    assert error.message.endswith("Nothing was written. Run the statement again.")
     assert lake.table.snapshot().version == 1
 
 
@@ -67,9 +67,9 @@ def test_the_last_conflict_lists_the_earlier_ones(tmp_path: Path) -> None:
         delete_first(lake, 9, CommitOptions())
     message = caught.value.message
     assert message.startswith("ConcurrentDeleteRead on s.t: UPDATE committed version 3 first and deleted or updated rows")
-    assert "attempt 3, and the last. Attempt 1: ConcurrentDeleteRead, UPDATE committed version 1 first" in message
+    assert "attempt 3, the last one. Attempt 1: ConcurrentDeleteRead, UPDATE committed version 1 first" in message
     assert "Attempt 2: ConcurrentDeleteRead, UPDATE committed version 2 first" in message
-    assert message.endswith("run the statement again, or allow more attempts: 'rowmerge.commit.retry.num-retries'.")
+    assert message.endswith("Run the statement again, or allow more attempts with the table property 'rowmerge.commit.retry.num-retries'.")
     assert [error.version for error in caught.value.earlier] == [1, 2]
     assert lake.ids() == list(range(3, 20))
 

@@ -23,7 +23,7 @@ from rowmerge.parquet.outcomes import INSERT, OutcomeColumns
 from rowmerge.spark.writing import write_output as written_files
 from rowmerge.spark.writing.write import write_on_driver, write_spec
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.commits.drop_markers import MARKERS
+from rowmerge.table.commits.drop_markers import DROP_MARKERS
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
@@ -214,7 +214,7 @@ def test_drop_reports_that_it_could_not_delete(tmp_path: Path, format_: str) -> 
         table = catalog.new_table("default", "t", format_)
         create(table, [1])
         assert ids(table) == [1], "files that a drop could not delete do not stop the next table"
-        with pytest.raises(StorageError, match=rf"{DENIED}.* default.t was dropped, but some of its files stay"):
+        with pytest.raises(StorageError, match=rf"{DENIED}.* default.t was dropped, but some of its files remain"):
             catalog.drop_table("default", "t")
         assert catalog.relation("default", "t") is None
 
@@ -224,7 +224,7 @@ def test_drop_of_a_view_reports_that_it_could_not_delete(tmp_path: Path) -> None
     columns = Struct((Field("id", Primitive("long")),))
     for _ in range(2):
         catalog.put_view(View(Relation.of_view("default", "v"), "select 1 as id", "default", columns))
-        with pytest.raises(StorageError, match=rf"{DENIED}.* default.v was dropped, but some of its files stay"):
+        with pytest.raises(StorageError, match=rf"{DENIED}.* default.v was dropped, but some of its files remain"):
             catalog.drop_view("default", "v")
         assert catalog.relation("default", "v") is None
 
@@ -239,7 +239,7 @@ def test_a_creation_that_cannot_list_the_markers_of_a_drop_is_committed(
     table, list_all = catalog.new_table("default", "t", format_), Storage.list
 
     def failing(storage: Storage, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-        if prefix == MARKERS:
+        if prefix == DROP_MARKERS:
             raise StorageError(storage.location, "503")
         return list_all(storage, prefix, after=after)
 

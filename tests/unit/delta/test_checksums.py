@@ -394,7 +394,7 @@ def test_a_checksum_mismatch_is_a_warning_if_not_fatal(lake: Lake, caplog: pytes
     with caplog.at_level(logging.WARNING):
         assert len(table.snapshot().files()) == 2
     (warning,) = warnings(caplog)
-    assert f"{checksum_path(3)} does not fit version 3" in warning
+    assert f"{checksum_path(3)} does not match version 3" in warning
 
 
 def test_an_incremental_snapshot_is_not_compared_with_its_checksum(lake: Lake) -> None:

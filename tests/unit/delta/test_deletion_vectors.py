@@ -108,7 +108,7 @@ def test_a_truncated_vector_file_is_a_corrupt_log(storage: Storage, monkeypatch:
 
 
 def test_a_vector_with_a_wrong_cardinality_is_refused(storage: Storage) -> None:
-    with pytest.raises(CorruptLog, match="6 rows, and the table's metadata says 7"):
+    with pytest.raises(CorruptLog, match="6 rows, but the table's metadata records 7"):
         read_vector(storage, {**INLINE, "cardinality": 7})
 
 

@@ -61,7 +61,7 @@ def test_a_commit_to_a_dropped_branch_conflicts(lake: Lake) -> None:
     lake.table.branches.set_reference(SnapshotReference("side", False, lake.append([60])), create=False, replace=True, if_not_exists=False)
     assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [20])))), Committed)
     assert ids(lake) == [*range(10), 20, 50, 60]
-    lake.table.branches.drop("side", tag=False, if_exists=False)
+    lake.table.branches.drop("side", is_tag=False, if_exists=False)
     assert conflict(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [21]))))) is MetadataChanged
     with pytest.raises(VersionNotFound, match="has no branch or tag side"):
         side.snapshot()

@@ -109,7 +109,7 @@ def test_a_vector_without_its_magic_number_is_refused(storage: Storage) -> None:
 def test_a_vector_with_wrong_size_or_cardinality_is_refused(storage: Storage) -> None:
     stored = blob({0: [1, 5]})
     vector = vector_at(storage, stored, 0, len(stored), 2)
-    with pytest.raises(CorruptLog, match="2 rows, and the table's metadata says 3"):
+    with pytest.raises(CorruptLog, match="2 rows, but the table's metadata records 3"):
         read_deletion_vectors(storage, [replace(vector, records=3)])
     for offset, size in ((1, len(stored)), (0, len(stored) - 1), (0, 3), (None, 10)):
         with pytest.raises(CorruptLog):

@@ -25,7 +25,9 @@ class OldServer:
 @pytest.mark.parametrize("version", ["3.5.9", "3.5.0.dev1", "2.4.8"])
 def test_a_pyspark_before_4_0_is_rejected_by_name(monkeypatch, version):
     monkeypatch.setattr(pyspark, "__version__", version)
-    with pytest.raises(SparkTooOld, match=rf"rowmerge needs PySpark 4.0 or newer, but the version here is {version}\. Install") as caught:
+    with pytest.raises(
+        SparkTooOld, match=rf"rowmerge needs PySpark 4.0 or newer, but the installed version is {version}\. Install"
+    ) as caught:
         check_pyspark()
     assert (caught.value.component, caught.value.version, caught.value.oldest) == ("PySpark", version, "4.0")
     assert isinstance(caught.value, ConfigurationError)
@@ -45,7 +47,7 @@ def test_an_old_pyspark_starts_no_spark(monkeypatch, tmp_path):
 
 
 def test_an_old_spark_connect_server_is_rejected_by_name(tmp_path):
-    with pytest.raises(SparkTooOld, match=r"rowmerge needs Spark 4\.0 or newer, but the version here is 3\.5\.1\.") as caught:
+    with pytest.raises(SparkTooOld, match=r"rowmerge needs Spark 4\.0 or newer, but the installed version is 3\.5\.1\.") as caught:
         rowmerge.connect(str(tmp_path / "warehouse"), spark=OldServer("3.5.1"))
     assert caught.value.component == "Spark"
 
@@ -54,10 +56,10 @@ def test_a_feature_needs_its_version_of_the_server_and_of_its_client(monkeypatch
     monkeypatch.setattr(pyspark, "__version__", "4.1.0")
     check_session(OldServer("4.0.2"))
     require_spark(OldServer("4.1.0"), "4.1", "The feature", "Do without.")
-    with pytest.raises(SparkTooOld, match=r"^The feature needs Spark 4\.1 or newer, but the version here is 4\.0\.2\. Do without\.$"):
+    with pytest.raises(SparkTooOld, match=r"^The feature needs Spark 4\.1 or newer, but the installed version is 4\.0\.2\. Do without\.$"):
         require_spark(OldServer("4.0.2"), "4.1", "The feature", "Do without.")
     monkeypatch.setattr(pyspark, "__version__", "4.0.2")
-    with pytest.raises(SparkTooOld, match=r"^The feature needs PySpark 4\.1 or newer, but the version here is 4\.0\.2\."):
+    with pytest.raises(SparkTooOld, match=r"^The feature needs PySpark 4\.1 or newer, but the installed version is 4\.0\.2\."):
         require_spark(OldServer("4.1.0"), "4.1", "The feature", "Do without.")
 
 

@@ -9,7 +9,7 @@ from typing import Any, List, Optional
 from dbt.adapters.catalogs import CatalogIntegration, InvalidCatalogIntegrationConfigError
 from dbt.adapters.contracts.relation import RelationConfig
 
-from dbt.adapters.rowmerge.configs.table_format import CHOICES
+from dbt.adapters.rowmerge.configs.table_format import FORMAT_CHOICES
 from rowmerge import TABLE_FORMATS
 
 _PROPERTIES = ("location_root",)
@@ -45,11 +45,11 @@ class WarehouseCatalog(CatalogIntegration):
         unknown_names = [name for name in properties if name not in _PROPERTIES]
         problems = [f"There is no property {name}. Remove it, or set location_root." for name in unknown_names]
         if self.table_format not in (None, *TABLE_FORMATS):
-            problems.append(f"table_format is {self.table_format!r}. Set it to {CHOICES}.")
+            problems.append(f"table_format is {self.table_format!r}. Set it to {FORMAT_CHOICES}.")
         if str(self.file_format or "parquet").lower() != "parquet":
-            problems.append(f"file_format is {self.file_format!r}. Data files are Parquet files; set table_format to {CHOICES}.")
+            problems.append(f"file_format is {self.file_format!r}. All data files are Parquet files. Set table_format to {FORMAT_CHOICES}.")
         if catalog_database:
-            problems.append("catalog_database is set. Every table is in the one catalog of the profile; remove it.")
+            problems.append("catalog_database is set. Remove it, because all tables are in the catalog of the profile.")
         if properties.get("location_root") and self.external_volume:
             problems.append("external_volume and location_root have the same meaning. Keep one of them.")
         return problems

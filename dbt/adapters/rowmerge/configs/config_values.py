@@ -53,7 +53,7 @@ def text_mapping(value: Any) -> dict[str, str]:
 def synonym_problems(config: Any, *groups: Iterable[str]) -> list[str]:
     """Return an error message for each group of synonyms in which more than one name has a value."""
     names_in_use = [[name for name in group if has_value(config, name)] for group in groups]
-    return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in names_in_use if len(names) > 1]
+    return [f"{' and '.join(names)} are names of the same config. Keep one of them." for names in names_in_use if len(names) > 1]
 
 
 def suggest_names(name: str, choices: Iterable[str]) -> str:

@@ -26,10 +26,11 @@ _KEY_CLAUSES = {ConstraintType.primary_key: "primary key", ConstraintType.unique
 class TableContract:
     """The clauses that a contract adds to CREATE TABLE.
 
-    `columns` and `checks` are elements of the column list. `properties` are table properties that record keys, which are not enforced.
+    `column_definitions` and `checks` are elements of the column list. `properties` are table properties that record keys, which are not
+    enforced.
     """
 
-    columns: list[str] = field(default_factory=list)
+    column_definitions: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
 
@@ -45,9 +46,12 @@ class TableContract:
         Raises:
             CompilationError: A constraint is incomplete.
         """
-        not_null = " not null" if is_not_null or any(constraint.type == ConstraintType.not_null for constraint in constraints) else ""
-        expressions = "".join(f" {constraint.expression}" for constraint in constraints if constraint.type == ConstraintType.custom)
-        self.columns.append(f"{quote(name)} {sql_type}{not_null}{expressions}")
+        has_not_null = is_not_null or any(constraint.type == ConstraintType.not_null for constraint in constraints)
+        not_null = " not null" if has_not_null else ""
+        # The SQL of a custom constraint, such as `default 0`, has a meaning only after its column.
+        custom_sql = "".join(f" {constraint.expression}" for constraint in constraints if constraint.type == ConstraintType.custom)
+        self.column_definitions.append(f"{quote(name)} {sql_type}{not_null}{custom_sql}")
+        # CREATE TABLE has all other constraints on the level of the table.
         for constraint in constraints:
             if constraint.type != ConstraintType.custom:
                 self.add_constraint(constraint, [name])
@@ -88,13 +92,14 @@ def table_contract(
     table_constraints = [constraint for constraint in constraints if is_supported(constraint)]
     not_null_columns = _not_null_columns(table_constraints)
     contract = TableContract()
-    for name, sql_type, constraints_of_column in columns:
-        column_constraints = [constraint for constraint in constraints_of_column if is_supported(constraint)]
-        contract.add_column(name, sql_type, column_constraints, is_not_null=name.lower() in not_null_columns)
-    column_names = {name.lower(): name for name, _, _ in columns}
+    for name, sql_type, column_constraints in columns:
+        supported_constraints = [constraint for constraint in column_constraints if is_supported(constraint)]
+        contract.add_column(name, sql_type, supported_constraints, is_not_null=name.lower() in not_null_columns)
+    # Constraints may spell a column in another case than its definition, which counts.
+    defined_names = {name.lower(): name for name, _, _ in columns}
     for constraint in table_constraints:
         unquoted_names = [name.strip("`") for name in constraint.columns]
-        contract.add_constraint(constraint, [column_names.get(name.lower(), name) for name in unquoted_names])
+        contract.add_constraint(constraint, [defined_names.get(name.lower(), name) for name in unquoted_names])
     return contract
 
 
@@ -107,7 +112,7 @@ def _key_definition(constraint: Constraint, columns: Sequence[str]) -> str:
     """Return the SQL of a key constraint. Raises CompilationError for a key without columns or a foreign key without a reference."""
     clause = _KEY_CLAUSES[constraint.type]
     if not columns:
-        raise CompilationError(f"A {clause} constraint of the contract names no columns. Add `columns` to it.")
+        raise CompilationError(f"A {clause} constraint of the contract has no columns. Add `columns`.")
     references = f" references {_reference(constraint)}" if constraint.type == ConstraintType.foreign_key else ""
     return f"{clause} ({', '.join(map(quote, columns))}){references}"
 
@@ -123,7 +128,7 @@ def _expression(constraint: Constraint) -> str:
     """Return the expression of a constraint. Raises CompilationError if it has none."""
     if not constraint.expression:
         missing_keys = "`to` and `to_columns`" if constraint.type == ConstraintType.foreign_key else "`expression`"
-        raise CompilationError(f"A {constraint.type.value} constraint of the contract has no {missing_keys}. Add it.")
+        raise CompilationError(f"A {constraint.type.value} constraint of the contract has no {missing_keys}. Add {missing_keys}.")
     return constraint.expression.strip()
 
 

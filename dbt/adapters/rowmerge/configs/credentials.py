@@ -12,7 +12,7 @@ from urllib.parse import quote
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.rowmerge.configs.table_format import CHOICES
+from dbt.adapters.rowmerge.configs.table_format import FORMAT_CHOICES
 from dbt.adapters.rowmerge.relations.names import as_text
 from rowmerge import CATALOGS, TABLE_FORMATS
 
@@ -108,19 +108,17 @@ class RowmergeCredentials(Credentials):
         return tuple("database method host port remote warehouse catalog schema file_format durability spark_config".split())
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
-        """Yield the keys and values that `dbt debug` prints. Hide possible secrets.
+        """Return the keys and values that `dbt debug` prints. Hide possible secrets.
 
-        `with_aliases`: whether to yield the entries of the Jinja variable `target` instead, which include the aliases of keys.
+        `with_aliases`: whether to return the entries of the Jinja variable `target` instead, which include the aliases of keys.
         """
-        for key, value in super().connection_info(with_aliases=with_aliases):
-            shown_value = _hide_secrets(key, value)
-            if with_aliases:
-                # In dbt packages for Databricks, `target.catalog` is the name of the catalog.
-                yield key, self.database if key == "catalog" else shown_value
-            elif key not in _HIDDEN_IF_EMPTY or shown_value not in (None, {}):
-                yield key, shown_value
+        entries = {key: _hide_secrets(key, value) for key, value in super().connection_info(with_aliases=with_aliases)}
         if with_aliases:
-            yield "endpoint", self.endpoint
+            # dbt packages for Databricks read these two entries: `target.catalog` is the name of the catalog, not its configuration.
+            catalog_name = {"catalog": self.database} if "catalog" in entries else {}
+            return {**entries, **catalog_name, "endpoint": self.endpoint}.items()
+        # `dbt debug` prints keys that most profiles do not set, such as `port`, only if they have a value.
+        return [(key, value) for key, value in entries.items() if key not in _HIDDEN_IF_EMPTY or value not in (None, {})]
 
 
 def _hide_secrets(key: str, value: Any) -> Any:
@@ -141,9 +139,9 @@ def _check_keys(profile: Any, valid_keys: list[str]) -> None:
         if key not in valid_keys:
             raise DbtRuntimeError(_unknown_key_message(str(key), [name for name in valid_keys if name != "database"]))
     if not profile.get("warehouse") and not profile.get("catalog"):
-        raise DbtRuntimeError("The profile has no `warehouse`. Add it: the folder or object-store URL that holds the tables.")
+        raise DbtRuntimeError("The profile has no `warehouse`. Set it to the folder or object-store URL that contains the tables.")
     if not profile.get("schema"):
-        raise DbtRuntimeError("The profile has no `schema`. Add it: where dbt builds models.")
+        raise DbtRuntimeError("The profile has no `schema`. Set it to the schema in which dbt builds models.")
 
 
 def _check_database(profile: Any) -> None:
@@ -153,8 +151,8 @@ def _check_database(profile: Any) -> None:
     valid_names = [name for name in (configured_name, *CATALOGS) if name]
     if database and str(database).lower() not in [name.lower() for name in valid_names]:
         raise DbtRuntimeError(
-            f"`database` in the profile is {database!r}, and there is one catalog, called {' or '.join(map(repr, valid_names))}. "
-            f"Remove `database` from the profile, or give that name; a `catalog` has its own with `name`."
+            f"`database` in the profile is {database!r}, but the only catalog is called {' or '.join(map(repr, valid_names))}. "
+            f"Remove `database`, or set it to this name. The key `name` of `catalog` sets another name."
         )
 
 
@@ -162,9 +160,9 @@ def _check_file_format(profile: Any) -> None:
     """Raise DbtRuntimeError for an unknown table format, and for a format other than Iceberg if the profile has a catalog."""
     file_format = profile.get("file_format")
     if file_format is not None and str(file_format).lower() not in TABLE_FORMATS:
-        raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}. Set it to {CHOICES}.")
+        raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}. Set it to {FORMAT_CHOICES}.")
     if profile.get("catalog") and str(file_format or "iceberg").lower() != "iceberg":
-        raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}, and a `catalog` holds Iceberg tables. Leave it out.")
+        raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}, but a `catalog` contains only Iceberg tables. Remove it.")
 
 
 def _check_mappings(profile: Any) -> None:
@@ -185,16 +183,16 @@ def _check_method(profile: Any) -> None:
     if method not in METHODS:
         raise DbtRuntimeError(
             f"`method` in the profile is {profile['method']!r}. Set it to `session` (Spark inside dbt's process, the default), "
-            f"`connect` (a Spark Connect server) or `existing` (the Spark session that the process has already)."
+            f"`connect` (a Spark Connect server) or `existing` (a Spark session that the process already has)."
         )
     address_keys = [key for key in _ADDRESS_KEYS if profile.get(key)]
     if method == "connect":
         _check_address(profile, address_keys)
         return
     if address_keys:
-        raise DbtRuntimeError(f"The profile has `{address_keys[0]}`, which belongs to `method: connect`. Set the method, or remove it.")
+        raise DbtRuntimeError(f"`{address_keys[0]}` in the profile requires `method: connect`. Set this method, or remove the key.")
     if method == "existing" and profile.get("spark_config"):
-        raise DbtRuntimeError("`spark_config` is nothing for `method: existing`. Configure Spark where its session is made.")
+        raise DbtRuntimeError("`spark_config` has no effect with `method: existing`. Configure the Spark session where it is created.")
 
 
 def _check_address(profile: Any, address_keys: list[str]) -> None:
@@ -203,24 +201,26 @@ def _check_address(profile: Any, address_keys: list[str]) -> None:
     `address_keys`: the keys of `_ADDRESS_KEYS` that have a value.
     """
     has_host, has_remote = "host" in address_keys, "remote" in address_keys
-    if has_host == has_remote:
+    has_both, has_neither = has_host and has_remote, not (has_host or has_remote)
+    if has_both or has_neither:
         raise DbtRuntimeError(
-            "`method: connect` needs the address of a Spark Connect server: either `host` (with `port` and `token`), or all of it as "
-            "`remote: sc://host:port/;token=…`."
+            "`method: connect` requires the address of a Spark Connect server: either `host` (with `port` and `token`), or the whole "
+            "address as `remote: sc://host:port/;token=…`."
         )
     if has_host:
         _check_host(str(profile["host"]))
         return
     keys_of_host = [key for key in address_keys if key != "remote"]
     if keys_of_host:
-        raise DbtRuntimeError(f"`{keys_of_host[0]}` in the profile goes with `host`. Write it into `remote`, or give `host` instead.")
+        raise DbtRuntimeError(f"`{keys_of_host[0]}` in the profile requires `host`. Write it into `remote`, or set `host` instead.")
+    # With an address such as `local[2]`, Spark starts a server in a process of its own, which is useful for tests.
     if not str(profile["remote"]).startswith(("sc://", "local")):
-        raise DbtRuntimeError("`remote` in the profile is no address of a Spark Connect server. Write `sc://host:port`.")
+        raise DbtRuntimeError("`remote` in the profile is not the address of a Spark Connect server. Write it as `sc://host:port`.")
 
 
 def _check_host(host: str) -> None:
     if "//" in host or ";" in host:
-        raise DbtRuntimeError("`host` in the profile is the name of a machine. Write a whole address as `remote: sc://host:port` instead.")
+        raise DbtRuntimeError("`host` in the profile must be only a host name. Write a whole address as `remote: sc://host:port`.")
 
 
 def _is_harmless(name: str, text: str) -> bool:

@@ -90,6 +90,6 @@ def misspelling_problems(names: Iterable[str]) -> list[str]:
         has_our_prefix = name.startswith(_PREFIXES)
         similar_names = get_close_matches(name, _NAMES, n=1, cutoff=0.6 if has_our_prefix else 0.85)
         if name not in _NAMES and (has_our_prefix or similar_names):
-            advice = f"Did you mean {similar_names[0]}?" if similar_names else "What is your own belongs below meta."
+            advice = f"Did you mean {similar_names[0]}?" if similar_names else "Put your own configs under meta."
             problems.append(f"there is no config {name}. {advice}")
     return problems

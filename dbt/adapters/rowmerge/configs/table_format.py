@@ -14,7 +14,7 @@ from dbt.adapters.rowmerge.configs.config_values import raise_problems, value_of
 from dbt.adapters.rowmerge.relations.relation import location_of
 from rowmerge import TABLE_FORMATS
 
-CHOICES = " or ".join(f"`{name}`" for name in TABLE_FORMATS)
+FORMAT_CHOICES = " or ".join(f"`{name}`" for name in TABLE_FORMATS)
 
 
 class TableFormats(metaclass=AdapterMeta):
@@ -73,9 +73,11 @@ class TableFormats(metaclass=AdapterMeta):
             return
         with self.connections.exception_handler(f"describe {relation}"):
             location = self.session.describe(relation.schema, relation.identifier).location
-        if location == location_of(f"{location_root}/{relation.identifier}"):
+        # The format changes, so the old table is dropped. If it has a location_root, DROP keeps its files in the folder of the new table.
+        new_location = location_of(f"{location_root}/{relation.identifier}")
+        if location == new_location:
             raise CompilationError(
-                f"{relation} cannot change its format at {location}: files of a table with a location_root stay when it is dropped. "
+                f"{relation} cannot change its format at {location}, because DROP keeps the files of a table with a location_root. "
                 f"Set another location_root, or drop the table and delete its files first."
             )
 
@@ -94,7 +96,7 @@ def table_format(config: Any, default: str) -> str:
     file_format = default if configured_format is None else str(configured_format).lower()
     problems = _config_problems(config, file_format)
     if file_format not in TABLE_FORMATS:
-        problems.insert(0, f"file_format is {configured_format!r}. Set it to {CHOICES}.")
+        problems.insert(0, f"file_format is {configured_format!r}. Set it to {FORMAT_CHOICES}.")
     raise_problems(problems, "The table cannot be built:")
     return file_format
 
@@ -103,14 +105,14 @@ def _config_problems(config: Any, file_format: str) -> List[str]:
     """Return an error message for Delta properties of an Iceberg table, and for each config that only other adapters support."""
     problems = _delta_property_problems(config.get("tblproperties") or {}) if file_format == "iceberg" else []
     if str(config.get("table_format") or "default").lower() != "default":
-        problems.append("table_format is a config of other adapters. Say it with file_format.")
+        problems.append("table_format is a config of other adapters. Set file_format instead.")
     if isinstance(config.get("partition_by"), Mapping):
-        problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
+        problems.append("partition_by is a mapping, as in BigQuery. Set it to a column name, or to a list of columns and transforms.")
     return problems
 
 
 def _delta_property_problems(properties: Iterable[Any]) -> List[str]:
     """Return a list with an error message if an Iceberg table has Delta properties, or an empty list otherwise."""
     names = sorted(str(name) for name in properties if str(name).startswith("delta."))
-    problem = f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."
+    problem = f"tblproperties: {', '.join(names)} apply only to Delta tables, but this is an Iceberg table. Remove them."
     return [problem] if names else []

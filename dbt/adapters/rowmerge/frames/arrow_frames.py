@@ -17,18 +17,20 @@ def spark_frame(value: Any, spark: Any) -> Any:
         spark: The Spark session that creates the DataFrame.
     """
     if hasattr(value, "createOrReplaceTempView") and hasattr(value, "schema"):
-        return value
+        return value  # a DataFrame of Spark, classic or Connect
     if hasattr(value, "to_spark"):
-        return value.to_spark()
+        return value.to_spark()  # a DataFrame of pandas-on-Spark
     library = type(value).__module__.partition(".")[0]
     if library == "pandas" and hasattr(value, "columns"):
         return spark.createDataFrame(value)
     if library == "polars" and hasattr(value, "collect"):
-        value = value.collect()
+        value = value.collect()  # A LazyFrame becomes a DataFrame, which exports an Arrow stream.
     table = _arrow_table(value)
     if table is None:
         return None
-    return spark.createDataFrame(table.cast(pa.schema(map(_spark_field, table.schema))))
+    # Spark rejects some Arrow types, such as unsigned integers and dictionaries.
+    supported_schema = pa.schema(map(_spark_field, table.schema))
+    return spark.createDataFrame(table.cast(supported_schema))
 
 
 def _arrow_table(value: Any) -> pa.Table | None:
@@ -47,7 +49,10 @@ def _spark_field(field: pa.Field) -> pa.Field:
 
 
 def _spark_type(type_: pa.DataType) -> pa.DataType:
-    """Return an Arrow type that Spark supports and that can represent all values of a type. Return supported types unchanged."""
+    """Return an Arrow type that Spark supports and that can represent all values of a type. Return supported types unchanged.
+
+    Timestamps are an exception: Spark has only microseconds. The cast then raises an error if a nanosecond timestamp would lose digits.
+    """
     if pa.types.is_dictionary(type_):
         return _spark_type(type_.value_type)
     if pa.types.is_struct(type_):

@@ -85,12 +85,12 @@ def _package_problem(package: str) -> str | None:
     try:
         requirement = Requirement(package)
     except InvalidRequirement:
-        return f"packages: {package!r} is no requirement. Write it as pip takes it, such as 'holidays>=0.50'."
+        return f"packages: {package!r} is not a valid requirement. Write it as for pip, such as 'holidays>=0.50'."
     name, specifier = requirement.name, requirement.specifier
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return f"packages: {name} is not installed where dbt runs. Install it: pip install '{requirement}'."
+        return f"packages: {name} is not installed in dbt's environment. Install it: pip install '{requirement}'."
     if specifier.contains(version, prereleases=True):
         return None
-    return f"packages: {name} is installed as {version}, and {specifier} is asked for. Install that one."
+    return f"packages: the installed version of {name} is {version}, but the model requires {specifier}. Install a version that fits."

@@ -74,8 +74,8 @@ def _arrow_column(column: agate.Column, sql_type: str, zone: tzinfo) -> pa.Array
     try:
         return pa.array([None if value is None else convert(value) for value in column.values()], type=_ARROW_TYPES[sql_type])
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-        advice = "Give it another one with `column_types` in its config."
-        raise DbtRuntimeError(f"The seed's column {column.name!r} does not fit the type {sql_type}: {error}. {advice}") from error
+        advice = "Set another type in the config `column_types` of the seed."
+        raise DbtRuntimeError(f"The column {column.name!r} of the seed does not fit the type {sql_type}: {error}. {advice}") from error
 
 
 def _in_utc(value: datetime, zone: tzinfo) -> datetime:

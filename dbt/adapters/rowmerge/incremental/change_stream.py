@@ -47,6 +47,9 @@ class ChangeStream:
 def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
     """Return the description of the change stream from the configs of a model.
 
+    The macro of `cdc` keeps the newest change of each key. It applies this change unless the row in the table is newer, so that late
+    changes have no effect.
+
     Args:
         config: The configs of the model. They must be valid: see `change_stream_problems`.
         columns: The names of the table's columns.
@@ -84,9 +87,9 @@ def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
     """
     problems = []
     if not has_value(config, "cdc_operation_column"):
-        problems.append("cdc_operation_column is missing. Name the model's column that says insert, update or delete.")
+        problems.append("cdc_operation_column is missing. Set it to the model's column that contains insert, update or delete.")
     if not has_value(config, "cdc_order_by"):
-        problems.append("cdc_order_by is missing. Name the columns of the model by which a later change is greater than an earlier one.")
+        problems.append("cdc_order_by is missing. Set it to the model's columns whose values are greater in later changes.")
     return problems + _order_problems(config, columns) + _operation_problems(config)
 
 
@@ -98,7 +101,7 @@ def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
     problems = [f"cdc_order_by: {problem}" for problem in Columns(tuple(columns)).unknown_column_problems(order)]
     if not key_columns:
         return problems
-    return [f"cdc_order_by: {', '.join(key_columns)} is of the key, and the same in all changes of a row. Leave it out.", *problems]
+    return [f"cdc_order_by: all changes of a row have the same {', '.join(key_columns)}, which is in the key. Remove it.", *problems]
 
 
 def _operation_problems(config: Any) -> list[str]:

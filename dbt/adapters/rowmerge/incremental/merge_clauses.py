@@ -17,8 +17,15 @@ _ACTIONS = {
     "not matched by source": ("update", "delete", "do_nothing", "error"),
 }
 _MODES = ("by_name", "by_position", "star", "explicit")
+"""The modes of an update or insert: pair columns by name, pair them by position, write all columns, or write the columns in the clause."""
 _KEYS = ("action", "mode", "condition", "by", "update", "insert", "set_expressions", "error_message")
 _NESTED_KEYS = {"update": ("include", "exclude", "set_expressions"), "insert": ("columns", "values")}
+_KIND_BY_SIDE = {
+    ("not matched", "target"): "not matched",
+    ("not matched", "source"): "not matched by source",
+    ("not matched by source", "source"): "not matched by source",
+}
+"""The kind of a clause, by the kind of its list and the value of its key `by`. Other pairs are errors."""
 
 Assignments = tuple[tuple[str, str], ...]
 """Pairs of a quoted column name and the SQL of its new value."""
@@ -63,20 +70,20 @@ class Columns:
         target: The names of the columns that the MERGE may set, in the order of the table; empty if they are unknown.
         source: The names of the model's columns, in the order of the model.
         alias: The SQL alias of the model's rows.
-        evolves: Whether the MERGE adds columns that the target lacks.
+        with_schema_evolution: Whether the MERGE adds columns that the target lacks.
     """
 
     target: tuple[str, ...]
     source: tuple[str, ...] = ()
     alias: str = ""
-    evolves: bool = False
+    with_schema_evolution: bool = False
 
     @cached_property
     def lower_names(self) -> frozenset[str]:
         return frozenset(name.lower() for name in self.target)
 
     @cached_property
-    def common(self) -> tuple[str, ...]:
+    def common_names(self) -> tuple[str, ...]:
         """The names of columns that exist on both sides, in lower case."""
         source_names = {name.lower() for name in self.source}
         return tuple(name.lower() for name in self.target if name.lower() in source_names)
@@ -87,21 +94,20 @@ class Columns:
         return [f"there is no column {name}. {suggest_names(lower_name(name), self.target)}" for name in unknown_names]
 
     def update_assignments(self, selection: ColumnSelection) -> Assignments:
-        """Return the assignments of an update: first the expressions, then the model's values for the other columns.
+        """Return the assignments of an update: first the expressions, then the model's values for the other selected columns.
 
-        Without included columns, the update copies all common columns except the excluded columns. Columns with an expression are not
-        copied.
+        The configs select either included columns, or all columns except the excluded ones. Columns with an expression are not copied.
         """
-        included_names = set(map(lower_name, selection.included_names))
-        excluded_names = set(map(lower_name, selection.excluded_names))
         expressions = {lower_name(name): (self.quoted(name), sql) for name, sql in selection.expressions.items()}
-        copied_names = (included_names or set(self.common) - excluded_names) - expressions.keys()
-        copies = [self._copy_assignment(name) for name in self.common if name in copied_names]
-        return (*expressions.values(), *copies)
+        selected_names = set(map(lower_name, selection.included_names))
+        if not selected_names:
+            selected_names = set(self.common_names) - set(map(lower_name, selection.excluded_names))
+        copied_names = [name for name in self.common_names if name in selected_names and name not in expressions]
+        return (*expressions.values(), *map(self._copy_assignment, copied_names))
 
     def insert_assignments(self) -> Assignments:
         """Return the assignments of an insert, which set each common column to the model's value."""
-        return tuple(map(self._copy_assignment, self.common))
+        return tuple(map(self._copy_assignment, self.common_names))
 
     def positional_assignments(self) -> Assignments:
         """Return assignments that pair the columns of both sides by position."""
@@ -124,13 +130,10 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
         columns: The columns of both sides of the MERGE.
         defaults: The clauses of a merge without this config. They apply to each kind of rows that has no list.
     """
-    kind_names = ", ".join(KINDS)
     if not isinstance(config, Mapping):
-        return [], [f"merge_clauses is {config!r}. It must be a mapping with {kind_names}."]
-    problems = [f"merge_clauses: there is no {name}. {suggest_names(str(name), KINDS)}" for name in config if name not in KINDS]
+        return [], [f"merge_clauses is {config!r}. It must be a mapping with {', '.join(KINDS)}."]
+    problems = _list_name_problems(config)
     configured_kinds = {name: kind for name, kind in KINDS.items() if name in config}
-    if not configured_kinds:
-        problems.append(f"merge_clauses says none of {kind_names}. Give at least one of them a list of clauses.")
     clauses = [clause for clause in defaults if clause.kind not in configured_kinds.values()]
     for name in configured_kinds:
         kind_clauses, kind_problems = _parse_clause_list(config[name], name, columns)
@@ -140,18 +143,30 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
     return sorted(clauses, key=lambda clause: kind_order.index(clause.kind)), problems
 
 
+def _list_name_problems(config: Mapping[Any, Any]) -> list[str]:
+    """Return an error message for each unknown key of `merge_clauses`, and one if it has no list of clauses."""
+    problems = [f"merge_clauses: there is no {name}. {suggest_names(str(name), KINDS)}" for name in config if name not in KINDS]
+    if KINDS.keys().isdisjoint(config):
+        problems.append(f"merge_clauses has none of {', '.join(KINDS)}. Set at least one of them to a list of clauses.")
+    return problems
+
+
 def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Replace `do_nothing`, which MERGE lacks, by conditions. Return the new clauses, and an error for each unreachable clause."""
+    """Replace `do_nothing`, which MERGE lacks, by conditions. Return the new clauses, and an error for each unreachable clause.
+
+    The later clauses of the same kind exclude the rows of a `do_nothing`. For example, `when matched and a then do_nothing` and `when
+    matched then update` become `when matched and (a) is not true then update`. No clause follows an unconditional `do_nothing`, so that it
+    only disappears.
+    """
     reachable_clauses, problems = _remove_unreachable(clauses)
-    # Instead of a `do_nothing` with a condition, the later clauses of its kind exclude its rows.
     executed_clauses = []
-    exclusions: dict[str, tuple[str, ...]] = {}
+    exclusions_by_kind: dict[str, tuple[str, ...]] = {}
     for clause in reachable_clauses:
-        kind_exclusions = exclusions.get(clause.kind, ())
+        exclusions = exclusions_by_kind.get(clause.kind, ())
         if clause.action != "do_nothing":
-            executed_clauses.append(replace(clause, conditions=kind_exclusions + clause.conditions))
+            executed_clauses.append(replace(clause, conditions=exclusions + clause.conditions))
         elif clause.conditions:
-            exclusions[clause.kind] = (*kind_exclusions, _negate(clause.conditions))
+            exclusions_by_kind[clause.kind] = (*exclusions, _negate(clause.conditions))
     return executed_clauses, problems
 
 
@@ -161,7 +176,7 @@ def _remove_unreachable(clauses: Iterable[Clause]) -> tuple[list[Clause], list[s
     complete_kinds = set()
     for clause in clauses:
         if clause.kind in complete_kinds:
-            problems.append(f"when {clause.kind}: a clause is never reached. Give the one before it a condition.")
+            problems.append(f"when {clause.kind}: a clause is never reached. Add a condition to the clause before it.")
             continue
         reachable_clauses.append(clause)
         if not clause.conditions:
@@ -209,14 +224,14 @@ class _ClauseParser:
             list_kind: The kind of the list that contains the clause, such as `not matched`. The key `by` may change the kind.
         """
         if not isinstance(self._clause_config, Mapping):
-            self.problems.append(f"{self._clause_config!r} is no clause. Make it a mapping with an action.")
+            self.problems.append(f"{self._clause_config!r} is not a clause. Write a mapping with an action.")
             return None
         unknown_keys = [key for key in self._clause_config if key not in _KEYS]
         self.problems += [f"there is no {key}. {suggest_names(str(key), _KEYS)}" for key in unknown_keys]
         kind = self._parse_kind(list_kind)
         action = str(self._clause_config.get("action") or "")
         if action not in _ACTIONS[kind]:
-            self.problems.append(f"action is {action!r}. For when {kind} there are: {', '.join(_ACTIONS[kind])}.")
+            self.problems.append(f"action is {action!r}. The actions of when {kind} are: {', '.join(_ACTIONS[kind])}.")
             return None
         conditions = tuple(as_list(self._clause_config.get("condition")))
         if action == "error":
@@ -230,16 +245,17 @@ class _ClauseParser:
         and `by: target` is the default. A clause of `when_matched` must not have this key, because both sides have the row.
         """
         by_value = self._clause_config.get("by")
-        missing_side = str(by_value or "").lower()
-        if missing_side == "source" and list_kind != "matched":
-            return "not matched by source"
-        if missing_side and (missing_side, list_kind) != ("target", "not matched"):
-            self.problems.append(f"by is {by_value!r}. Below when_not_matched it may be source or target, and else it is left out.")
-        return list_kind
+        if not by_value:
+            return list_kind
+        missing_side = str(by_value).lower()
+        if (list_kind, missing_side) not in _KIND_BY_SIDE:
+            self.problems.append(f"by is {by_value!r}. Under when_not_matched, set it to source or target. Under other keys, remove it.")
+        return _KIND_BY_SIDE.get((list_kind, missing_side), list_kind)
 
     def _error_clause(self, kind: str, conditions: tuple[str, ...]) -> Clause:
         """Return a clause that stops the statement: it sets the first column to an expression that raises an error."""
-        message = str(self._clause_config.get("error_message") or f"merge_clauses: a row for `when {kind}` is an error.")
+        default_message = f"merge_clauses: a row for `when {kind}` is an error."
+        message = str(self._clause_config.get("error_message") or default_message)
         first_column = quote(self._columns.target[0]) if self._columns.target else ""
         action = "insert" if kind == "not matched" else "update"
         return Clause(kind, action, conditions, ((first_column, f"raise_error({literal(message)})"),))
@@ -257,31 +273,33 @@ class _ClauseParser:
 
         With schema evolution and without a selection of columns, the update is UPDATE SET *, because only this form writes new columns.
         """
-        previous_problem_count = len(self.problems)
+        earlier_problems = list(self.problems)
         selection, mode = self._parse_column_selection()
-        is_valid_selection = len(self.problems) == previous_problem_count
+        is_valid_selection = self.problems == earlier_problems
         if mode == "by_position":
             return self._columns.positional_assignments()
-        if mode != "explicit" and self._columns.evolves:
+        if mode in ("by_name", "star") and self._columns.with_schema_evolution:
             return ALL_COLUMNS
         assignments = self._columns.update_assignments(selection)
-        # If the selection has an error, such as an unknown column, this error may be the reason why no column is set.
-        if self._columns.target and not assignments and is_valid_selection:
-            self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
+        sets_no_column = bool(self._columns.target) and not assignments
+        # An error in the selection, such as an unknown column, may be the reason. Then it has already been added.
+        if sets_no_column and is_valid_selection:
+            self.problems.append("it sets no column. Exclude fewer columns, or set the action to do_nothing.")
         return assignments
 
     def _parse_update_by_source(self) -> Assignments:
         """Return the assignments of an update of target rows without a source row. Only expressions are possible in this update."""
         selection, _ = self._parse_column_selection()
         if not selection.expressions or selection.included_names or selection.excluded_names:
-            self.problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
+            self.problems.append("an update by source has no source row to copy values from. Set columns only in set_expressions.")
         # Without included names, and with all columns excluded, the assignments consist only of the expressions.
         return self._columns.update_assignments(replace(selection, included_names=(), excluded_names=self._columns.target))
 
     def _parse_column_selection(self) -> tuple[ColumnSelection, str]:
-        """Return the columns that an update sets, and the mode of the clause, such as `by_name`.
+        """Return the columns that an update sets, and the mode of the clause (see `_MODES`). Add errors to `problems`.
 
-        Expressions may be under the key `update` or, as in dbt-duckdb, directly in the clause.
+        Expressions may be under the key `update` or, as in dbt-duckdb, directly in the clause. A clause with columns or expressions has
+        the mode `explicit`.
         """
         update = self._nested_mapping("update")
         expressions = {**text_mapping(self._clause_config.get("set_expressions")), **text_mapping(update.get("set_expressions"))}
@@ -294,24 +312,25 @@ class _ClauseParser:
         return selection, mode
 
     def _parse_insert(self) -> Assignments:
-        """Return the assignments of an insert. With schema evolution, the modes `by_name` and `star` mean INSERT *."""
+        """Return the assignments of an insert. Add errors to `problems`, and continue with the valid parts of the config."""
         insert = self._nested_mapping("insert")
         column_names, sql_values = as_list(insert.get("columns")), as_list(insert.get("values"))
         mode = self._parse_mode(is_explicit=bool(insert))
         self.problems += self._columns.unknown_column_problems(column_names)
         if self._clause_config.get("set_expressions"):
-            self.problems.append("an insert has no set_expressions. Say insert.columns and insert.values.")
+            self.problems.append("an insert cannot have set_expressions. Set insert.columns and insert.values.")
         if mode == "explicit":
             return self._pair_columns(column_names, sql_values)
         if mode == "by_position":
             return self._columns.positional_assignments()
-        return ALL_COLUMNS if self._columns.evolves else self._columns.insert_assignments()
+        # The modes `by_name` and `star`. INSERT * also writes columns that the target lacks.
+        return ALL_COLUMNS if self._columns.with_schema_evolution else self._columns.insert_assignments()
 
     def _pair_columns(self, names: Sequence[str], sql_values: Sequence[str]) -> Assignments:
         """Return the assignments from `insert.columns` and `insert.values`. Add an error if the two lists have different lengths."""
         if not names or len(names) != len(sql_values):
-            counts = f"insert.columns has {len(names)} names, and insert.values {len(sql_values)} values"
-            self.problems.append(f"{counts}. Give each column its value.")
+            counts = f"insert.columns has {len(names)} names, and insert.values has {len(sql_values)} values"
+            self.problems.append(f"{counts}. Write one value for each column.")
         return tuple((self._columns.quoted(name), value) for name, value in zip(names, sql_values, strict=False))
 
     def _nested_mapping(self, action: str) -> Mapping[str, Any]:
@@ -330,5 +349,5 @@ class _ClauseParser:
         if mode not in _MODES:
             self.problems.append(f"mode is {mode!r}. {suggest_names(mode, _MODES)}")
         elif is_explicit and mode != "explicit":
-            self.problems.append(f"mode is {mode}, and columns are said. Make it explicit, or leave the columns out.")
+            self.problems.append(f"mode is {mode}, but the clause lists columns. Set mode to explicit, or remove the columns.")
         return mode

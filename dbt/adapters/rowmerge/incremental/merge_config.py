@@ -89,15 +89,15 @@ def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequ
         columns: The names of the columns that the MERGE may set. If empty, column names in configs are not verified.
         source_columns: The names of the model's columns; None if they are equal to `columns`. The MERGE copies only common columns.
     """
-    evolves = is_true(config, "merge_with_schema_evolution")
-    merge_columns = Columns(tuple(columns), tuple(source_columns or columns), aliases_of(config).source, evolves)
+    adds_columns = is_true(config, "merge_with_schema_evolution")
+    merge_columns = Columns(tuple(columns), tuple(source_columns or columns), aliases_of(config).source, with_schema_evolution=adds_columns)
     clauses, clause_problems = _all_clauses(config, merge_columns)
-    problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, merge_columns), *clause_problems]
-    executed_clauses, effect_problems = remove_do_nothing(clauses)
-    # If a config has an error, the lack of clauses is only a consequence, and not a separate error.
-    if not executed_clauses and not problems:
-        effect_problems.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
-    return executed_clauses, problems + effect_problems
+    problems = _general_problems(config) + key_problems(config, columns) + _column_problems(config, merge_columns) + clause_problems
+    executed_clauses, unreachable_problems = remove_do_nothing(clauses)
+    if executed_clauses or problems:
+        return executed_clauses, problems + unreachable_problems
+    # No clause remains, although each config is valid. After an error, this would only be a consequence, and not an error of its own.
+    return [], [*unreachable_problems, "the merge has no clause. Remove the configs that skip its steps or exclude all columns."]
 
 
 def _all_clauses(config: Any, columns: Columns) -> tuple[list[Clause], list[str]]:
@@ -109,16 +109,20 @@ def _all_clauses(config: Any, columns: Columns) -> tuple[list[Clause], list[str]
 
 
 def _clauses_of_options(config: Any, columns: Columns) -> list[Clause]:
-    """Return the clauses of the configs other than `merge_clauses`, such as `merge_update_columns` and `delete_condition`."""
+    """Return the clauses of the configs other than `merge_clauses`, such as `merge_update_columns` and `delete_condition`.
+
+    A config with a name in capitals here, such as KEY_CONFIGS, has a different name in each adapter. `value_of` finds the name in use.
+    """
     clauses = _matched_clauses(config, columns) if value_of(config, KEY_CONFIGS) else []
     if not is_true(config, "skip_not_matched_step"):
-        conditions = as_list(value_of(config, INSERT_CONDITION_CONFIGS))
-        assignments = ALL_COLUMNS if columns.evolves else columns.insert_assignments()
-        clauses.append(Clause("not matched", "insert", tuple(conditions), assignments))
+        insert_conditions = as_list(value_of(config, INSERT_CONDITION_CONFIGS))
+        # INSERT * also adds the model's new columns to the table.
+        assignments = ALL_COLUMNS if columns.with_schema_evolution else columns.insert_assignments()
+        clauses.append(Clause("not matched", "insert", tuple(insert_conditions), assignments))
     if has_value(config, "not_matched_by_source_action"):
-        conditions = as_list(config.get("not_matched_by_source_condition"))
+        by_source_conditions = as_list(config.get("not_matched_by_source_condition"))
         action = str(config.get("not_matched_by_source_action")).strip()
-        clauses.append(Clause("not matched by source", action, tuple(conditions)))
+        clauses.append(Clause("not matched by source", action, tuple(by_source_conditions)))
     return clauses
 
 
@@ -143,7 +147,8 @@ def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
     if not assignments:
         return []
     selects_columns = selection.included_names or selection.excluded_names or selection.expressions
-    if columns.evolves and not selects_columns:
+    if columns.with_schema_evolution and not selects_columns:
+        # Only UPDATE SET * also adds the model's new columns to the table and sets them.
         assignments = ALL_COLUMNS
     conditions = tuple(as_list(value_of(config, UPDATE_CONDITION_CONFIGS)))
     return [Clause("matched", "update", conditions, assignments)]
@@ -181,7 +186,7 @@ def _general_problems(config: Any) -> list[str]:
     if has_value(config, "merge_update_columns") and has_value(config, "merge_exclude_columns"):
         problems.append("merge_update_columns and merge_exclude_columns cannot both be set. Keep one of them.")
     if has_value(config, "merge_returning_columns"):
-        problems.append("merge_returning_columns is not supported: nothing in dbt reads what a merge returns. Read the table after it.")
+        problems.append("merge_returning_columns is not supported, because dbt does not read rows from a merge. Query the table instead.")
     return [*problems, *_clause_config_problems(config), *_skipped_step_problems(config), *_by_source_problems(config)]
 
 
@@ -191,7 +196,7 @@ def _clause_config_problems(config: Any) -> list[str]:
     clause_configs = [name for name in _CLAUSE_CONFIGS if has_value(config, name) and config.get(name) is not False]
     if has_value(config, "merge_clauses") and clause_configs:
         config_names = ", ".join(clause_configs)
-        problems.append(f"merge_clauses says all that a merge does: {config_names} would mean nothing. Move them into its clauses.")
+        problems.append(f"merge_clauses defines the whole merge, so {config_names} would have no effect. Move them into its clauses.")
     for name in ("merge_update_set_expressions", "merge_update_columns_rules"):
         if has_value(config, name) and not isinstance(config.get(name), dict):
             problems.append(f"{name} is {config.get(name)!r}. It must be a mapping of columns to expressions.")
@@ -204,10 +209,10 @@ def _skipped_step_problems(config: Any) -> list[str]:
     for skip, step_configs in _CONFIGS_BY_SKIP.items():
         unused_configs = [name for name in step_configs if has_value(config, name)]
         if is_true(config, skip) and unused_configs:
-            problems.append(f"{skip} leaves nothing to do for {' and '.join(unused_configs)}. Remove one or the other.")
+            problems.append(f"{skip} skips the step that uses {' and '.join(unused_configs)}. Remove one or the other.")
     has_other_step = config.get("not_matched_by_source_action") or config.get("delete_condition")
     if all(is_true(config, skip) for skip in _CONFIGS_BY_SKIP) and not has_other_step:
-        problems.append("skip_matched_step and skip_not_matched_step together leave the merge without a clause. Remove one of them.")
+        problems.append("with skip_matched_step and skip_not_matched_step, the merge has no clause. Remove one of them.")
     return problems
 
 
@@ -217,7 +222,7 @@ def _by_source_problems(config: Any) -> list[str]:
     if action and not re.fullmatch(r"delete|update\s+set\s.*", str(action).strip(), re.IGNORECASE | re.DOTALL):
         return [f"not_matched_by_source_action is {action!r}. It must be `delete` or begin with `update set`."]
     if not action and config.get("not_matched_by_source_condition"):
-        return ["not_matched_by_source_condition needs not_matched_by_source_action. Set it to `delete` or `update set …`."]
+        return ["not_matched_by_source_condition requires not_matched_by_source_action. Set it to `delete` or `update set …`."]
     return []
 
 
@@ -228,16 +233,16 @@ def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
         config: The configs of the model.
         columns: The names of the table's columns. If empty, column names in the key are not verified.
     """
-    key, using_columns = as_list(config.get("unique_key")), as_list(config.get("merge_on_using_columns"))
+    unique_key, using_columns = as_list(config.get("unique_key")), as_list(config.get("merge_on_using_columns"))
     problems = []
-    have_same_columns = sorted(map(lower_name, key)) == sorted(map(lower_name, using_columns))
-    if key and using_columns and not have_same_columns:
-        problems.append("unique_key and merge_on_using_columns say the same thing. Keep one of them.")
-    config_name = "unique_key" if key else "merge_on_using_columns"
-    for key_column in key or using_columns:
+    have_same_columns = sorted(map(lower_name, unique_key)) == sorted(map(lower_name, using_columns))
+    if unique_key and using_columns and not have_same_columns:
+        problems.append("unique_key and merge_on_using_columns are names of the same config, but differ. Keep one of them.")
+    config_name = "unique_key" if unique_key else "merge_on_using_columns"
+    for key_column in unique_key or using_columns:
         problems += _key_column_problems(key_column, Columns(tuple(columns)), config_name)
-    if has_value(config, "merge_deduplicate_by") and not (key or using_columns):
-        problems.append("merge_deduplicate_by keeps the newest row of a key, and there is none. Set unique_key.")
+    if has_value(config, "merge_deduplicate_by") and not (unique_key or using_columns):
+        problems.append("merge_deduplicate_by keeps the newest row of each key, but the model has no key. Set unique_key.")
     return problems
 
 

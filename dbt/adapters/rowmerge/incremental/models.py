@@ -48,13 +48,14 @@ class IncrementalModels(metaclass=AdapterMeta):
             CompilationError: Configs have errors, or do not fit the columns or partitions of the table.
         """
         config = context["config"]
-        config_names = list(context["model"]["config"])
+        names_set_by_model = list(context["model"]["config"])
         columns, schema_changes = self._columns_to_write(config, existing, source)
-        # Configs may name columns that the run adds, so verify column names only if the run cannot add columns.
-        valid_columns = [] if may_add_columns(config) else [column.name for column in columns]
-        raise_problems(config_problems(config, config_names, context, valid_columns))
+        # Configs may name columns that the run adds. In this case their names cannot be verified, and an empty list skips the check.
+        verifiable_columns = [] if may_add_columns(config) else [column.name for column in columns]
+        raise_problems(config_problems(config, names_set_by_model, macros=context, columns=verifiable_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
-        return replace(self._plan(config, strategy_of(config), arguments), schema_changes=schema_changes)
+        plan = self._plan(config, strategy_of(config), arguments)
+        return replace(plan, schema_changes=schema_changes)
 
     @available
     def strategy_plan(self, config: Any, strategy: str, arg_dict: Mapping[str, Any]) -> IncrementalPlan:
@@ -94,11 +95,11 @@ class IncrementalModels(metaclass=AdapterMeta):
             differences = compare_columns(self._schema_of_query(source), self._schema_of_query(target))
         if on_schema_change == "fail" and differences:
             raise CompilationError(
-                f"The columns of {target.render()} differ from the model's: {differences}. Set on_schema_change to append_new_columns or "
-                f"sync_all_columns, or run the model with --full-refresh."
+                f"The columns of {target.render()} differ from those of the model: {differences}. Set on_schema_change to "
+                f"append_new_columns or sync_all_columns, or run the model with --full-refresh."
             )
         changes = changes_before_write(differences, on_schema_change, writes_new_columns(config))
-        return self._add_needed_properties(changes, target, config.get("tblproperties") or {})
+        return self._add_required_properties(changes, target, tblproperties=config.get("tblproperties") or {})
 
     def _schema_of_query(self, relation: BaseRelation) -> Any:
         return self.session.sql(f"select * from {relation.render()}").schema
@@ -107,7 +108,7 @@ class IncrementalModels(metaclass=AdapterMeta):
     def column_changes(
         self, relation: BaseRelation, added: Iterable[Any] = (), retyped: Iterable[Any] = (), dropped: Iterable[str] = ()
     ) -> SchemaChanges:
-        """Return changes to a table's columns, with the table properties that these changes require.
+        """Return changes to a table's columns, with the table properties that these changes require, such as type widening.
 
         Args:
             relation: The table.
@@ -115,7 +116,8 @@ class IncrementalModels(metaclass=AdapterMeta):
             retyped: Pairs of the quoted path of a column or field and its new SQL type.
             dropped: The quoted paths of columns and fields to drop.
         """
-        return self._add_needed_properties(SchemaChanges(tuple(added), tuple(retyped), tuple(dropped)), relation, {})
+        changes = SchemaChanges(tuple(added), tuple(retyped), tuple(dropped))
+        return self._add_required_properties(changes, relation, tblproperties={})
 
     def _plan(self, config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
         """Return the plan of a strategy. Raises CompilationError for errors in the configs, and for a table without partitions."""
@@ -130,19 +132,28 @@ class IncrementalModels(metaclass=AdapterMeta):
     ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
         """Return the columns that the statement writes, and the changes to the table's columns that run before the statement.
 
-        `existing`: the table; None if the run creates or rebuilds it. `source`: the model's rows; None in the first plan, before the rows
-        exist.
+        A run calls this method twice: to check the configs before the model's rows exist, and to plan the statement afterwards.
+
+        Args:
+            config: The configs of the model.
+            existing: The table; None if the run creates or rebuilds it.
+            source: The model's rows; None in the first call, before the rows exist.
+
+        Returns:
+            No columns if they are not known yet. The table's columns, without changes, if the statement cannot change them.
         """
-        # A new table has no columns yet. If the model's rows may add columns, the columns are unknown until the rows exist.
-        if existing is None or (source is None and may_add_columns(config)):
-            return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"
-        # In these cases the statement writes the table's existing columns. Rows that do not exist yet cannot add a column here, and
-        # `ignore` does not allow changes. The rows of strategy `delete` are keys, which the table does not store.
-        if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
+        if existing is None:
+            return [], SchemaChanges()  # A new table has no columns yet.
+        if source is None and may_add_columns(config):
+            return [], SchemaChanges()  # The model's rows may add columns.
+        # The rows of strategy `delete` are keys of rows to delete, and the table does not store them.
+        keeps_columns = on_schema_change == "ignore" or strategy_of(config) == "delete"
+        if source is None or keeps_columns:
             return self.get_columns_in_relation(existing), SchemaChanges()
         stored_rows = self._stored_rows(config, source)
-        return self.get_columns_in_relation(stored_rows), self.schema_changes(config, on_schema_change, stored_rows, existing)
+        changes = self.schema_changes(config, on_schema_change, stored_rows, existing)
+        return self.get_columns_in_relation(stored_rows), changes
 
     def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
         """Return the model's rows without columns that the table does not store.
@@ -158,12 +169,13 @@ class IncrementalModels(metaclass=AdapterMeta):
         with self.connections.exception_handler(f"describe {relation}"):
             partitioning = self.session.describe(relation.schema, relation.identifier).partitioning
         if not partitioning:
-            raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
+            raise CompilationError(f"{relation} is not partitioned, but the model sets partition_by. Run it with --full-refresh.")
 
-    def _add_needed_properties(self, changes: SchemaChanges, relation: BaseRelation, tblproperties: Mapping[str, Any]) -> SchemaChanges:
-        """Return the changes with the properties that a Delta table requires for them.
+    def _add_required_properties(self, changes: SchemaChanges, relation: BaseRelation, tblproperties: Mapping[str, Any]) -> SchemaChanges:
+        """Return the changes with the table properties that a Delta table requires for them.
 
-        Raises CompilationError if `tblproperties` disables such a property.
+        Dropping a column requires column mapping, and changing a type requires type widening. `tblproperties`: the config of the model.
+        Raises CompilationError if it disables a required property.
         """
         if not (changes.dropped or changes.retyped):
             return changes
@@ -171,4 +183,5 @@ class IncrementalModels(metaclass=AdapterMeta):
             description = self.session.describe(relation.schema, relation.identifier)
         if description.relation.format != "delta":
             return changes
-        return replace(changes, properties=tuple(needed_properties(changes, description.properties, tblproperties).items()))
+        required_properties = needed_properties(changes, description.properties, tblproperties)
+        return replace(changes, properties=tuple(required_properties.items()))

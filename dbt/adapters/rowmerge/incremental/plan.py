@@ -115,7 +115,7 @@ class IncrementalPlan(StrategyArguments):
 
 
 def plan_strategy(
-    model_config: Any, strategy: str, arguments: StrategyArguments, source_columns: Callable[[], Sequence[str]]
+    model_config: Any, strategy: str, arguments: StrategyArguments, read_model_columns: Callable[[], Sequence[str]]
 ) -> IncrementalPlan:
     """Return the plan of an incremental model's statement.
 
@@ -126,7 +126,7 @@ def plan_strategy(
         model_config: The configs of the model.
         strategy: dbt's name of the strategy, or `default`.
         arguments: The arguments of the strategy's macro. The key and the predicates in them take precedence over those of the model.
-        source_columns: A function that returns the names of the model's columns. This function runs a query, so only some merges call it.
+        read_model_columns: A function that returns the names of the model's columns. It runs a query, so only some merges call it.
 
     Raises:
         CompilationError: The configs of a merge have errors. The message lists all of them.
@@ -134,7 +134,7 @@ def plan_strategy(
     columns = [column.name for column in arguments.dest_columns]
     # A project's macro may call a strategy with a key or predicates that differ from those of the model. The call takes precedence.
     call_config = WithArguments(model_config, arguments.unique_key, arguments.incremental_predicates)
-    plan = _common_plan(call_config, strategy, arguments)
+    plan = _common_plan(call_config, configured_strategy=strategy, arguments=arguments)
     if plan.strategy == "cdc":
         # The change stream depends only on the configs and not on the model's rows, so even the first plan contains it.
         stream = change_stream(call_config, columns)
@@ -143,7 +143,7 @@ def plan_strategy(
         return plan  # The model's rows do not exist yet, and the fields below may depend on their columns. A second plan follows.
     match plan.strategy:
         case "merge":
-            return replace(plan, clauses=_merge_clauses(call_config, columns, source_columns))
+            return replace(plan, clauses=_merge_clauses(call_config, columns, read_model_columns))
         case "insert_overwrite":
             return _with_partitions(plan, as_list(call_config.get("partition_by")), columns)
         case "replace_where" | "microbatch":
@@ -152,20 +152,25 @@ def plan_strategy(
     return plan
 
 
-def _common_plan(config: Any, incremental_strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
+def _common_plan(config: Any, configured_strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
     """Return a plan with only the fields that all strategies use, such as keys and aliases.
 
-    `config`: the configs of the model, with the key and the predicates of `arguments`. `incremental_strategy`: the name of the strategy in
+    `config`: the configs of the model, with the key and the predicates of `arguments`. `configured_strategy`: the name of the strategy in
     dbt. The name `default` means `merge` if there is a key, and `append` otherwise.
     """
     columns = [column.name for column in arguments.dest_columns]
     aliases = aliases_of(config)
-    default_strategy = "merge" if arguments.unique_key else "append"
+    effective_strategy = configured_strategy
+    if configured_strategy == "default":
+        effective_strategy = "merge" if arguments.unique_key else "append"
     return IncrementalPlan(
-        # The five fields of StrategyArguments, such as `target_relation`. `is_for` compares them with the arguments of a macro's call.
-        **vars(arguments),
-        incremental_strategy=incremental_strategy,
-        strategy=default_strategy if incremental_strategy == "default" else incremental_strategy,
+        target_relation=arguments.target_relation,
+        temp_relation=arguments.temp_relation,
+        unique_key=arguments.unique_key,
+        dest_columns=arguments.dest_columns,
+        incremental_predicates=arguments.incremental_predicates,
+        incremental_strategy=configured_strategy,
+        strategy=effective_strategy,
         keys=keys_of(config, columns),
         source_alias=aliases.source,
         target_alias=aliases.dest,
@@ -174,12 +179,13 @@ def _common_plan(config: Any, incremental_strategy: str, arguments: StrategyArgu
     )
 
 
-def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
+def _merge_clauses(config: Any, columns: Sequence[str], read_model_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
     """Return the clauses of a merge. If the configs have errors, raises CompilationError with all of these errors.
 
     `columns`: the names of the table's columns. With schema evolution, clauses may also set columns that only the model has.
     """
-    model_columns = source_columns() if _needs_source_columns(config) else None
+    # Reading the model's columns takes a query, and most merges copy the same columns as the table's.
+    model_columns = read_model_columns() if _needs_model_columns(config) else None
     new_columns: list[str] = []
     if model_columns and is_true(config, "merge_with_schema_evolution"):
         table_columns = {name.lower() for name in columns}
@@ -189,11 +195,8 @@ def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable
     return tuple(clauses)
 
 
-def _needs_source_columns(config: Any) -> bool:
-    """Return whether the configs of a merge name columns, so that it matters which columns exist on only one side.
-
-    In this case, the caller runs a query to get the names of the model's columns. Other merges do not need this query.
-    """
+def _needs_model_columns(config: Any) -> bool:
+    """Return whether the configs of a merge name columns, so that it matters which columns exist on only one side."""
     names_columns = has_value(config, "merge_clauses") or has_value(config, "merge_update_set_expressions")
     selects_columns = has_value(config, "merge_update_columns") or has_value(config, "merge_exclude_columns")
     return names_columns or (selects_columns and is_true(config, "merge_with_schema_evolution"))

@@ -106,9 +106,9 @@ def _check_not_disabled(property_names: Iterable[str], tblproperties: Mapping[st
     disabled_names = [name for name, value in configured_values.items() if value in ("none", "false")]
     if disabled_names:
         raise CompilationError(
-            f"The columns of the table differ from the model's: {changes}. To change them in place, the table needs "
-            f"{' and '.join(disabled_names)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
-            f"--full-refresh, or set on_schema_change to append_new_columns."
+            f"The columns of the table differ from those of the model: {changes}. To change them in place, the table needs "
+            f"{' and '.join(disabled_names)}, but the tblproperties of the model disable it. Remove it from tblproperties, run the model "
+            f"with --full-refresh, or set on_schema_change to append_new_columns."
         )
 
 
@@ -123,18 +123,18 @@ def sql_type(type_: DataType) -> str:
     return type_.simpleString()
 
 
-def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
+def _struct_changes(model_type: StructType, table_type: StructType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
     """Yield the changes to the fields of a struct. `path`: the quoted names from the column to the struct."""
-    table_fields = {field.name.lower(): field for field in table.fields}
-    model_names = {field.name.lower() for field in model.fields}
-    for model_field in model.fields:
+    table_fields = {field.name.lower(): field for field in table_type.fields}
+    model_names = {field.name.lower() for field in model_type.fields}
+    for model_field in model_type.fields:
         table_field = table_fields.get(model_field.name.lower())
         if table_field is None:
-            new_field = (_join_path(path, quote(model_field.name)), sql_type(model_field.dataType))
-            yield SchemaChanges(added=(new_field,))
+            added_path = _join_path(path, quote(model_field.name))
+            yield SchemaChanges(added=((added_path, sql_type(model_field.dataType)),))
         else:
             yield from _type_changes(model_field.dataType, table_field.dataType, (*path, quote(table_field.name)))
-    dropped_names = [field.name for field in table.fields if field.name.lower() not in model_names]
+    dropped_names = [field.name for field in table_type.fields if field.name.lower() not in model_names]
     yield SchemaChanges(dropped=tuple(_join_path(path, quote(name)) for name in dropped_names))
 
 

@@ -51,12 +51,12 @@ def config_problems(config: Any, config_names: Sequence[str], macros: Container[
     strategy = strategy_of(config)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
     if macro not in macros:
-        advice = f"{suggest_names(strategy, STRATEGIES)} A strategy of your own is a macro of that name."
+        advice = f"{suggest_names(strategy, STRATEGIES)} To define your own strategy, write a macro with this name."
         # This is dbt's own message, which users of other adapters know.
         return [f'dbt could not find an incremental strategy macro with the name "{macro}". {advice}']
     problems = _on_schema_change_problems(config)
     if strategy not in (*STRATEGIES, "default"):
-        return problems  # The configs of a project's strategy are unknown.
+        return problems  # The project defines this strategy, and only its macro knows the valid configs.
     problems += misspelling_problems(config_names)
     if strategy not in ("merge", "default"):
         return problems + _strategy_problems(config, strategy, config_names, columns)
@@ -73,23 +73,34 @@ def _on_schema_change_problems(config: Any) -> list[str]:
 
 def _strategy_problems(config: Any, strategy: str, config_names: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Return the errors in the configs of a strategy other than `merge`. `columns`: the names of the table's columns."""
-    # Some configs have several names, which come from other adapters, and a model may use only one of these names.
-    synonyms = REPLACED_ROWS_CONFIGS if strategy == "replace_where" else PREDICATE_CONFIGS
-    problems = synonym_problems(config, synonyms)
-    if strategy in ("delete", "cdc"):
-        problems += _key_strategy_problems(config, strategy, config_names, columns)
-    elif has_value(config, "merge_deduplicate_by"):
-        problems.append(f"merge_deduplicate_by would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
+    # The predicates have several names, which come from other adapters, and a model may use only one of these names.
+    predicate_problems = synonym_problems(config, PREDICATE_CONFIGS)
     match strategy:
+        case "delete":
+            return predicate_problems + _key_strategy_problems(config, strategy, config_names, columns)
         case "cdc":
-            problems += change_stream_problems(config, columns)
+            problems = predicate_problems + _key_strategy_problems(config, strategy, config_names, columns)
+            return problems + change_stream_problems(config, columns)
         case "delete+insert":
-            problems += key_problems(config, columns)
-        case "replace_where" if not value_of(config, REPLACED_ROWS_CONFIGS):
-            problems.append(
-                "the strategy replace_where needs to know which rows to replace. Set replace_where to a condition on the table."
-            )
+            return predicate_problems + _deduplication_problems(config, strategy) + key_problems(config, columns)
+        case "replace_where":
+            return _replace_where_problems(config)
+    return predicate_problems + _deduplication_problems(config, strategy)
+
+
+def _replace_where_problems(config: Any) -> list[str]:
+    """Return the errors in the configs of strategy `replace_where`, whose condition has several names."""
+    problems = synonym_problems(config, REPLACED_ROWS_CONFIGS) + _deduplication_problems(config, "replace_where")
+    if not value_of(config, REPLACED_ROWS_CONFIGS):
+        problems.append("the strategy replace_where has no condition for the rows to replace. Set replace_where to a condition.")
     return problems
+
+
+def _deduplication_problems(config: Any, strategy: str) -> list[str]:
+    """Return an error if a model sets `merge_deduplicate_by`, although its strategy writes all rows of the model."""
+    if not has_value(config, "merge_deduplicate_by"):
+        return []
+    return [f"the strategy {strategy} does not use merge_deduplicate_by. Remove it, or use the strategy merge."]
 
 
 def _key_strategy_problems(config: Any, strategy: str, config_names: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -98,7 +109,7 @@ def _key_strategy_problems(config: Any, strategy: str, config_names: Sequence[st
     merge_configs = [name for name in config_names if name.startswith("merge_") and name != "merge_on_using_columns"]
     unused_configs = [name for name in merge_configs if has_value(config, name)]
     if unused_configs:
-        problems.append(f"{', '.join(unused_configs)} would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
+        problems.append(f"the strategy {strategy} does not use {', '.join(unused_configs)}. Remove it, or use the strategy merge.")
     if not value_of(config, KEY_CONFIGS):
-        problems.append(f"the strategy {strategy} finds rows by their key. Set unique_key.")
+        problems.append(f"the strategy {strategy} finds rows by their key, but the model has no key. Set unique_key.")
     return problems

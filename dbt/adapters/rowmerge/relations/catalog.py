@@ -16,13 +16,13 @@ from rowmerge import RelationDescription
 _TEXT, _NUMBER, _FLAG = agate.Text(null_values=()), Integer(), agate.Boolean()
 _STATISTICS = {
     "format": ("Format", "The table format"),
-    "location": ("Location", "Where the table's files are"),
-    "partition_columns": ("Partitioned by", "The columns, or transforms of columns, by whose values the files are laid out"),
-    "version": ("Version", "The number of the newest commit; of an Iceberg table the id of its snapshot"),
-    "num_rows": ("Rows", "How many rows the newest version holds"),
+    "location": ("Location", "The folder of the table's files"),
+    "partition_columns": ("Partitioned by", "The columns, or transforms of columns, that define the partitions"),
+    "version": ("Version", "The number of the newest commit, or the snapshot id of an Iceberg table"),
+    "num_rows": ("Rows", "The number of rows in the newest version"),
     "bytes": ("Size", "The size of the newest version's data files, in bytes"),
-    "num_files": ("Files", "How many data files the newest version has"),
-    "num_deleted_rows": ("Deleted rows", "How many rows are marked as deleted, and still in these files until OPTIMIZE or a rewrite"),
+    "num_files": ("Files", "The number of data files in the newest version"),
+    "num_deleted_rows": ("Deleted rows", "The number of rows that are marked as deleted and remain in files until OPTIMIZE or a rewrite"),
     "last_modified": ("Last modified", "The time of the newest commit, in UTC"),
 }
 _TABLE_COLUMNS = ("table_database", "table_schema", "table_name", "table_type", "table_comment", "table_owner")
@@ -73,9 +73,9 @@ def _column_rows(description: RelationDescription, database: str | None) -> Iter
         "table_type": description.relation.kind,
         "table_comment": description.comment,
     }
-    for key, item in _statistics(description).items():
-        relation_values |= {f"stats:{key}:{attribute}": getattr(item, attribute) for attribute in _STATISTIC_COLUMNS}
-        relation_values[f"stats:{key}:value"] = str(item.value)
+    for name, statistic in _statistics(description).items():
+        relation_values |= {f"stats:{name}:{attribute}": getattr(statistic, attribute) for attribute in _STATISTIC_COLUMNS}
+        relation_values[f"stats:{name}:value"] = str(statistic.value)
     for index, field in enumerate(description.columns, start=1):
         column_values = {"column_name": field.name, "column_index": index, "column_type": field.sql_type, "column_comment": field.comment}
         yield {**relation_values, **column_values}

@@ -25,13 +25,13 @@ def read_files_call(source: Any) -> Optional[str]:
         CompilationError: A setting of the source is not valid, or the format of its files is not specified.
     """
     settings = _settings(source)
-    subject = f"The source {source.source_name}.{source.name}"
+    subject = f"the source {source.source_name}.{source.name}"
     location = _location_of_files(settings, subject)
     if location is None:
         return None
     options = settings.get("options") or {}
     if not isinstance(options, dict):
-        raise CompilationError(f"{subject} has options that are no mapping of names to values. Indent its entries below `options`.")
+        raise CompilationError(f"The options of {subject} are not a mapping of names to values. Indent the entries below `options`.")
     path = _absolute_path(source, location)
     arguments = _arguments(source, _file_format(path, settings, subject), settings.get("schema"), options)
     named_arguments = [f"{quote(name)} => {literal(as_text(value))}" for name, value in arguments.items()]
@@ -46,7 +46,7 @@ def _location_of_files(settings: Dict[str, Any], subject: str) -> Optional[str]:
         is_path = "external_location" in settings or "format" in settings or "/" in location or _ENDING.search(location)
         return location if is_path else None
     if location is not None and "format" in settings:
-        raise CompilationError(f"{subject} has the location {location!r}. Give one path; patterns such as /data/*.parquet are understood.")
+        raise CompilationError(f"The location of {subject} is {location!r}. Set it to one path or pattern, such as /data/*.parquet.")
     return None
 
 
@@ -56,7 +56,7 @@ def _file_format(path: str, settings: Dict[str, Any], subject: str) -> str:
     file_format = settings.get("format") or (ending[1] if ending else "")
     if not file_format:
         raise CompilationError(
-            f"{subject} has the location {path}, which does not say its format. Add `format`: parquet, csv, json, delta, …"
+            f"The location of {subject} is {path}, which does not show the format. Set `format` to parquet, csv, json, delta, …"
         )
     return str(file_format).lower()
 

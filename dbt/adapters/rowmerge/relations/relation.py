@@ -48,7 +48,7 @@ class RowmergeRelation(SparkRelation):
 
     @classmethod
     def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
-        """Return the relation of a node in the project. If a source has a location, its relation reads the files at this location.
+        """Return the relation of a node in the project. The relation of a source with a location renders as `read_files(…)` in SQL.
 
         Args:
             quoting: The configuration of the project, which contains its quoting rules.
@@ -58,8 +58,9 @@ class RowmergeRelation(SparkRelation):
         Raises:
             CompilationError: A setting of a source with files is not valid.
         """
-        if relation_config.resource_type == "source" and (files := read_files_call(relation_config)) is not None:
-            kwargs = {"files": files, **kwargs}
+        read_files_sql = read_files_call(relation_config) if relation_config.resource_type == "source" else None
+        if read_files_sql is not None:
+            kwargs = {"files": read_files_sql, **kwargs}
         return super().create_from(quoting, relation_config, **kwargs)
 
     @classmethod

@@ -43,7 +43,7 @@ class TestContract(Orders):
     def test_constraints_are_enforced_in_every_run_and_in_a_full_refresh(self, project, rows):
         assert "positive CHECK (amount > 0)" in run(expect_pass=False, amount=0)
         run()
-        assert "positive CHECK (amount > 0). A row that breaks it: amount = -1, id = 2" in run(expect_pass=False, id=2, amount=-1)
+        assert "positive CHECK (amount > 0). Violating row: amount = -1, id = 2" in run(expect_pass=False, id=2, amount=-1)
         assert "NOT NULL of column `id`" in run(expect_pass=False, full_refresh=True, id="cast(null as int)")
         assert rows() == [(1, 5)]
         run(id=2)
