@@ -166,6 +166,7 @@ class DeltaTable:
             CorruptLog: A file of the log cannot be parsed.
             StorageError: The store failed.
         """
+        # If a concurrent cleanup deletes listed files, `list_and_read` lists the log again.
         return list_and_read(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:

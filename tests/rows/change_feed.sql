@@ -397,7 +397,7 @@ insert into t values (1, 1);
 create or replace table t partitioned by (p) tblproperties ('delta.enableChangeDataFeed' = 'true') as select 1 as id, 2 as p;
 insert into t values (2, 2);
 select * from table_changes('t', 1);
-!> IncompatibleSchemaChange: partitioned otherwise
+!> IncompatibleSchemaChange: the table had different partition columns
 select id, p, _change_type from table_changes('t', 3);
 => 2 | 2 | insert
 

@@ -14,7 +14,7 @@ from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit, operatio
 from rowmerge.delta.commits.conflicts import PlannedCommit, find_conflict, sets_all_files
 from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
 from rowmerge.delta.commits.file_changes import FileActionBuilder
-from rowmerge.delta.commits.verification import PutCommit, Rejected, verify_put
+from rowmerge.delta.commits.verification import PutCommit, Rejected, delete_commit_file, verify_put
 from rowmerge.delta.files.statistics import CLUSTERING, clustering_columns
 from rowmerge.delta.log.checksums import checksum_after
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info, timestamps_from
@@ -34,7 +34,6 @@ from rowmerge.delta.metadata.properties import APPEND_ONLY, DELETION_VECTORS, IN
 from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import ExistingObject, Rebased, commit, put_until_certain
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, recheck_other_format
@@ -165,8 +164,7 @@ class Commit:
             return Unknown(failure.message)
         if not isinstance(verdict, Rejected):
             return verdict
-        commit_file = f"{self.storage.location}/{commit_path(self.version)}"
-        try_delete_files(self.storage, [[commit_file]], PathOrigin.THIS_PROCESS)
+        delete_commit_file(self.storage, self.version)
         return MetadataChanged(self.table, self.version, "another commit", verdict.reason)
 
     def _verify_creation(self) -> Put | Unknown | CommitConflict:

@@ -32,10 +32,6 @@ from rowmerge.errors import (
 from rowmerge.table.commits.request import CommitRequest, Reads, named_files, named_rows
 from rowmerge.table.snapshots.files import FileListing, Positions
 
-# Descriptions of conflicts between individual rows, for errors.
-_DELETED_READ_ROWS = "deleted or updated rows that this statement read"
-_DELETED_CHANGED_ROWS = "deleted or updated rows that this statement changes"
-
 
 @dataclass(frozen=True)
 class PlannedCommit:
@@ -192,7 +188,7 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
         deleted_read_rows = _select_read_rows(planned.change.reads, path, deleted_rows)
         if deleted_read_rows:
             detail = named_rows(deleted_read_rows, path)
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, detail, rule=_DELETED_READ_ROWS)
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, detail, rule="deleted or updated rows that this statement read")
     return None
 
 
@@ -222,7 +218,9 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, detail=path)
         if rows_of_both := deleted_rows & planned.newly_deleted[path]:
             detail = named_rows(rows_of_both, path)
-            return _conflict(ConcurrentDeleteDelete, concurrent, planned, detail, rule=_DELETED_CHANGED_ROWS)
+            return _conflict(
+                ConcurrentDeleteDelete, concurrent, planned, detail, rule="deleted or updated rows that this statement changes"
+            )
     return None
 
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rowmerge.delta.commits.file_changes import FileActionBuilder
-from rowmerge.delta.commits.verification import read_newer_checkpoint
+from rowmerge.delta.commits.verification import delete_commit_file, read_newer_checkpoint
 from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
 from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.metadata.actions import DROP_OPERATION, DROPPED_PROPERTY, LOWEST_PROTOCOL, Action, Metadata, serialize
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
-from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import ExistingObject, Rebased, commit, put_until_certain
 from rowmerge.table.commits.drop_markers import announce_drop, delete_marker
@@ -125,8 +124,7 @@ class Drop:
         # Without a newer checkpoint, readers apply the drop. A checkpoint with the id `new_id` contains it.
         if checkpoint is None or checkpoint.metadata.id == self.new_id:
             return Put.CREATED
-        commit_file = f"{self.storage.location}/{commit_path(self.version)}"
-        try_delete_files(self.storage, [[commit_file]], PathOrigin.THIS_PROCESS)
+        delete_commit_file(self.storage, self.version)
         delete_marker(self.storage, FORMAT, self.version)
         return Put.EXISTED if checkpoint.metadata.id == self.table_id_to_drop else self._concurrent_drop_conflict()
 

@@ -24,6 +24,7 @@ from rowmerge.delta.metadata.actions import Action, Metadata
 from rowmerge.delta.metadata.properties import tombstone_retention, transaction_retention
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CorruptLog
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import CommitRequest, Unknown
 
@@ -104,6 +105,16 @@ def verify_put(commit: PutCommit) -> Verdict:
     return Unknown("another table was created in the folder, and other writers have committed to it")
 
 
+def delete_commit_file(storage: Storage, version: int) -> None:
+    """Delete a commit file that readers ignore. A failure is only logged.
+
+    Args:
+        storage: The storage of the table's folder.
+        version: The version of the commit file, which this process has put.
+    """
+    try_delete_files(storage, [[f"{storage.location}/{commit_path(version)}"]], PathOrigin.THIS_PROCESS)
+
+
 def read_newer_checkpoint(storage: Storage, listing: LogListing, version: int) -> State | None:
     """Return the state of the newest checkpoint, or None if there is no checkpoint at or above `version`.
 
@@ -117,9 +128,7 @@ def read_newer_checkpoint(storage: Storage, listing: LogListing, version: int) -
         StorageError: The store failed.
     """
     newest = next(iter(listing.checkpoints), None)  # the listing has the newest checkpoint first
-    if newest is None or newest.version < version:
-        return None
-    return read_checkpoint(storage, newest)
+    return None if newest is None or newest.version < version else read_checkpoint(storage, newest)
 
 
 def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -> bool:

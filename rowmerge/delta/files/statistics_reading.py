@@ -56,7 +56,8 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     records, tight, lower, upper, nulls = structs.flatten()
     valid_lower, valid_upper = _map_leaves(_without_nan, lower), _map_leaves(_without_nan, upper)
     valid_nulls = _map_leaves(_without_negative, nulls)
-    statistics = FileStatistics(_without_negative(records), valid_lower, valid_upper, valid_nulls, tight, unreadable)
+    valid_records = _without_negative(records)
+    statistics = FileStatistics(valid_records, valid_lower, valid_upper, valid_nulls, tight=tight, unreadable=unreadable)
     return statistics if as_written else _safe_statistics(statistics)
 
 
@@ -233,11 +234,12 @@ def _from_json(values: pa.Array, type_: pa.DataType) -> pa.Array:
         try:
             return from_text(values, type_)
         except pa.ArrowInvalid:
+            # One invalid string makes Arrow reject all of them. So each string is parsed alone, and only the invalid ones become null.
             return pa.array([_value_from_text(text, type_) for text in values.to_pylist()], type_)
     # The values are int64, and the column has a narrower signed integer type.
     limit = 2 ** (type_.bit_width - 1)
     is_in_range = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
-    return _only_where(is_in_range, values).cast(type_)
+    return _null_unless(is_in_range, values).cast(type_)
 
 
 def _value_from_text(text: str | None, type_: pa.DataType) -> Any:
@@ -258,17 +260,17 @@ def _map_leaves(convert: Callable[..., pa.Array], *values: pa.Array) -> pa.Array
 
 
 def _without_nan(bounds: pa.Array) -> pa.Array:
-    return _only_where(pc.invert(pc.is_nan(bounds)), bounds) if pa.types.is_floating(bounds.type) else bounds
+    return _null_unless(pc.invert(pc.is_nan(bounds)), bounds) if pa.types.is_floating(bounds.type) else bounds
 
 
 def _without_negative(counts: pa.Array) -> pa.Array:
-    return _only_where(pc.greater_equal(counts, 0), counts)
+    return _null_unless(pc.greater_equal(counts, 0), counts)
 
 
 def _safe_minima(minima: pa.Array, maxima: pa.Array) -> pa.Array:
     """Return the minima that are safe for file skipping, and null for the others."""
     # If one bound of a float column was not finite, the column may contain NaN, which the other bound does not cover.
-    return _only_where(pc.is_valid(maxima), minima) if pa.types.is_floating(minima.type) else minima
+    return _null_unless(pc.is_valid(maxima), minima) if pa.types.is_floating(minima.type) else minima
 
 
 def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
@@ -284,10 +286,10 @@ def _counts_of_live_rows(counts: pa.Array, *, records: pa.Array, tight: pa.Array
 
     With wide bounds, null counts include deleted rows. In that case, a count is exact only if no value or every value in the file is null.
     """
-    return _only_where(pc.or_(tight, pc.or_(pc.equal(counts, 0), pc.equal(counts, records))), counts)
+    return _null_unless(pc.or_(tight, pc.or_(pc.equal(counts, 0), pc.equal(counts, records))), counts)
 
 
-def _only_where(mask: pa.Array, values: pa.Array) -> pa.Array:
+def _null_unless(mask: pa.Array, values: pa.Array) -> pa.Array:
     """Return the values for which the mask is true, and null for the others."""
     return pc.if_else(pc.fill_null(mask, False), values, pa.scalar(None, values.type))
 

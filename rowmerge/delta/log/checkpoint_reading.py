@@ -144,7 +144,7 @@ def _read_non_file_actions(document: Document) -> list[Action]:
             actions += [{name: _maps_as_dicts(fields)} for fields in table[name].drop_null().to_pylist()]
         for action in actions:
             check_action(action)
-    return actions
+        return actions
 
 
 def _maps_as_dicts(fields: dict[str, Any]) -> dict[str, Any]:

@@ -46,8 +46,7 @@ def _read_commits(storage: Storage, listing: LogListing, versions: Sequence[int]
         if own_version in versions and len(commit) == listing.commits[own_version].size:
             documents[own_version] = Document(f"{storage.location}/{commit_path(own_version)}", commit)
     unread_versions = [version for version in versions if version not in documents]
-    unread_documents = read_documents(storage, [commit_path(version) for version in unread_versions])
-    documents.update(zip(unread_versions, unread_documents, strict=True))
+    documents.update(zip(unread_versions, read_documents(storage, [*map(commit_path, unread_versions)]), strict=True))
     return [documents[version] for version in versions]
 
 

@@ -284,8 +284,7 @@ def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
     old_mode, new_mode = old.mapping_mode, new.mapping_mode
     if old_mode != new_mode and (old_mode, new_mode) != ("none", "name"):
         advice = (
-            f"The only possible change is from none to name. Leave the property unchanged, or replace the table with "
-            f"CREATE OR REPLACE TABLE {table} … TBLPROPERTIES ('{MAPPING_MODE}' = '{new_mode}') AS SELECT."
+            "Only a change from none to name is possible. For another mode, replace the table with CREATE OR REPLACE TABLE … AS SELECT."
         )
         raise ConfigurationError(f"The table property {MAPPING_MODE} of {table} cannot be changed from {old_mode} to {new_mode}. {advice}")
     if old.configuration.get(MAX_COLUMN_ID) != new.configuration.get(MAX_COLUMN_ID):

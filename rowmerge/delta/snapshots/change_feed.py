@@ -109,11 +109,11 @@ class _FeedReader:
     def _check_range(self, start: int, end: int) -> None:
         """Raise PlanError if the range ends before it starts. Raise VersionNotFound if a log cleanup deleted its first version."""
         if end < start:
-            advice = "Give an end that is not before the start."
-            raise PlanError(f"table_changes on {self.newest.name} would begin at version {start} and end at version {end}. {advice}")
+            advice = "The end must not be before the start."
+            raise PlanError(f"table_changes on {self.newest.name} begins at version {start}, but ends at version {end}. {advice}")
         oldest = self._oldest_version()
         if start < oldest:
-            reason = f"in version {start} are gone: the log has been cleaned up to version {oldest - 1}."
+            reason = f"in version {start} are not available: a log cleanup deleted the versions up to {oldest - 1}."
             raise VersionNotFound(f"The changes of {self.newest.name} {reason} Begin at version {oldest} or later.")
 
     def _read_changes(self, versions: Iterator[_FeedVersion], read_as: DeltaSnapshot) -> Iterator[ChangedFile]:
@@ -132,8 +132,8 @@ class _FeedReader:
         if start <= self.newest.version:
             return start
         start_text = f"version {start}" if bound.timestamp is None else _time_text(bound.timestamp)
-        reason = f"after the newest version, {self.newest.version}. Begin earlier."
-        raise VersionNotFound(f"table_changes on {self.newest.name} would begin at {start_text}, {reason}")
+        reason = f"after the newest version, {self.newest.version}. Choose an earlier start."
+        raise VersionNotFound(f"table_changes on {self.newest.name} cannot begin at {start_text}, {reason}")
 
     def _first_version_since(self, timestamp: int | None) -> int:
         """Return the first version at or after a time. This is the number after the newest version if all versions are older."""
@@ -151,8 +151,9 @@ class _FeedReader:
         assert bound.timestamp is not None
         end = self._version_at(bound.timestamp)
         if end is None:
-            reason = f"would end at {_time_text(bound.timestamp)}, before its first version. End later."
+            reason = f"cannot end at {_time_text(bound.timestamp)}, before the first version. Choose a later end."
             raise VersionNotFound(f"table_changes on {self.newest.name} {reason}")
+        # The listing may contain versions that were committed after `newest` was read.
         return min(end, self.newest.version)
 
     def _version_at(self, timestamp: int) -> int | None:
@@ -180,21 +181,21 @@ class _FeedReader:
         # The times of versions must not decrease, although the modification times of the commit files may.
         return dict(zip(versions, accumulate(map(self.listing.modified, versions), max), strict=True))
 
-    def _metadata_before(self, version: int, start: DeltaSnapshot, previous_state: State) -> Metadata | None:
+    def _metadata_before(self, version: int, first_snapshot: DeltaSnapshot, previous_state: State) -> Metadata | None:
         """Return the metadata of the table before a version in the range.
 
         Args:
             version: The version number.
-            start: The first version of the range.
-            previous_state: The state of the previous version. Not used for `start`, whose previous version is not in the range.
+            first_snapshot: The first version of the range.
+            previous_state: The state of the previous version. Not used for the first version, whose previous version is not in the range.
 
         Returns:
             The metadata. None if a log cleanup deleted the previous version, or if `version` is the first version of the table.
         """
-        if version > start.version:
+        if version > first_snapshot.version:
             return previous_state.metadata
         if version <= self.listing.oldest_readable:
-            return None
+            return None  # the previous version does not exist, or a log cleanup deleted it
         try:
             return self.snapshot_at(version - 1).metadata
         except VersionNotFound:
@@ -217,11 +218,12 @@ class _FeedReader:
         """
         actions = file_actions([version.document], version.metadata.stored_partition_columns)
         # Actions without `dataChange` only move rows.
-        adds, removes = (table.filter(pc.fill_null(table["dataChange"], True)) for table in (actions.adds, actions.removes))
-        # With `min_count` 0, the result is true if there are no `remove` actions.
+        adds = actions.adds.filter(pc.fill_null(actions.adds["dataChange"], True))
+        removes = actions.removes.filter(pc.fill_null(actions.removes["dataChange"], True))
+        # `extendedFileMetadata` shows that a `remove` action has partition values. With `min_count` 0, no `remove` action counts as true.
         have_partition_values = pc.all(pc.fill_null(removes["extendedFileMetadata"], False), min_count=0).as_py()
         if version.metadata.partition_columns and not have_partition_values:
-            raise CorruptLog(version.document.path, "a remove action does not tell the partition of its file")
+            raise CorruptLog(version.document.path, "a remove action has no partition values")
         added, removed = self._files_by_path(version, adds), self._files_by_path(version, removes)
         if removed and version.replaced_metadata is not None:
             # Deleted rows have the columns of the previous version.
@@ -276,9 +278,9 @@ def _check_columns(version: int, metadata: Metadata, read_as: DeltaSnapshot) -> 
     """Raise IncompatibleSchemaChange if the rows of a version cannot be read with the columns of `read_as`."""
     reason = why_schema_not_readable(metadata.schema, read_as.schema)
     if metadata.partition_columns != read_as.partition_columns:
-        reason = "the table was partitioned otherwise"
+        reason = "the table had different partition columns"
     if reason:
-        raise IncompatibleSchemaChange(read_as.name, version, reason, "Give table_changes a range that does not reach so far back.")
+        raise IncompatibleSchemaChange(read_as.name, version, reason, "Choose a later start for table_changes.")
 
 
 def _time_text(timestamp: int) -> str:

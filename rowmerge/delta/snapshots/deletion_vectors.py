@@ -28,12 +28,12 @@ from rowmerge.table.snapshots.files import Positions
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = {character: digit for digit, character in enumerate(_Z85)}
 _FORMAT_VERSION = b"\x01"
-_MOST_FILE_BYTES = 2 * 1024 * 1024
-_UUID_LENGTH = 20
+_MAX_FILE_BYTES = 2 * 1024 * 1024
+_ENCODED_UUID_LENGTH = 20
 """The number of characters of a UUID (16 bytes) in Z85."""
-_MOST_CACHED_BYTES = 32 * 1024 * 1024
+_MAX_CACHED_BYTES = 32 * 1024 * 1024
 
-_cache: Cache[bytes] = Cache(_MOST_CACHED_BYTES)
+_cache: Cache[bytes] = Cache(_MAX_CACHED_BYTES)
 """A cache of serialized vectors by file and offset. Vectors are immutable, and the next statement often reads the newest ones again."""
 
 
@@ -72,7 +72,7 @@ def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
         data = z85_decode(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]]
         return deserialize_deletion_vector(data, log, descriptor["cardinality"])
     except ValueError as error:
-        raise CorruptLog(log, f"an inline deletion vector is no Z85 text ({error})") from error
+        raise CorruptLog(log, f"an inline deletion vector is not valid Z85 ({error})") from error
 
 
 def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> bytes:
@@ -81,7 +81,7 @@ def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> byt
     try:
         return unframe_deletion_vector(file_storage.get_range(name, offset, size + FRAME_BYTES), size, path, offset)
     except FileNotFoundError as error:
-        raise CorruptLog(path, "the deletion vector's file is missing") from error
+        raise CorruptLog(path, "the file of the deletion vector is missing") from error
 
 
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
@@ -100,9 +100,9 @@ def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
     storage_type, encoded_path = descriptor["storageType"], descriptor["pathOrInlineDv"]
     if storage_type == "p":
         return absolute_path(location, encoded_path)
-    if storage_type != "u" or len(encoded_path) < _UUID_LENGTH:
+    if storage_type != "u" or len(encoded_path) < _ENCODED_UUID_LENGTH:
         raise _invalid_descriptor(location, f"storage type {storage_type!r}")
-    subfolder, encoded_id = encoded_path[:-_UUID_LENGTH], encoded_path[-_UUID_LENGTH:]
+    subfolder, encoded_id = encoded_path[:-_ENCODED_UUID_LENGTH], encoded_path[-_ENCODED_UUID_LENGTH:]
     try:
         file_id = uuid.UUID(bytes=z85_decode(encoded_id))
     except ValueError as error:
@@ -111,7 +111,7 @@ def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
 
 
 def _invalid_descriptor(location: str, reason: str) -> CorruptLog:
-    return CorruptLog(f"{location}/_delta_log", f"a deletion vector's descriptor names no file ({reason})")
+    return CorruptLog(f"{location}/_delta_log", f"the descriptor of a deletion vector does not identify a file ({reason})")
 
 
 def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
@@ -125,6 +125,7 @@ def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa
     Raises:
         CorruptLog: A descriptor is invalid.
     """
+    # An inline deletion vector ("i") has no file.
     stored_vectors = (descriptor for descriptor in descriptors.drop_null().to_pylist() if descriptor["storageType"] != "i")
     vector_paths = [vector_path(location, descriptor) for descriptor in stored_vectors]
     return [*absolute_paths(location, paths).to_pylist(), *vector_paths]
@@ -159,10 +160,12 @@ def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions]) -> Ve
     files: list[_VectorFile] = []
     for path, positions in deleted_rows.items():
         payload = serialize(positions)
-        if not files or files[-1].payload_bytes + len(payload) > _MOST_FILE_BYTES:
+        if not files or files[-1].payload_bytes + len(payload) > _MAX_FILE_BYTES:
             files.append(_VectorFile())
-        descriptors[path] = files[-1].append(payload, len(positions))
-        _cache.put((f"{storage.location}/{files[-1].name}", descriptors[path]["offset"]), payload, len(payload))
+        descriptor = files[-1].append(payload, cardinality=len(positions))
+        descriptors[path] = descriptor
+        # The next statement on the file often reads its deletion vector.
+        _cache.put((f"{storage.location}/{files[-1].name}", descriptor["offset"]), payload, len(payload))
     run_concurrently([partial(storage.put, file.name, bytes(file.content)) for file in files])
     return VectorFiles(descriptors, tuple(file.name for file in files))
 
@@ -192,7 +195,7 @@ def _decode_word(text: str) -> bytes:
     word = 0
     for character in text:
         if character not in _DIGITS:
-            raise ValueError(f"{character!r} is not one of its characters")
+            raise ValueError(f"{character!r} is not a Z85 character")
         word = word * 85 + _DIGITS[character]
     if word >= 1 << 32:
         raise ValueError(f"{text!r} is out of range")

@@ -19,7 +19,7 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CorruptLog, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage
 
-_MOST_COMMIT_BYTES = 16 * 1024 * 1024
+_MAX_COMMIT_BYTES = 16 * 1024 * 1024
 """The maximum size in bytes of a commit that stays in memory until the next statement."""
 
 
@@ -41,25 +41,28 @@ class SnapshotReader:
         with self._lock:
             listing, cached = self._list_newest()
             try:
-                self._newest = self._open(listing, None, cached)
+                self._newest = self._open(listing, requested_version=None, cached_snapshot=cached)
             except CorruptLog:
                 # The listed part of the log is not sufficient. An older checkpoint may be readable.
-                self._newest = self._open(list_log(self._storage), None, None)
+                self._newest = self._open(list_log(self._storage), requested_version=None, cached_snapshot=None)
             return self._newest
 
-    def open_at(self, timestamp: int) -> DeltaSnapshot:
+    def open_at(self, timestamp_ms: int) -> DeltaSnapshot:
         """Return the newest version that was committed at or before a time, in milliseconds since the epoch.
 
         Raises VersionNotFound if all versions are newer, and also the errors of `open_newest`.
         """
 
         def read(listing: LogListing) -> DeltaSnapshot:
+            # The newest version determines which versions have in-commit timestamps.
             newest = self.open_newest()
-            version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp)
+            version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp_ms)
             if version is None:
-                raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
+                problem = f"{self._name} has no version that was committed at or before {timestamp_ms} (milliseconds since 1970)"
+                raise VersionNotFound(f"{problem}. Choose a later time.")
             return self.open(listing, version)
 
+        # A concurrent log cleanup may delete a listed file before it is read. In that case, `list_and_read` calls `read` again.
         return list_and_read(self._storage, read)
 
     def open(self, listing: LogListing, version: int) -> DeltaSnapshot:
@@ -74,6 +77,7 @@ class SnapshotReader:
             TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As for `open_newest`.
         """
         with self._lock:
+            # If the table was dropped and recreated, the cached version belongs to the old table.
             cached = self._newest if self._newest is not None and _has_commit_of(listing, self._newest) else None
             return self._open(listing, version, cached)
 
@@ -84,7 +88,7 @@ class SnapshotReader:
             version: The committed version.
             data: The content of its commit file.
         """
-        self._own_commits = {version: data} if len(data) <= _MOST_COMMIT_BYTES else {}
+        self._own_commits = {version: data} if len(data) <= _MAX_COMMIT_BYTES else {}
 
     def _list_newest(self) -> tuple[LogListing, DeltaSnapshot | None]:
         """Return a listing of the log from the cached version on, and this version. If none is cached, list from a checkpoint on."""
@@ -95,22 +99,21 @@ class SnapshotReader:
                 return listing, cached
         return list_newest(self._storage), None
 
-    def _open(self, listing: LogListing, requested_version: int | None, cached: DeltaSnapshot | None) -> DeltaSnapshot:
+    def _open(self, listing: LogListing, requested_version: int | None, cached_snapshot: DeltaSnapshot | None) -> DeltaSnapshot:
         """Open a version from a listing of the log, or the newest version for None. If the cached version is older, apply commits to it.
 
         Raises TableNotFound (newest version) or VersionNotFound if the version is the drop of a table.
         """
         version = resolve_version(listing, self._name, requested_version)
-        if cached is not None and cached.version == version:
-            return cached
-        older_state = cached.state if cached is not None and cached.version < version else None
-        state = self._read_state(listing, version, older_state)
+        if cached_snapshot is not None and cached_snapshot.version == version:
+            return cached_snapshot
+        base_state = cached_snapshot.state if cached_snapshot is not None and cached_snapshot.version < version else None
+        state = self._read_state(listing, version, base_state)
         # Another engine that commits to a dropped table keeps the property `rowmerge.dropped`. So only the commit of the DROP is decisive.
-        is_dropped = state.metadata.is_dropped and is_dropped_at(self._storage, version)
-        if is_dropped and requested_version is None:
-            raise TableNotFound(self._name)
-        if is_dropped:
-            raise VersionNotFound(f"{self._name} has no version {version}: an older table was dropped at it. Choose a later version.")
+        if state.metadata.is_dropped and is_dropped_at(self._storage, version):
+            if requested_version is None:
+                raise TableNotFound(self._name)
+            raise VersionNotFound(f"{self._name} has no version {version}: this version dropped an older table. Choose a later version.")
         check_readable(self._name, state.protocol, state.metadata)
         return DeltaSnapshot(self._storage, self._name, state, self._read_timestamp(listing, state), listing.commits.get(version))
 

@@ -136,5 +136,5 @@ def as_delta_snapshot(snapshot: Snapshot) -> DeltaSnapshot:
         TypeError: The snapshot has a different format.
     """
     if not isinstance(snapshot, DeltaSnapshot):
-        raise TypeError(f"{snapshot!r} is no snapshot of a Delta table")
+        raise TypeError(f"{snapshot!r} is not a snapshot of a Delta table")
     return snapshot
