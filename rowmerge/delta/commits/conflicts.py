@@ -217,10 +217,8 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
         if deleted_rows is None or path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, detail=path)
         if rows_of_both := deleted_rows & planned.newly_deleted[path]:
-            detail = named_rows(rows_of_both, path)
-            return _conflict(
-                ConcurrentDeleteDelete, concurrent, planned, detail, rule="deleted or updated rows that this statement changes"
-            )
+            rows = named_rows(rows_of_both, path)
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, rows, rule="deleted or updated rows that this statement changes")
     return None
 
 

@@ -143,8 +143,7 @@ class Drop:
             actions.append({"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}})
         # A replacement without new files removes every live file.
         replacement = CommitRequest(DROP_OPERATION, replace=True)
-        remove_actions = FileActionBuilder(self.storage, metadata, replacement, now).replace_files(self._state)
-        return [*actions, *remove_actions]
+        return [*actions, *FileActionBuilder(self.storage, metadata, replacement, now).replace_files(self._state)]
 
     def _commit_info(self, now: int) -> dict[str, Any]:
         return {

@@ -172,8 +172,7 @@ def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
 def _keeps_tombstones(commit: PutCommit, newer_metadata: Metadata) -> bool:
     """Return whether checkpoints must still contain the tombstones of a commit, by the shorter retention in the two versions."""
     retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, newer_metadata))
-    age = time.time_ns() // 1_000_000 - commit.now
-    return age < retention
+    return time.time_ns() // 1_000_000 - commit.now < retention
 
 
 def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: State) -> Verdict:

@@ -136,8 +136,7 @@ class CheckpointStatistics(StatisticsSource):
             has_deletion_vectors: Whether any `add` action has a deletion vector.
         """
         self._group_starts, self._adds_before_group = _locate_groups(file.metadata, is_add)
-        file_count = int(self._adds_before_group[-1])
-        super().__init__(length=file_count)
+        super().__init__(length=int(self._adds_before_group[-1]))  # the number of `add` actions in the checkpoint
         self._path, self._file, self._is_add = path, file, is_add
         self._is_warning_logged = False
         add_types = {f"add.{field.name}": field.type for field in file.schema_arrow.field("add").type}

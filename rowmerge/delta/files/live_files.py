@@ -130,8 +130,7 @@ class LiveFiles:
         If every commit appended its own block, a version after many small commits would have just as many tiny blocks. So the new files are
         merged with each small block at the end.
         """
-        blocks = list(self.blocks)
-        tables = [new_rows]
+        blocks, tables = list(self.blocks), [new_rows]
         while blocks and blocks[-1].rows.num_rows + new_rows.num_rows <= _MAX_MERGED_FILES:
             tables.insert(0, blocks.pop().table())
         merged = LiveFiles.of(pa.concat_tables(tables, promote_options="default"))

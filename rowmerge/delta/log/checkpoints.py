@@ -206,22 +206,15 @@ def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, 
     struct_columns: dict[str, pa.Array] = {}
     is_invalid_json = None
     if writes_structs:
-        struct_columns, is_invalid_json = _struct_columns(batch, metadata)
+        struct_columns["stats_parsed"], is_invalid_json = _struct_statistics(batch, metadata)
+        if metadata.partition_columns:
+            struct_columns["partitionValues_parsed"] = _parsed_partition_values(batch["partition"], metadata)
     elif writes_json:
         # `read_statistics` parses the JSON, which finds the invalid strings. No column statistics are needed, hence no fields.
         is_invalid_json = read_statistics(batch, fields=[]).unreadable
     if not writes_json:
         return struct_columns
     return {"stats": _json_statistics(batch, is_invalid_json), **struct_columns}
-
-
-def _struct_columns(batch: pa.RecordBatch, metadata: Metadata) -> tuple[dict[str, pa.Array], pa.Array | None]:
-    """Return the statistics fields that contain structs, and a mask of the files with invalid JSON statistics (None if all are valid)."""
-    statistics, is_invalid_json = _struct_statistics(batch, metadata)
-    columns = {"stats_parsed": statistics}
-    if metadata.partition_columns:
-        columns["partitionValues_parsed"] = _parsed_partition_values(batch["partition"], metadata)
-    return columns, is_invalid_json
 
 
 def _json_statistics(batch: pa.RecordBatch, is_invalid_json: pa.Array | None) -> pa.Array:

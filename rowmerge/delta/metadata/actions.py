@@ -271,9 +271,8 @@ def _check_metadata(metadata_fields: Mapping[str, Any]) -> None:
     """Raise ValueError if a `metaData` action has an invalid format or schema, or a partition column that is not in the schema."""
     file_format = metadata_fields.get("format") or {}
     provider, options = file_format.get("provider"), file_format.get("options")
-    is_valid_provider = provider is None or isinstance(provider, str)
-    is_valid_options = options is None or _is_text_map(options)
-    if not is_valid_provider or not is_valid_options:
+    has_valid_options = options is None or _is_text_map(options)
+    if not isinstance(provider, str | None) or not has_valid_options:
         raise ValueError(f"the action metaData has an invalid format: {metadata_fields['format']!r:.80}")
     metadata = Metadata.of(metadata_fields)
     try:

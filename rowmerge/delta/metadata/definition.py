@@ -283,9 +283,7 @@ def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
     """Raise ConfigurationError if the highest column id changes, or the column mapping mode except from `none` to `name`."""
     old_mode, new_mode = old.mapping_mode, new.mapping_mode
     if old_mode != new_mode and (old_mode, new_mode) != ("none", "name"):
-        advice = (
-            "Only a change from none to name is possible. For another mode, replace the table with CREATE OR REPLACE TABLE … AS SELECT."
-        )
+        advice = "Only a change from none to name is possible. For another mode, use CREATE OR REPLACE TABLE … AS SELECT."
         raise ConfigurationError(f"The table property {MAPPING_MODE} of {table} cannot be changed from {old_mode} to {new_mode}. {advice}")
     if old.configuration.get(MAX_COLUMN_ID) != new.configuration.get(MAX_COLUMN_ID):
         raise ConfigurationError(f"The table property {MAX_COLUMN_ID} of {table} cannot be set. Remove it from the statement.")

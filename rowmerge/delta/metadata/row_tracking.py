@@ -109,5 +109,4 @@ def with_row_tracking_columns(properties: dict[str, str], old_properties: Mappin
     """
     if not is_true(properties, ROW_TRACKING):
         return properties
-    column_names = {name: old_properties.get(name) or f"{prefix}{uuid.uuid4()}" for name, prefix in ROW_TRACKING_COLUMNS.items()}
-    return {**properties, **column_names}
+    return properties | {name: old_properties.get(name) or f"{prefix}{uuid.uuid4()}" for name, prefix in ROW_TRACKING_COLUMNS.items()}

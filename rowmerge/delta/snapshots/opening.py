@@ -58,8 +58,7 @@ class SnapshotReader:
             newest = self.open_newest()
             version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp_ms)
             if version is None:
-                problem = f"{self._name} has no version that was committed at or before {timestamp_ms} (milliseconds since 1970)"
-                raise VersionNotFound(f"{problem}. Choose a later time.")
+                raise VersionNotFound(f"{self._name} has no version at or before {timestamp_ms} (ms since 1970). Choose a later time.")
             return self.open(listing, version)
 
         # A concurrent log cleanup may delete a listed file before it is read. In that case, `list_and_read` calls `read` again.
