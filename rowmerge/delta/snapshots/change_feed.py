@@ -109,11 +109,11 @@ class _FeedReader:
     def _check_range(self, start: int, end: int) -> None:
         """Raise PlanError if the range ends before it starts. Raise VersionNotFound if a log cleanup deleted its first version."""
         if end < start:
-            advice = "The end must not be before the start."
+            advice = "Choose an end that is not before the start."
             raise PlanError(f"table_changes on {self.newest.name} begins at version {start}, but ends at version {end}. {advice}")
         oldest = self._oldest_version()
         if start < oldest:
-            reason = f"in version {start} are not available: a log cleanup deleted the versions up to {oldest - 1}."
+            reason = f"in version {start} are not available: the log was cleaned up to version {oldest - 1}."
             raise VersionNotFound(f"The changes of {self.newest.name} {reason} Begin at version {oldest} or later.")
 
     def _read_changes(self, versions: Iterator[_FeedVersion], read_as: DeltaSnapshot) -> Iterator[ChangedFile]:
@@ -151,7 +151,7 @@ class _FeedReader:
         assert bound.timestamp is not None
         end = self._version_at(bound.timestamp)
         if end is None:
-            reason = f"cannot end at {_time_text(bound.timestamp)}, before the first version. Choose a later end."
+            reason = f"cannot end at {_time_text(bound.timestamp)}, before its first version. Choose a later end."
             raise VersionNotFound(f"table_changes on {self.newest.name} {reason}")
         # The listing may contain versions that were committed after `newest` was read.
         return min(end, self.newest.version)
