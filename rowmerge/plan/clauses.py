@@ -82,14 +82,14 @@ def clause_of(when: When, statement_scope: ClauseScope) -> Clause:
     match when.action:
         case DeleteAction():
             return Clause(when.match, Effect.DELETE, condition)
-        case UpdateAction(tuple(assignments)):
+        case UpdateAction(tuple(assignments)):  # SET * has no tuple, but None
             return Clause(when.match, Effect.UPDATE, condition, update_values(assignments, scope))
-        case UpdateAction():  # SET * has no assignments
+        case UpdateAction():  # SET *
             values = _star_values(statement_scope, f"{when.match.value} THEN UPDATE SET *")
             return Clause(when.match, Effect.UPDATE, condition, values, keeps_fields=scope.evolves)
         case InsertAction(tuple(assignments)):
             return Clause(when.match, Effect.INSERT, condition, _insert_values(assignments, scope))
-        case InsertAction():  # INSERT * has no assignments
+        case InsertAction():  # INSERT *
             values = _star_values(statement_scope, f"{when.match.value} THEN INSERT *")
             return Clause(when.match, Effect.INSERT, condition, {**scope.rules.defaults, **values})
 
@@ -107,8 +107,8 @@ def _star_values(scope: ClauseScope, clause: str) -> dict[str, str]:
         source_column = _source_column(source, field, scope.case_sensitive)
         if source_column is not None:
             expressions[field.name] = f"{backquote(source.alias)}.{backquote(source_column)}"
-        elif field.name not in scope.rules.generated:
-            _check_missing_column(source, field, clause, evolves=scope.evolves)
+        elif field.name not in scope.rules.generated:  # a generated column is computed
+            _refuse_missing_column(source, field, clause, evolves=scope.evolves)
     return expressions
 
 
@@ -120,16 +120,15 @@ def _source_column(source: Side, field: Field, case_sensitive: bool) -> str | No
     return matches[0] if matches else None
 
 
-def _check_missing_column(source: Side, field: Field, clause: str, *, evolves: bool) -> None:
-    """Raise UnknownColumn because the source lacks `field`, a column of the table, unless the schema may evolve.
+def _refuse_missing_column(source: Side, field: Field, clause: str, *, evolves: bool) -> None:
+    """Raise UnknownColumn because the source lacks `field`, a column of the table, unless WITH SCHEMA EVOLUTION permits this.
 
-    WITH SCHEMA EVOLUTION permits a source with fewer columns than the table, and adds source columns that the table lacks. With
-    case-sensitive names, such a source column can differ from `field` only in case. Raise PlanError then, because no table can have both
-    columns.
+    Raise PlanError if the source has a column whose name differs only in case, which is possible with case-sensitive names.
     """
     if not evolves:
         where = f"the source, and {clause} needs every column of the table"
         raise UnknownColumn(field.name, source.columns, where=where, advice=_EVOLVE)
+    # Schema evolution would add such a source column to the table.
     for name in source.columns:
         if name.lower() == field.name.lower():
             raise PlanError(
@@ -172,8 +171,8 @@ def update_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict
     values = {}
     for name, assigned in _assignments_by_column(assignments, scope).items():
         new_column = scope.column(name, "the SET list")
-        old_column = scope.old_schema.find(name, case_sensitive=True)
-        old_value = f"{backquote(scope.target.alias)}.{backquote(name)}"
+        old_column = scope.old_schema.find(name, case_sensitive=True)  # `name` is the exact name; None for a new column
+        old_value = f"{backquote(scope.target.alias)}.{backquote(name)}"  # which keeps the struct fields that are not assigned
         values[name] = _updated_value(assigned, new_column, old_column, old_value)
     return _without_computed_columns(values)
 
@@ -198,17 +197,18 @@ def _add_assignment(assignments: Assignments, column: Field, path: tuple[str, ..
     column as written in the statement, followed by the names of the nested fields.
     """
     dotted_path = ".".join(path)
-    siblings, field = assignments, column  # the current column or field, and the assignments to it and its siblings
-    for name in path[1:]:  # descend one level
+    level, field = assignments, column  # the current column or field, and the assignments at its level of nesting
+    for name in path[1:]:
         if not isinstance(field.type, Struct):
             raise PlanError(f"`{dotted_path}` is not a field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
-        children = siblings.setdefault(field.name, {})
-        if isinstance(children, str):  # the whole struct is assigned
+        nested_assignments = level.setdefault(field.name, {})
+        if isinstance(nested_assignments, str):  # the whole struct is assigned
             raise _double_assignment_error(dotted_path)
-        siblings, field = children, column_of(field.type, name, case_sensitive, f"the struct `{field.name}`")
-    if field.name in siblings:
+        level = nested_assignments
+        field = column_of(field.type, name, case_sensitive, f"the struct `{field.name}`")
+    if field.name in level:
         raise _double_assignment_error(dotted_path)
-    siblings[field.name] = value
+    level[field.name] = value
 
 
 def _double_assignment_error(column: str) -> PlanError:
@@ -225,7 +225,8 @@ def _updated_value(assigned: str | Assignments | None, field: Field, old_field: 
         return "NULL" if old_field is None else old_value
     if isinstance(assigned, str):
         return assigned
-    assert isinstance(field.type, Struct)
+    assert isinstance(field.type, Struct)  # `_add_assignment` refuses fields of any other type
+    # If the old column is not a struct, all fields are new.
     old_type = old_field.type if old_field is not None and isinstance(old_field.type, Struct) else Struct()
     arguments = []
     for child in field.type:

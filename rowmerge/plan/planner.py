@@ -109,10 +109,10 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     schema = snapshot.schema
     target = build_side(update.target.parts, update.alias, schema.names)
     rules = _rules_at_current_time(snapshot.shape.rules, schema)
-    scope = ClauseScope(target, None, schema, schema, rules, case_sensitive=case_sensitive, visible=target)
+    scope = ClauseScope(target, None, old_schema=schema, new_schema=schema, rules=rules, case_sensitive=case_sensitive, visible=target)
     values = update_values(update.assignments, scope)
     plan = _plan_without_source(snapshot, target, Effect.UPDATE, update.condition, values, case_sensitive=case_sensitive)
-    return replace(plan, rules=rules)
+    return replace(plan, rules=rules)  # the rows that the plan writes must satisfy the rules
 
 
 def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
@@ -152,7 +152,7 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: S
         operation="WRITE",  # the operation that Delta's commitInfo records for an INSERT
         table=table,
         schema=schema,
-        target=Side(TARGET, (), schema.names),
+        target=Side(alias=TARGET, names=(), columns=schema.names),
         source=source,
         clauses=(Clause(Match.NOT_MATCHED, Effect.INSERT, None, {**rules.defaults, **values}),),
         source_rows=SourceRows.ALL,
@@ -179,7 +179,7 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
         AppendOnly: The table accepts only new rows.
     """
     _check_append_only(snapshot, "INSERT … REPLACE USING", {Effect.DELETE})
-    values = insert.clauses[0].values
+    values = insert.clauses[0].values  # the plan of an INSERT has one clause
     key_conditions = []
     for key in keys:
         field = column_of(snapshot.schema, key, case_sensitive, "REPLACE USING")
@@ -337,7 +337,7 @@ def _plan_without_source(
 
 
 def _rules_at_current_time(rules: Rules, schema: Struct) -> Rules:
-    """Return the rules with calls of current_timestamp() and similar functions replaced by the current time."""
+    """Return the rules with calls of current_timestamp() and similar functions replaced by the current time, for the whole statement."""
     return rules_at(rules, time.time_ns() // 1000, schema.names)
 
 

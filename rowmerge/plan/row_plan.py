@@ -139,8 +139,9 @@ def needed_columns(plan: RowPlan) -> frozenset[str] | None:
     used_columns = [_target_columns(plan, expression) for expression in expressions]
     if None in used_columns:
         return None
+    known_columns = [columns for columns in used_columns if columns is not None]
     kept_columns = [_kept_columns(clause, plan.old_schema) for clause in matched_clauses if clause.effect is Effect.UPDATE]
-    return frozenset[str]().union(*filter(None, used_columns), *kept_columns)
+    return frozenset[str]().union(*known_columns, *kept_columns)
 
 
 def _kept_columns(update: Clause, schema: Struct) -> set[str]:
@@ -157,10 +158,11 @@ def is_upsert(plan: RowPlan) -> bool:
     if len(updates) != 1 or len(inserts) != 1 or len(plan.clauses) != 2:
         return False
     update, insert = updates[0], inserts[0]
+    # An UPDATE that keeps fields depends on the target row.
     if update.condition is not None or insert.condition is not None or update.effect is not Effect.UPDATE or update.keeps_fields:
         return False
     has_all_columns = {*insert.values, *plan.rules.generated} >= set(plan.schema.names)
-    return dict(update.values) == dict(insert.values) and has_all_columns and _is_of_source_alone(plan, insert)
+    return dict(update.values) == dict(insert.values) and has_all_columns and _uses_only_source_columns(plan, insert)
 
 
 def keys_decide(plan: RowPlan) -> bool:
@@ -175,13 +177,13 @@ def source_decides(plan: RowPlan) -> bool:
 
     Each UPDATE must also assign every column, and the plan must have no WHEN NOT MATCHED BY SOURCE clause.
     """
-    if plan.of(Match.NOT_MATCHED_BY_SOURCE) or not all(_is_of_source_alone(plan, clause) for clause in plan.clauses):
+    if plan.of(Match.NOT_MATCHED_BY_SOURCE) or not all(_uses_only_source_columns(plan, clause) for clause in plan.clauses):
         return False
     updates = [clause for clause in plan.clauses if clause.effect is Effect.UPDATE]
     return all(not clause.keeps_fields and set(clause.values) >= set(plan.schema.names) for clause in updates)
 
 
-def _is_of_source_alone(plan: RowPlan, clause: Clause) -> bool:
+def _uses_only_source_columns(plan: RowPlan, clause: Clause) -> bool:
     """Return whether it is certain that the condition and the values of a clause do not use target columns."""
     return all(_target_columns(plan, text) == set() for text in _texts_of(clause))
 
@@ -207,6 +209,6 @@ def _target_columns(plan: RowPlan, text: str) -> set[str] | None:
         return None
     sides = [side for side in (plan.target, plan.source) if side is not None]
     resolved_references = [resolve(reference.parts, sides) for reference in column_references]
-    if None in resolved_references:
+    if None in resolved_references:  # an unknown or ambiguous name
         return None
     return {resolved.column for resolved in resolved_references if resolved is not None and resolved.side is plan.target}

@@ -53,7 +53,7 @@ def schema_after_merge(table: Struct, source: Struct, clauses: Sequence[When], c
     """
     actions = [when.action for when in clauses if when.match is not Match.NOT_MATCHED_BY_SOURCE]
     assignment_lists = [action.assignments for action in actions if not isinstance(action, DeleteAction)]
-    if None in assignment_lists:  # the mark of `UPDATE SET *` and `INSERT *`
+    if None in assignment_lists:  # `UPDATE SET *` or `INSERT *`
         return merge_schemas(table, source, can_widen)
     assigned_paths = [assignment.column for assignments in assignment_lists for assignment in assignments or ()]
     return merge_schemas(table, _select_paths(source, assigned_paths), can_widen)
@@ -125,14 +125,14 @@ def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, paren
         TypeMismatch: A new column has a type that tables do not support.
     """
     _check_names_differ(new, parent_path)
-    old_fields = []
+    merged_fields = []
     for field in table:
         new_field = new.find(field.name)
         if new_field is not None:
             field = replace(field, type=evolved_type(field.type, new_field.type, can_widen, (*parent_path, field.name)))
-        old_fields.append(field)
+        merged_fields.append(field)
     new_fields = [_new_field(field, parent_path) for field in new if table.find(field.name) is None]
-    return Struct((*old_fields, *new_fields))
+    return Struct((*merged_fields, *new_fields))
 
 
 def _check_names_differ(struct: Struct, parent_path: Path) -> None:
@@ -183,15 +183,15 @@ def added_or_changed_columns(old_schema: Struct, new_schema: Struct, parent_path
         new_schema: The schema after the statement, or the corresponding struct.
         parent_path: The names of the structs that contain both, which are prepended to the returned names.
     """
-    columns = []
+    column_definitions = []
     for field in new_schema:
         path = (*parent_path, field.name)
         old_field = old_schema.find(field.name)
         if old_field is not None and isinstance(old_field.type, Struct) and isinstance(field.type, Struct):
-            columns += added_or_changed_columns(old_field.type, field.type, path)
+            column_definitions += added_or_changed_columns(old_field.type, field.type, path)
         elif old_field is None or old_field.type != field.type:
-            columns.append(f"{_quoted_path(path)} {sql_name(field.type)}")
-    return columns
+            column_definitions.append(f"{_quoted_path(path)} {sql_name(field.type)}")
+    return column_definitions
 
 
 def _select_paths(source: Struct, paths: Sequence[Path]) -> Struct:
@@ -240,9 +240,7 @@ def _new_field(field: Field, parent_path: Path) -> Field:
     except ValueError as error:
         path = _quoted_path((*parent_path, field.name))
         advice = "Cast NULL to the intended type" if "void" in str(error) else "Cast it to a supported type"
-        raise TypeMismatch(
-            f"The new column {path} has the type {sql_name(type_)}, which tables do not support ({error}). {advice}."
-        ) from error
+        raise TypeMismatch(f"The new column {path} has the unsupported type {sql_name(type_)} ({error}). {advice}.") from error
     return Field(field.name, type_)
 
 

@@ -43,12 +43,12 @@ def why_not_assignable(source: DataType, target: DataType, *, casts_strings: boo
         case Array(), Array():
             if source.contains_null and not target.contains_null:
                 return "its elements may be NULL"
-            return _why_not_inside("its elements", source.element, target.element, casts_strings)
+            return _why_part_not_assignable("its elements", source.element, target.element, casts_strings)
         case Map(), Map():
             if source.value_contains_null and not target.value_contains_null:
                 return "its values may be NULL"
-            key_reason = _why_not_inside("its keys", source.key, target.key, casts_strings)
-            return key_reason or _why_not_inside("its values", source.value, target.value, casts_strings)
+            key_reason = _why_part_not_assignable("its keys", source.key, target.key, casts_strings)
+            return key_reason or _why_part_not_assignable("its values", source.value, target.value, casts_strings)
         case Struct(), Struct():
             return _why_not_struct(source, target, casts_strings)
         case ((Primitive() | Decimal()), (Primitive() | Decimal())) if _is_assignable(source, target, casts_strings):
@@ -157,7 +157,9 @@ def _why_not_struct(source: Struct, target: Struct, casts_strings: bool) -> str 
         return names_reason
     source_types = _types_by_name(source)
     for field in target:
-        if field_reason := _why_not_inside(f"its field `{field.name}`", source_types[field.name.lower()], field.type, casts_strings):
+        if field_reason := _why_part_not_assignable(
+            f"its field `{field.name}`", source_types[field.name.lower()], field.type, casts_strings
+        ):
             return field_reason
     return None
 
@@ -182,7 +184,7 @@ def _quoted_names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _why_not_inside(where: str, source: DataType, target: DataType, casts_strings: bool) -> str | None:
+def _why_part_not_assignable(where: str, source: DataType, target: DataType, casts_strings: bool) -> str | None:
     reason = why_not_assignable(source, target, casts_strings=casts_strings)
     return f"in {where}, {reason}" if reason else None
 

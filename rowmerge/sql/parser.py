@@ -68,7 +68,7 @@ def parse(text: str) -> Statement:
         if first_word(text) in _RAW_STATEMENTS:  # Spark executes it as it is
             return Query(text)
         raise
-    if len(tokens) == 1:  # only END
+    if len(tokens) == 1:  # only the END token
         raise Unparsable("The text contains no statement. Write one", text=text)
     cursor = Cursor(tokens)
     if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # BEGIN … END is a script of statements, which Spark executes

@@ -114,8 +114,8 @@ def mentions(text: str, path: Sequence[str]) -> bool:
 
 def _overlap(name: Sequence[str], path: Sequence[str]) -> bool:
     """Return whether one dotted name begins with the other: `s.a` overlaps `s` and `s.a.b`, but not `s.b`. Case is ignored."""
-    parts_up_to_shorter_end = zip(name, path, strict=False)
-    return all(part.lower() == other_part.lower() for part, other_part in parts_up_to_shorter_end)
+    # `zip` ends with the shorter name.
+    return all(part.lower() == other_part.lower() for part, other_part in zip(name, path, strict=False))
 
 
 def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
@@ -150,11 +150,8 @@ def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references:
     lower_columns = {column.lower() for column in columns}
     # The offsets of all names in the tree's column nodes. The other names are tokens that start elsewhere.
     starts_in_tree = set[int]().union(*(reference.starts for reference in tree_references))
-    for index, token in enumerate(tokens):
-        has_column_name = token.text.lower() in lower_columns
-        if has_column_name and token.start not in starts_in_tree and _may_be_name(text, tokens, index):
-            return True
-    return False
+    other_tokens = [(index, token) for index, token in enumerate(tokens) if token.start not in starts_in_tree]
+    return any(token.text.lower() in lower_columns and _may_be_name(text, tokens, index) for index, token in other_tokens)
 
 
 def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:

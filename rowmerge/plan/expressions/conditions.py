@@ -99,11 +99,10 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
         matches: list[tuple[Side, str]] = []
         for side in qualified_sides:
             matches += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
-        if len(matches) > 1:
-            return None  # ambiguous
+        if len(matches) == 1:
+            return Resolved(*matches[0], qualifier_size, field_count=len(parts) - qualifier_size - 1)
         if matches:
-            side, column = matches[0]
-            return Resolved(side, column, qualifier_size, field_count=len(parts) - qualifier_size - 1)
+            return None  # ambiguous
     return None
 
 

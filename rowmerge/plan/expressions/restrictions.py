@@ -11,9 +11,7 @@ from rowmerge.errors import UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import parse, tokens_of
 from rowmerge.plan.expressions.conditions import nondeterministic_function
 
-_READS_MANY_ROWS = (
-    "{0} reads several rows, but {1} is evaluated for one row at a time. Compute it in a subquery, or in the source of a MERGE"
-)
+_READS_MANY_ROWS = "{0} reads several rows, but {1} is evaluated for single rows. Compute it in a subquery, or in the source of a MERGE"
 _RETURNS_MANY_ROWS = "{0} returns several rows, but {1} must have one value for each row. Use it in a subquery, or in the source of a MERGE"
 
 

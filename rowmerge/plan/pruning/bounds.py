@@ -212,8 +212,9 @@ def less(column: ColumnBounds, position: LiteralPosition) -> Verdict:
     """
     # If the literal lies between two values, the neighbour `floor` is less than the literal too.
     is_less = pc.less_equal if position.is_between else pc.less
-    lower_is_less, upper_is_not_less = is_less(column.lower, position.floor), pc.greater_equal(column.upper, position.ceiling)
-    return _verdict(column, may_be_true=lower_is_less, may_be_false=upper_is_not_less)
+    return _verdict(
+        column, may_be_true=is_less(column.lower, position.floor), may_be_false=pc.greater_equal(column.upper, position.ceiling)
+    )
 
 
 def less_or_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
@@ -225,8 +226,9 @@ def less_or_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
     """
     # If the literal lies between two values, the neighbour `ceiling` is greater than the literal too.
     is_greater = pc.greater_equal if position.is_between else pc.greater
-    lower_is_not_greater, upper_is_greater = pc.less_equal(column.lower, position.floor), is_greater(column.upper, position.ceiling)
-    return _verdict(column, may_be_true=lower_is_not_greater, may_be_false=upper_is_greater)
+    return _verdict(
+        column, may_be_true=pc.less_equal(column.lower, position.floor), may_be_false=is_greater(column.upper, position.ceiling)
+    )
 
 
 def equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:

@@ -71,11 +71,7 @@ def file_mask(
     """
     predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
     bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
-
-    def mask(files: FileListing) -> pa.Array:
-        return predicate.evaluate(FileBounds(files)).may_be_true
-
-    return BoundsMask(mask, bound_columns)
+    return BoundsMask(lambda files: predicate.evaluate(FileBounds(files)).may_be_true, bound_columns)
 
 
 def exact_partition_mask(

@@ -185,9 +185,10 @@ class Cursor(TokenCursor):
         if not token.is_name:
             raise self.expected(description)
         self.index += 1
-        hyphen, right = self.token(), self.token(1)
-        if hyphen.key == "-" and right.is_name and token.end == hyphen.start and hyphen.end == right.start:
-            raise self.error(f"A name with a hyphen needs backquotes: `{token.name}-{right.name}`", token)
+        hyphen, next_part = self.token(), self.token(1)
+        has_no_spaces = token.end == hyphen.start and hyphen.end == next_part.start  # otherwise, the hyphen is a minus sign
+        if hyphen.key == "-" and next_part.is_name and has_no_spaces:
+            raise self.error(f"A name with a hyphen needs backquotes: `{token.name}-{next_part.name}`", token)
         return token.name
 
     def path(self, description: str) -> tuple[str, ...]:

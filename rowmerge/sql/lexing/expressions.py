@@ -24,12 +24,11 @@ _AFTER_OPERATOR = frozenset("AND OR NOT IN EXISTS LIKE ILIKE RLIKE REGEXP BETWEE
 _UNITS = frozenset("NANOSECOND MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR".split())
 _QUANTITY = (Kind.STRING, Kind.NUMBER)
 _SIGNS = ("-", "+")
-_BINARY = frozenset(["+", "-", "*", "/", "%", "||", "&", "^", "|", "DIV"])
+_BINARY_OPERATORS = frozenset(["+", "-", "*", "/", "%", "||", "&", "^", "|", "DIV"])
 _INTERVAL_UNITS = _UNITS | {f"{unit}S" for unit in _UNITS}
-_DIGITS = re.compile("(.{4})(..)(..)(..)(..)(..)(...)")
+_COMPACT_TIMESTAMP = re.compile("(.{4})(..)(..)(..)(..)(..)(...)")
 """Groups for the year, month, day, hour, minute, second and millisecond of yyyyMMddHHmmssSSS."""
-_FOREIGN_TO_TYPES = frozenset({"[", "{", *CLOSING.values()})
-"""Brackets that a type cannot contain. `(` and `)` occur only in pairs, as in decimal(10, 2)."""
+_NOT_IN_TYPES = frozenset({"[", "{", *CLOSING.values()})  # in a type, `(` and `)` occur only in pairs, as in decimal(10, 2)
 
 
 def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], bool]) -> SqlText:
@@ -103,7 +102,7 @@ def parse_last_expression(cursor: Cursor, description: str) -> SqlText:
 
 
 def skip_value_expression(cursor: Cursor, description: str) -> None:
-    """Step over an expression that a name may follow without AS: operands joined by arithmetic operators.
+    """Step over operands joined by arithmetic operators. A name after them, such as an alias without AS, is not part of the expression.
 
     Args:
         cursor: The cursor at the first token of the expression.
@@ -115,7 +114,7 @@ def skip_value_expression(cursor: Cursor, description: str) -> None:
         _skip_operand(cursor, description)
         while _skip_postfix(cursor):
             pass
-        if cursor.key() not in _BINARY:
+        if cursor.key() not in _BINARY_OPERATORS:
             return
         cursor.index += 1
 
@@ -200,7 +199,8 @@ def parse_data_type(cursor: Cursor) -> SqlText:
     is_interval = cursor.next_is("INTERVAL")
     cursor.identifier("a type")  # the name of the type, which can be INTERVAL
     if is_interval and cursor.accept_any(*_UNITS):
-        cursor.index += 2 if cursor.next_is("TO") else 0  # `TO SECOND`
+        if cursor.accept("TO"):
+            cursor.index += 1  # the last unit, as in DAY TO SECOND
     else:
         _skip_type_parameters(cursor)
     if cursor.accept("COLLATE"):
@@ -219,9 +219,9 @@ def _skip_type_parameters(cursor: Cursor) -> None:
 
 
 def _skip_angle_brackets(cursor: Cursor) -> None:
-    """Step over the type parameters from `<` to the `>` that closes it, as in `map<string, array<int>>`."""
+    """Step over the type parameters from `<`, which comes next, to its `>`, as in `map<string, array<int>>`."""
     opening, depth = cursor.token(), 0
-    while not cursor.at_end and cursor.key() not in _FOREIGN_TO_TYPES:
+    while not cursor.at_end and cursor.key() not in _NOT_IN_TYPES:
         if cursor.accept("<"):
             depth += 1
         elif cursor.accept(">"):
@@ -336,12 +336,12 @@ def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:
     cursor.index += 2
     if is_version:
         return TimeTravel(version=int(value.text[1:]))
-    timestamp = _DIGITS.sub(r"'\1-\2-\3 \4:\5:\6.\7'", value.text)
+    timestamp = _COMPACT_TIMESTAMP.sub(r"'\1-\2-\3 \4:\5:\6.\7'", value.text)
     return TimeTravel(timestamp=SqlText(timestamp, *cursor.tokens.place(value.start)))
 
 
 def parse_relation(cursor: Cursor, description: str) -> SqlText:
-    """Read a relation without its alias: a table name with optional time travel, a query in parentheses, VALUES or a table function.
+    """Read a relation and its TABLESAMPLE, without an alias: a table name with time travel, a query, VALUES or a table function.
 
     Args:
         cursor: The cursor at the first token of the relation.
@@ -354,7 +354,7 @@ def parse_relation(cursor: Cursor, description: str) -> SqlText:
         skip_values_list(cursor)
     else:
         _skip_table_or_function(cursor, description)
-    skip_sample(cursor)
+    skip_tablesample(cursor)
     return cursor.text_from(start)
 
 
@@ -373,7 +373,7 @@ def skip_values_list(cursor: Cursor) -> None:
     cursor.comma_separated(lambda: skip_value_expression(cursor, "a row of values"))
 
 
-def skip_sample(cursor: Cursor) -> None:
+def skip_tablesample(cursor: Cursor) -> None:
     """Step over `TABLESAMPLE (…) [REPEATABLE (…)]` if it comes next."""
     for keyword in ("TABLESAMPLE", "REPEATABLE"):
         if not cursor.next_is(keyword, "("):

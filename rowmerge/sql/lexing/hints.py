@@ -39,11 +39,11 @@ def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None
     tokens = tokenize(text[start:end])
     if _HINT_NAME not in tokens.keys:  # the word is only in a string, as in `HINT('idempotency_key')`
         return None
-    name_index = tokens.keys.index(_HINT_NAME)
+    name_index = tokens.keys.index(_HINT_NAME)  # `tokens.keys` contains words in upper case
     match tokens[name_index + 1 :]:
         # `*_`: other hints and the END token can follow.
-        case [Token(key="("), Token(Kind.STRING, key), Token(key=")"), *_]:
-            return string_value(key)
+        case [Token(key="("), Token(Kind.STRING, idempotency_text), Token(key=")"), *_]:
+            return string_value(idempotency_text)
         case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, number), Token(key=")"), *_] if number.isdigit():
             return string_value(app), int(number)
     reason = f"{_HINT_NAME} takes a string, optionally followed by a whole number. Write {_HINT_NAME}('my key')"

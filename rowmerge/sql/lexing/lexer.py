@@ -154,7 +154,7 @@ _TOKEN = re.compile(
 )
 """The pattern takes linear time for any text: each alternative reads a character at most a few times and does not fail repeatedly."""
 _KINDS: dict[str | None, Kind] = {**{kind.value: kind for kind in Kind}, "dollars": Kind.STRING}
-_SPACE = frozenset(["space", "comment", "bracketed"])
+_SKIPPED_GROUPS = frozenset(["space", "comment", "bracketed"])
 _OPENINGS = frozenset(["bracketed", "dollars", "unclosed"])
 """The groups of `_TOKEN` that match only the beginning of a comment or a string."""
 _GROUPS_WITH_KEY = frozenset(["symbol", "word"])
@@ -186,12 +186,14 @@ def split_statements(text: str) -> Iterator[str]:
     tokens, unclosed_offset = _tokens_before_unclosed(text)
     start_offset, first_index = 0, 0  # the offset of the next statement in the text, and the index of its first token
     for semicolon_index in [index for index, key in enumerate(tokens.keys) if key == ";"]:
-        if first_index < semicolon_index:  # a token is between the semicolons
+        has_tokens = first_index < semicolon_index
+        if has_tokens:
             yield _text_on_its_line(tokens, start_offset, tokens.starts[semicolon_index])
         start_offset, first_index = tokens.ends[semicolon_index], semicolon_index + 1
-    # An unclosed string or name has no token, but belongs to a statement, unlike an unclosed comment.
+    # After the last semicolon, an unclosed string or name has no token, but belongs to a statement, unlike an unclosed comment.
+    has_tokens = tokens.kinds[first_index] is not Kind.END
     has_unclosed_string = unclosed_offset is not None and not text.startswith("/*", unclosed_offset)
-    if has_unclosed_string or tokens.kinds[first_index] is not Kind.END:  # the last statement is not empty
+    if has_tokens or has_unclosed_string:
         yield _text_on_its_line(tokens, start_offset, len(text))
 
 
@@ -220,7 +222,7 @@ def skip_space(text: str, offset: int = 0, *, over_hints: bool = True) -> int:
     """
     while match := _TOKEN.match(text, offset):
         is_hint = not over_hints and text.startswith(HINT, offset)
-        if match.lastgroup not in _SPACE or is_hint:
+        if match.lastgroup not in _SKIPPED_GROUPS or is_hint:
             break
         end = _token_end(text, match)
         if end is None:
@@ -230,7 +232,7 @@ def skip_space(text: str, offset: int = 0, *, over_hints: bool = True) -> int:
 
 
 def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
-    """Return the tokens before the first unclosed string, quoted name or comment, and its offset. If there is none, return all and None.
+    """Return the tokens before the first unclosed string, quoted name or comment, and its offset. If all are closed, return all and None.
 
     The loop creates no `Token` objects and makes few calls, because a statement can have many thousands of tokens.
     """

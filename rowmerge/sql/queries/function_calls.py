@@ -104,7 +104,8 @@ def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) 
         _refuse_aggregate(cursor, call, function)
         start, end = cursor.tokens.starts[call.name_index], cursor.tokens.ends[call.closing_index]
         inside_call = _slice_between(edits, start, end)
-        arguments = _bind_arguments(cursor, call, function, edits[inside_call])
+        arguments = _bind_arguments(cursor, call, function, inner_edits=edits[inside_call])
+        # One edit of the whole call replaces the edits inside the call, which the arguments already contain.
         edits[inside_call] = [Edit(start, end, replacement_of_call(function, arguments))]
     return edits
 
@@ -170,7 +171,8 @@ def replacement_of_call(function: CalledFunction, arguments: Mapping[str, str]) 
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
         return _inline(definition, function.body, arguments)
     cast_arguments = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
-    return f"{function.register()}({cast_arguments})"
+    registered_name = function.register()
+    return f"{registered_name}({cast_arguments})"
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
@@ -241,7 +243,10 @@ def _begins_expression(previous: Token | None) -> bool:
 
 
 def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, inner_edits: list[Edit]) -> dict[str, str]:
-    """Return the SQL text of each argument or default, by lower-case parameter name, with `inner_edits` applied to the arguments."""
+    """Return the SQL text of each argument or default, by lower-case parameter name.
+
+    `inner_edits`: the edits inside the call, such as replaced calls in its arguments, which are applied to the arguments.
+    """
     offsets_by_name = _find_given_arguments(cursor.tokens, call, function)
     arguments: dict[str, str] = {}
     for parameter in function.definition.parameters:
@@ -261,15 +266,15 @@ def _find_given_arguments(tokens: Tokens, call: _Call, function: CalledFunction)
     """Return the offsets of each argument in the text, by lower-case parameter name. Raise PlanError for an unknown parameter."""
     parameter_names = {parameter.name.lower() for parameter in function.definition.parameters}
     offsets_by_name: dict[str, tuple[int, int]] = {}
-    for position, (first, last) in enumerate(_argument_spans(tokens, call)):
-        is_named = tokens.is_name(first) and tokens.keys[first + 1] == "=>"
-        name = tokens[first].name.lower() if is_named else _parameter_at(position, function)
+    for position, (first_index, last_index) in enumerate(_argument_spans(tokens, call)):
+        is_named = tokens.is_name(first_index) and tokens.keys[first_index + 1] == "=>"
+        name = tokens[first_index].name.lower() if is_named else _parameter_at(position, function)
         if name in offsets_by_name:
             raise _argument_error(function, f"takes the argument {name} only once")
         if name not in parameter_names:
             raise _argument_error(function, f"has no parameter {name}")
-        value_first = first + 2 if is_named else first
-        offsets_by_name[name] = tokens.starts[value_first], tokens.ends[last]
+        value_index = first_index + 2 if is_named else first_index  # after `name =>`
+        offsets_by_name[name] = tokens.starts[value_index], tokens.ends[last_index]
     return offsets_by_name
 
 
@@ -306,10 +311,8 @@ def _refuse_aggregate(cursor: Cursor, call: _Call, function: CalledFunction) -> 
         return
     first_argument, following = cursor.tokens[call.opening_index + 1], cursor.tokens[call.closing_index + 1]
     if first_argument.key == "DISTINCT":
-        reason = f"The aggregate function {function.name} does not support DISTINCT. Select the distinct rows in a subquery"
+        reason = f"The aggregate {function.name} does not support DISTINCT. Select the distinct rows in a subquery"
         raise cursor.unsupported(reason, first_argument)
     if following.key == "FILTER" or (following.key == "OVER" and function.definition.language == "sql"):
-        reason = (
-            f"The aggregate function {function.name} does not support {following.key}. Aggregate in a subquery, and filter or join there"
-        )
+        reason = f"The aggregate {function.name} does not support {following.key}. Aggregate in a subquery, and filter or join there"
         raise cursor.unsupported(reason, following)

@@ -16,12 +16,23 @@ def accept_describe_query(cursor: Cursor) -> bool:
 
 
 def begins_table_query(cursor: Cursor, query_start: int) -> bool:
-    """Return whether the keyword TABLE begins the query `TABLE name` rather than being part of another clause."""
+    """Return whether the keyword TABLE begins the query `TABLE name` rather than being part of another clause.
+
+    Args:
+        cursor: The cursor at the keyword.
+        query_start: The index of the first token of the query in which the cursor is.
+    """
     return (cursor.index == query_start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name
 
 
 def begins_relation(cursor: Cursor, keyword: str, in_from: bool) -> bool:
-    """Return whether a relation follows FROM, JOIN or a comma. It does not follow the FROM of DELETE FROM or IS [NOT] DISTINCT FROM."""
+    """Return whether a relation follows FROM, JOIN or a comma. It does not follow the FROM of DELETE FROM or IS [NOT] DISTINCT FROM.
+
+    Args:
+        cursor: The cursor at the keyword.
+        keyword: The keyword in upper case, or an empty string for the name of a field.
+        in_from: Whether the cursor is in a FROM clause, in which a comma separates relations.
+    """
     if keyword != "FROM":
         return keyword == "JOIN" or (keyword == "," and in_from)
     is_comparison = cursor.key(-1) == "DISTINCT" and cursor.key(-2) in ("IS", "NOT", "!")
@@ -29,7 +40,12 @@ def begins_relation(cursor: Cursor, keyword: str, in_from: bool) -> bool:
 
 
 def ends_from(cursor: Cursor, keyword: str) -> bool:
-    """Return whether a word is a keyword that ends a FROM clause rather than an alias."""
+    """Return whether a word is a keyword that ends a FROM clause rather than an alias.
+
+    Args:
+        cursor: The cursor at the word.
+        keyword: The word in upper case, or an empty string for the name of a field.
+    """
     if cursor.key(-1) == "AS":
         return False
     if keyword in expressions.BEFORE_BY or keyword == "LATERAL":

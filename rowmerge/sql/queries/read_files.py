@@ -47,9 +47,7 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     stated_format, schema, name = (_pop_option(options, option) for option in ("format", "schema", "name"))
     file_format = _infer_format(path) if stated_format is None else stated_format
     if file_format is None:
-        raise cursor.error(
-            f"read_files cannot infer the format of {path}. Add format => '…' with one of the formats {', '.join(_FORMATS)}", start_token
-        )
+        raise cursor.error(f"read_files cannot infer the format of {path}. Add format => '…': {', '.join(_FORMATS)}", start_token)
     if file_format.lower() not in _FORMATS:
         raise cursor.unsupported(f"read_files does not support the format {file_format}. {suggest(file_format, _FORMATS)}", start_token)
     table_name = None if name is None else TableName(tuple(token.name for token in tokenize(name) if token.is_name))

@@ -274,7 +274,7 @@ class _ReadFinder:
         if cursor.next_is("WITH", "("):  # options of the read
             cursor.index += 1
             cursor.skip_group()
-        expressions.skip_sample(cursor)
+        expressions.skip_tablesample(cursor)
         is_query_of_with_list = len(name.parts) == 1 and name.parts[0].lower() in scope.cte_names
         if not is_query_of_with_list:
             new_alias_index = _alias_index(cursor, allows_alias)
@@ -298,7 +298,7 @@ class _ReadFinder:
             self._find_tables_in_arguments(scope)
             return
         end = cursor.index
-        expressions.skip_sample(cursor)
+        expressions.skip_tablesample(cursor)
         new_alias_index = _alias_index(cursor, allows_alias)
         self.reads.append(Read(name, start, end, scope.query_span, new_alias_index, arguments=arguments, files=files))
 

@@ -52,7 +52,7 @@ def parse_constraint(cursor: Cursor) -> CheckConstraint:
     """
     name = cursor.identifier("a constraint's name") if cursor.accept("CONSTRAINT") else None
     if not cursor.accept("CHECK"):
-        raise _key_refusal(cursor)
+        raise _unsupported_key_error(cursor)
     condition = parse_parenthesized_expression(cursor, "a condition")
     if cursor.next_is("NOT", "ENFORCED"):
         raise cursor.unsupported("A CHECK constraint is always enforced. Leave NOT ENFORCED out")
@@ -61,7 +61,7 @@ def parse_constraint(cursor: Cursor) -> CheckConstraint:
     return CheckConstraint(name, condition)
 
 
-def _key_refusal(cursor: Cursor) -> StatementError:
+def _unsupported_key_error(cursor: Cursor) -> StatementError:
     """Return the error for a constraint that is not a CHECK constraint."""
     if cursor.key() not in _CONSTRAINTS:
         return cursor.expected("CHECK")

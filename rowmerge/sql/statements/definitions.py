@@ -42,9 +42,9 @@ def parse_drop(cursor: Cursor) -> Drop | DropSchema | DropFunction | None:
         return _parse_drop_schema(cursor, if_exists)
     name = cursor.table_name(f"the name of a {kind.lower()}")
     if kind == "TABLE":
-        cursor.accept("PURGE")
+        cursor.accept("PURGE")  # without effect
     cursor.expect_end("the name")
-    return Drop(name, kind == "VIEW", if_exists)
+    return Drop(name, view=kind == "VIEW", if_exists=if_exists)
 
 
 def _parse_drop_schema(cursor: Cursor, if_exists: bool) -> DropSchema:

@@ -27,7 +27,7 @@ def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
     detail = _accept_detail(cursor)
     name = cursor.table_name()
     if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
-        return None  # the name of a column, or a partition
+        return None  # the name of a column, or a partition, follows
     limit = cursor.integer("a number of versions") if detail is Detail.HISTORY and cursor.accept("LIMIT") else None
     cursor.expect_end("the table")
     return Describe(name, detail, limit)
@@ -47,7 +47,7 @@ def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | Sh
         case "SCHEMAS" | "DATABASES" | "NAMESPACES":
             return _parse_show_schemas(cursor)
         case "TABLES" | "VIEWS":
-            return ShowTables(_parse_optional_schema(cursor), _parse_last_pattern(cursor), subject == "VIEWS")
+            return ShowTables(_parse_optional_schema(cursor), _parse_last_pattern(cursor), views=subject == "VIEWS")
         case "TABLE" if cursor.accept("EXTENDED"):
             return _parse_show_table_extended(cursor)
         case "TBLPROPERTIES":

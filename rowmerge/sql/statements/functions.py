@@ -39,7 +39,7 @@ def parse_create_function(cursor: Cursor, or_replace: bool, aggregate: bool) -> 
         return None
     definition = _parse_definition(cursor, aggregate)
     cursor.expect_end("the function's body")
-    _refuse_inconsistent(cursor, definition)
+    _refuse_inconsistent_clauses(cursor, definition)
     return functions.CreateFunction(name, definition, or_replace, if_not_exists)
 
 
@@ -117,18 +117,16 @@ def _parse_parameters(cursor: Cursor) -> tuple[functions.Parameter, ...]:
     """Parse `(name type …, …)` or `()`. The names must be unique, and the parameters with a default must come last."""
     if cursor.accept("(", ")"):
         return ()
-    list_token = cursor.token()
+    opening_token = cursor.token()
     parameters = cursor.parenthesized(lambda: _parse_parameter(cursor))
     names = [parameter.name.lower() for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
-            raise cursor.error(f"The parameter {name} occurs twice. Rename one of them", list_token)
+            raise cursor.error(f"The parameter {name} occurs twice. Rename one of them", opening_token)
     for previous, parameter in itertools.pairwise(parameters):
         if previous.default is not None and parameter.default is None:
-            reason = (
-                f"The parameter {parameter.name} has no default, but follows {previous.name}, which has one. Move it before {previous.name}"
-            )
-            raise cursor.error(reason, list_token)
+            reason = f"The parameter {parameter.name} has no default, but follows {previous.name}, which has one. Move it forward"
+            raise cursor.error(reason, opening_token)
     return parameters
 
 
@@ -180,7 +178,7 @@ def _parse_language(cursor: Cursor) -> functions.Language:
     return cast(functions.Language, language)
 
 
-def _refuse_inconsistent(cursor: Cursor, definition: functions.FunctionDefinition) -> None:
+def _refuse_inconsistent_clauses(cursor: Cursor, definition: functions.FunctionDefinition) -> None:
     """Raise UnsupportedStatement for clauses that do not apply to the function's language, and for an aggregate without parameters."""
     if definition.language == "python" and definition.handler is None:
         raise cursor.unsupported("A Python function needs a HANDLER: the name of the Python function, or of an aggregate's class")

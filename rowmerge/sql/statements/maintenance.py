@@ -102,9 +102,7 @@ def _parse_optional_where(cursor: Cursor, following: str) -> SqlText | None:
 def _parse_target(cursor: Cursor) -> TableName:
     """Parse the name of a table. Raise UnsupportedStatement for a path."""
     if cursor.token().kind is Kind.STRING:
-        raise cursor.unsupported(
-            "A path is not supported here. Create a table for the path, and use its name: CREATE TABLE name USING delta LOCATION 'path'"
-        )
+        raise cursor.unsupported("A path is not supported here. Create a table for it: CREATE TABLE name USING delta LOCATION 'path'")
     return cursor.table_name()
 
 

@@ -59,13 +59,13 @@ def parse_assignments(cursor: Cursor, qualifier: tuple[str, ...], ends: Callable
         Unparsable: The list does not follow the grammar.
     """
 
-    def read_assignment() -> Assignment:
+    def parse_assignment() -> Assignment:
         column = _parse_column(cursor, qualifier)
         if not cursor.accept_any("=", "=="):
             raise cursor.expected("= and a value")
         return Assignment(column, parse_expression(cursor, f"a value for `{'.'.join(column)}`", ends))
 
-    return cursor.comma_separated(read_assignment)
+    return cursor.comma_separated(parse_assignment)
 
 
 def _parse_column(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from rowmerge.table.metadata.partitioning import Distribution, PartitionField, S
 
 _ALIASES = {"years": "year", "months": "month", "days": "day", "date": "day", "hours": "hour", "date_hour": "hour"}
 _TRANSFORMS = {name: name for name in ("identity", "bucket", "truncate", "year", "month", "day", "hour")} | _ALIASES
-_PARAMETERS = {"bucket": "a number of buckets", "truncate": "a width"}
+_PARAMETERIZED_TRANSFORMS = {"bucket": "a number of buckets", "truncate": "a width"}
 """The transforms that have a parameter, with a description of the parameter for error messages."""
 _MAX_PARAMETER = 2**31 - 1
 
@@ -28,7 +28,7 @@ def parse_partition_field(cursor: Cursor) -> PartitionField:
         parameter = _parse_parameter(cursor, transform)
         cursor.expect(",")
     column = cursor.path("a column")
-    if parameter is None and transform in _PARAMETERS:
+    if parameter is None and transform in _PARAMETERIZED_TRANSFORMS:
         cursor.expect(",")
         parameter = _parse_parameter(cursor, transform)
     cursor.expect(")")
@@ -48,11 +48,13 @@ def _parse_transform_name(cursor: Cursor) -> str:
 def _parse_parameter(cursor: Cursor, transform: str) -> int:
     """Parse the whole number that is the parameter of a transform."""
     token = cursor.token()
-    if transform not in _PARAMETERS:
+    if transform not in _PARAMETERIZED_TRANSFORMS:
         raise cursor.expected("a column")
-    number = cursor.integer(_PARAMETERS[transform])
+    number = cursor.integer(_PARAMETERIZED_TRANSFORMS[transform])
     if not 0 < number <= _MAX_PARAMETER:
-        raise cursor.error(f"{_PARAMETERS[transform].capitalize()} must be a whole number from 1 to {_MAX_PARAMETER}, not {number}", token)
+        raise cursor.error(
+            f"{_PARAMETERIZED_TRANSFORMS[transform].capitalize()} must be a whole number from 1 to {_MAX_PARAMETER}, not {number}", token
+        )
     return number
 
 
@@ -78,7 +80,7 @@ def parse_partition_field_change(cursor: Cursor, table: TableName, verb: str) ->
 
 
 def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
-    """Parse `[DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]` or `UNORDERED` after WRITE.
+    """Parse `[DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY field [ASC|DESC] [NULLS FIRST|LAST], …]` or `UNORDERED` after WRITE.
 
     The two clauses can appear in any order, and one of them is enough. ORDERED BY sorts rows across all files. With LOCALLY, it sorts rows
     only within each file. DISTRIBUTED BY replaces the distribution that the order implies.

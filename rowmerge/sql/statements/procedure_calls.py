@@ -38,11 +38,11 @@ def parse_call(cursor: Cursor) -> Call | None:
 def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, SqlText]:
     """Parse `(value, …, parameter => value, …)`, and return the values by parameter name. Leave out NULL arguments."""
     arguments: dict[str, SqlText] = {}
-    needs_name = False  # true from the first argument with a name to the last one
+    is_named = False  # true for the first named argument and for all arguments after it
     cursor.expect("(")
     while not cursor.next_is(")"):
-        needs_name = needs_name or _begins_named_argument(cursor)
-        if needs_name:
+        is_named = is_named or _begins_named_argument(cursor)
+        if is_named:
             parameter = _parse_parameter_name(cursor, name, procedure, arguments)
         else:
             parameter = _parameter_at(cursor, name, procedure, position=len(arguments))

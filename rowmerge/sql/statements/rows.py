@@ -35,7 +35,7 @@ def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | N
         case "DELETE":
             return parse_delete(cursor, with_clause)
         case "INSERT":
-            return parse_insert(cursor)  # moves the list into its query
+            return parse_insert(cursor)  # copies the text from WITH to INSERT into the query
         case "FROM":
             refuse_from_insert(cursor)  # raises if an INSERT follows; otherwise FROM begins a query
     return None
@@ -106,7 +106,7 @@ def parse_insert(cursor: Cursor) -> Insert | None:
         Unparsable: The statement does not follow the grammar, or combines mutually exclusive clauses.
         UnsupportedStatement: The statement has DEFAULT VALUES, an unknown option, or has WITH RECURSIVE in addition to another WITH list.
     """
-    insert_index = cursor.index - 1
+    insert_index = cursor.index - 1  # above 0 if a WITH list precedes INSERT
     schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     mode = cursor.expect_any("INTO or OVERWRITE")
     if mode == "OVERWRITE" and _at_directory(cursor):
@@ -132,7 +132,7 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
     columns, by_name = _parse_columns(cursor)
     insert = Insert(target, columns, by_name, SqlText(""), overwrite=mode == "OVERWRITE", alias=alias)
     insert = replace(insert, partition=partition, if_not_exists=if_not_exists, overwrite_mode=overwrite_mode)
-    insert = _parse_replaced_rows(cursor, insert)
+    insert = _parse_replace_clause(cursor, insert)
     if alias is not None and insert.replace_on is None:
         raise cursor.error(f"The alias `{alias}` is allowed only with REPLACE ON. Leave it out, or add REPLACE ON and a condition")
     return insert
@@ -201,10 +201,10 @@ def _parse_overwrite_mode(cursor: Cursor, insert_keyword: str) -> OverwriteMode 
     cursor.index += 1
     options = parse_properties(cursor, "The option")
     unknown_options = [option for option in options if option.lower() not in _OVERWRITE_MODE_OPTIONS]
-    if unknown_options or insert_keyword == "INTO":  # INTO overwrites nothing
-        option = next(iter(unknown_options or options))
-        raise cursor.unsupported(f"The option `{option}` of INSERT {insert_keyword} is not supported. Leave it out", with_token)
-    option_values = {value.lower() for value in options.values()}  # the option can have both names, but only one value
+    refused_options = [*unknown_options, *options] if insert_keyword == "INTO" else unknown_options  # INTO overwrites nothing
+    if refused_options:
+        raise cursor.unsupported(f"The option `{refused_options[0]}` of INSERT {insert_keyword} is not supported. Leave it out", with_token)
+    option_values = {value.lower() for value in options.values()}  # both names can occur, but only with the same value
     if option_values not in ({"dynamic"}, {"static"}):
         raise cursor.error(f"`{next(iter(options))}` must be dynamic or static. Set it to one of them", with_token)
     return OverwriteMode(option_values.pop())
@@ -220,7 +220,7 @@ def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
     return columns, cursor.accept("BY", "NAME")
 
 
-def _parse_replaced_rows(cursor: Cursor, insert: Insert) -> Insert:
+def _parse_replace_clause(cursor: Cursor, insert: Insert) -> Insert:
     """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`, and return `insert` with the clause added."""
     if not cursor.accept("REPLACE"):
         return insert
@@ -251,8 +251,8 @@ def _parse_query(cursor: Cursor, takes_alias: bool) -> tuple[SqlText, str | None
         return cursor.take_rest(), None
     cursor.skip_group()
     query = cursor.text_from(start)
-    is_last_name = cursor.token().is_name and cursor.token(1).kind is Kind.END
-    if not cursor.accept("AS") and not is_last_name:
+    is_bare_alias = cursor.token().is_name and cursor.token(1).kind is Kind.END
+    if not cursor.accept("AS") and not is_bare_alias:
         cursor.index = start  # the parentheses are only the beginning of the query
         return cursor.take_rest(), None
     alias = cursor.identifier("an alias")
@@ -266,7 +266,7 @@ def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> b
         return False
     if mode == "INTO":
         raise cursor.error(
-            "IF NOT EXISTS is allowed only with INSERT OVERWRITE … PARTITION (column = value). To insert only new rows, use MERGE INTO"
+            "IF NOT EXISTS is allowed only with INSERT OVERWRITE … PARTITION (column = value). Or use MERGE INTO for new rows"
         )
     if not partition or any(value is None for _, value in partition):
         raise cursor.error("IF NOT EXISTS needs PARTITION (column = value, …) before it, with a value for every column")
