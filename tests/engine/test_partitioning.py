@@ -154,7 +154,7 @@ def test_dynamic_overwrite_requires_partition_values_of_every_file(session: rowm
     session.sql("alter table t add partition field bucket(2, id)")
     session.sql("insert into t partition (p = 'a') select 4")
     for statement in ("insert overwrite t partition (p = 'a') select 5", "truncate table t partition (p = 'b')"):
-        with pytest.raises(errors.PlanError, match=r"default\.t has files from before its partitioning was changed"):
+        with pytest.raises(errors.PlanError, match=r"default\.t has files that were written before its partitioning changed"):
             session.sql(statement)
     session.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:

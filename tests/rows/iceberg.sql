@@ -130,7 +130,7 @@ create table t (id int) using iceberg tblproperties ('rowmerge.write.mod' = 'aut
 !> ConfigurationError: rowmerge.write.mode
 create table t (id int) using iceberg;
 select * from table_changes('t', 1);
-!> ChangesNotRecorded: no change rows
+!> ChangesNotRecorded: have no change feed
 
 --- an added column has its initial default in existing rows and its write default in new rows
 create table t (id int, k int default 5) using iceberg tblproperties ('format-version' = '3', {mode});
@@ -291,7 +291,7 @@ select id, d, n from t order by id;
 => 5 | 2024-03-01 | 1
 => 6 | NULL | 2
 insert overwrite t partition (d = date '2024-03-01') values (7, 7);
-!> PlanError: from before its partitioning was changed
+!> PlanError: written before its partitioning changed
 
 --- a partition field keeps its given name
 create table t (id int, p string) using iceberg partitioned by (bucket(2, id)) tblproperties ({mode});

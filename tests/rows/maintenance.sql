@@ -167,12 +167,12 @@ select count(*), sum(id) from t;
 create table t (id int) using delta;
 insert into t values (1);
 restore table t to version as of 1;
-!> PlanError: is at version 1 now
+!> PlanError: is already at version 1
 restore table t to version as of 7;
 !> VersionNotFound: versions 0 to 1 can be read
 restore table t to timestamp as of '2001-01-01';
 !> VersionNotFound: Choose a later time
 restore table t to timestamp as of current_timestamp();
-!> PlanError: is at version 1 now
+!> PlanError: is already at version 1
 select * from t;
 => 1
