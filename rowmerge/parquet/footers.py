@@ -96,8 +96,8 @@ def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: 
         columns: The names of the top-level columns whose bounds and null counts are returned.
 
     Returns:
-        By name of the attribute of `FileMessage`: the `lower` and `upper` bounds, the null counts (`nulls`), and the compressed `sizes` in
-        bytes of all leaves. Bounds of UUIDs are bytes.
+        Four kinds of values, by name of the attribute of `FileMessage`: `lower` and `upper` bounds, `nulls` (null counts), and `sizes`.
+        Sizes are compressed, in bytes, and of all leaves. Bounds of UUIDs are bytes.
     """
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     lower, upper, nulls, sizes = NestedValues(), NestedValues(), NestedValues(), NestedValues()

@@ -72,7 +72,7 @@ def message_fields(message: TaskMessage) -> dict[str, Any]:
     return {name: [vars(file) for file in value] if isinstance(value, list) else value for name, value in vars(message).items()}
 
 
-class OutcomeTask:
+class OutcomeWriter:
     """The writer of the outcome rows of one task. It writes files, and collects the positions of target rows in bitmaps."""
 
     def __init__(self, columns: OutcomeColumns, spec: WriteSpec, change_spec: WriteSpec | None) -> None:

@@ -258,7 +258,7 @@ def test_keys_of_many_rows_are_collected_completely(session: rowmerge.Session, t
         3: "select id from range(0, 69998, 1, 1) union all select 69998L union all select 69999L",
         70: "select id from range(0, 70000, 1, 70)",
     }[tasks]
-    made = source.materialize(session.spark.sql(rows), "s", (KeyPair("id", "=", "s.id"),))
+    made = source.evaluate_source(session.spark.sql(rows), "s", (KeyPair("id", "=", "s.id"),))
     (key,) = made.keys
     assert made.row_count == made.frame.count() == 70_000
     assert key.values is not None
@@ -270,7 +270,7 @@ def test_many_short_keys_are_collected_instead_of_a_join(session: rowmerge.Sessi
     monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 1_000)
 
     def known(pair: KeyPair, max_keys: int) -> bool:
-        (key,) = source.materialize(rows, "s", (pair,), max_keys=max_keys).keys
+        (key,) = source.evaluate_source(rows, "s", (pair,), max_keys=max_keys).keys
         assert key.values is not None or (str(key.low), str(key.high)) == ("0", "4999" if pair.column == "id" else "999")
         return key.values is not None
 

@@ -37,9 +37,9 @@ def mirrored(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypa
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Record which sources are persisted."""
-    asked: Callable[..., source.Source] = source.materialize
+    asked: Callable[..., source.Source] = source.evaluate_source
     found: list[object] = []
-    monkeypatch.setattr(source, "materialize", lambda *given, **more: found.append(given[1]) or asked(*given, **more))
+    monkeypatch.setattr(source, "evaluate_source", lambda *given, **more: found.append(given[1]) or asked(*given, **more))
     return found
 
 

@@ -36,7 +36,7 @@ def not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> source.Source:
         raise AssertionError("the source is kept")
 
-    monkeypatch.setattr(source, "materialize", stopped)
+    monkeypatch.setattr(source, "evaluate_source", stopped)
 
 
 def _files(session: rowmerge.Session) -> set[str]:

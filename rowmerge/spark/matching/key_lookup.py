@@ -35,7 +35,7 @@ from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_position
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 from rowmerge.spark.reading.scan import ADDRESS_FIELDS, deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.source.keys import source_keys
-from rowmerge.spark.source.source import Source, can_be_held
+from rowmerge.spark.source.source import Source, is_unchanged_by_arrow
 from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.rules import INITIAL
@@ -96,7 +96,7 @@ def rows_by_keys(
     if keys is None:
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
-    if not can_be_held(columns):
+    if not is_unchanged_by_arrow(columns):
         return None
     lookup_files = _describe_files(spark, snapshot, files, columns, lineage)
     if lookup_files is None:

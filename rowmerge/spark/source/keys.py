@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
+from pyspark.sql import DataFrame, functions as F
 
 from rowmerge.parquet.source_keys import KeyColumn, SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
@@ -51,9 +52,45 @@ def key_names(pairs: Sequence[KeyPair]) -> list[str]:
     return [f"__rowmerge_key_{index}" for index in range(len(pairs))]
 
 
+def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFrame:
+    """Return the rows of a source with an added column for each key, under the names that `key_names` returns.
+
+    Args:
+        frame: The rows of the source.
+        alias: The alias of the source in the expressions of `pairs`.
+        pairs: The keys of the ON condition.
+    """
+    keys = [F.expr(pair.source).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
+    return frame.alias(alias).select("*", *keys)
+
+
 def ordinal_array(ordinals: BitMap64) -> pa.Array:
     """Return ordinals of source rows as an int64 array, the type of the column ORDINAL."""
     return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
+
+
+def key_ranges(rows: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], row_count: int) -> tuple[SourceKey, ...]:
+    """Return the keys of a source with their minimum, their maximum, and whether a NULL occurs. One job aggregates the rows.
+
+    Args:
+        rows: All source rows with the key columns.
+        pairs: The keys of the ON condition.
+        fields: The name and type of the column of `rows` that contains each key.
+        row_count: The number of rows.
+    """
+    names = [field.name for field in fields]
+    lows, highs = [F.min(name).alias(f"{name}_low") for name in names], [F.max(name).alias(f"{name}_high") for name in names]
+    value_counts = [F.count(name).alias(f"{name}_count") for name in names]  # NULLs are not counted
+    statistics = rows.agg(*lows, *highs, *value_counts).toArrow()
+    keys = []
+    for pair, field in zip(pairs, fields, strict=True):
+        key = SourceKey(pair, field.type)
+        # A collation does not order strings by bytes, as bounds in files do. So a key with a collation has no minimum or maximum.
+        if not has_collation(Struct((field,))):
+            low, high, value_count = (statistics[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
+            key = replace(key, low=low, high=high, has_null=value_count.as_py() < row_count)
+        keys.append(key)
+    return tuple(keys)
 
 
 def known_keys(pairs: Sequence[KeyPair], fields: Sequence[Field], rows: pa.Table) -> tuple[SourceKey, ...]:
@@ -102,8 +139,8 @@ def cast_key_values(values: pa.Array, op: str, source: DataType, target: DataTyp
     if isinstance(target, Primitive | Decimal) and source == target:
         return values.cast(arrow_type(target))
     if not (_is_integer(source) and _is_integer(target)):
-        return None
-    limit = 1 << (arrow_type(target).bit_width - 1)
+        return None  # nested values have no bounds, and Spark casts both sides of other comparisons
+    limit = 1 << (arrow_type(target).bit_width - 1)  # such as 2**31 for int: its values are from -(2**31) to 2**31 - 1
     longs = values.cast(pa.int64())
     in_range = longs.filter(pc.and_(pc.greater_equal(longs, -limit), pc.less_equal(longs, limit - 1)))
     if len(in_range) < len(longs) and op not in ("=", "<=>"):
@@ -126,7 +163,8 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
 def can_be_looked_up(op: str, key_type: DataType, column: Field) -> bool:
     """Return whether Arrow can look up a key in a column of the table, with the same result as a comparison in Spark.
 
-    This is true for equality of integers, and for equality of values of the same type that Arrow and Spark compare in the same way.
+    A lookup finds equal values. Arrow and Spark agree on equality for integers of any width, and for EXACT_TYPES, decimals and nested
+    values if both types are the same. They may differ for floats, and for a char, which is padded with spaces.
 
     Args:
         op: The comparison operator between the key and the column.
@@ -137,7 +175,8 @@ def can_be_looked_up(op: str, key_type: DataType, column: Field) -> bool:
         return False
     if _is_integer(key_type) and _is_integer(column.type):
         return True
-    return key_type == column.type and (not isinstance(key_type, Primitive) or key_type.name in EXACT_TYPES)
+    has_exact_type = not isinstance(key_type, Primitive) or key_type.name in EXACT_TYPES
+    return key_type == column.type and has_exact_type
 
 
 def _key_column(key: SourceKey, field: Field) -> tuple[KeyColumn, pa.ChunkedArray] | None:

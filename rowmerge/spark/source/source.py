@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, key_names, known_keys, ordinal_array
+from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, key_names, key_ranges, known_keys, ordinal_array, with_keys
 from rowmerge.spark.types import estimated_row_bytes, frame_of, has_collation, schema_of
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, backquote
@@ -108,8 +108,8 @@ class Source:
         if self.local_rows is not None or self.task_count > 1 or split_count < 2:
             return self.frame
         first_ordinal, _ = self.ordinals  # one task numbers its rows consecutively
-        bounds = pairwise(first_ordinal + self.row_count * index // split_count for index in range(split_count + 1))
-        splits = (self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in bounds)
+        split_starts = [first_ordinal + self.row_count * index // split_count for index in range(split_count + 1)]
+        splits = [self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in pairwise(split_starts)]
         return reduce(DataFrame.unionAll, splits)
 
     @property
@@ -152,7 +152,7 @@ class Source:
         return self.parallel_rows.join(matched, F.col(ORDINAL) == F.col(_MATCHED_ORDINAL), kind)
 
 
-def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_keys: int = 0, prepare: Prepare | None = None) -> Source:
+def evaluate_source(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_keys: int = 0, prepare: Prepare | None = None) -> Source:
     """Evaluate a source once, count its rows and extract its keys. If there are few rows, this takes only one job.
 
     The executors keep the rows (localCheckpoint), because a nondeterministic source would produce other rows in another evaluation. The job
@@ -166,21 +166,17 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_k
         max_keys: The maximum number of rows whose keys the driver collects, if it is greater than MAX_COLLECTED_KEYS.
         prepare: A function that converts source rows to table rows, which the driver then keeps. None to keep source rows.
     """
-    schema, key_columns = schema_of(frame), key_names(pairs)
-    if prepare is not None and can_be_held(schema):
-        # First attempt: the job converts source rows to table rows. It returns None if the conversion of a row fails.
-        checkpoint = _Checkpoint(frame, alias, pairs)
-        prepared_rows = _collect_prepared_rows(checkpoint.observed_rows, alias, key_columns, schema, prepare)
-        if prepared_rows is not None:
-            source = checkpoint.to_source(schema, prepared_rows, max_keys)
-            has_all_rows = prepared_rows.num_rows == source.row_count  # the job returns only the first rows of each task
-            return replace(source, prepared_rows=prepared_rows.drop_columns(key_columns)) if has_all_rows else source
+    schema = schema_of(frame)
+    if prepare is not None and is_unchanged_by_arrow(schema):
+        source = _evaluate_prepared(_Checkpoint(frame, alias, pairs), schema, max_keys, prepare)
+        if source is not None:
+            return source
     # The job returns source rows, which need no conversion. It uses a new checkpoint, because a failed job does not keep any rows.
     checkpoint = _Checkpoint(frame, alias, pairs)
-    key_rows, local_rows = _collect_keys_and_rows(checkpoint.observed_rows, key_columns, schema)
+    key_rows, local_rows = _collect_keys_and_rows(checkpoint.observed_rows, key_names(pairs), schema)
     source = checkpoint.to_source(schema, key_rows, max_keys)
     if local_rows is None or local_rows.num_rows < source.row_count:
-        return source
+        return source  # too many rows for the driver: the job has returned only the first rows of each task
     return replace(source, frame=frame_of(frame.sparkSession, local_rows, _with_ordinal(schema)), local_rows=local_rows)
 
 
@@ -192,40 +188,39 @@ class _Checkpoint:
     """
 
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
-        self._pairs = pairs
+        self.alias, self._pairs = alias, pairs
         self._rows = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
         self._statistics = Observation()
         row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
         self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)
 
+    @property
+    def key_columns(self) -> list[str]:
+        """Return the names of the key columns of `observed_rows`."""
+        return key_names(self._pairs)
+
     def to_source(self, schema: Struct, key_rows: pa.Table, max_keys: int) -> Source:
         """Return the source after a job has read `observed_rows` and returned `key_rows`. `schema`: The source columns without keys."""
         row_count, first, last = (int(self._statistics.get[name] or 0) for name in ("rows", "first", "last"))
-        keys, key_ordinals = self._extract_keys(row_count, max_keys, key_rows)
-        return Source(self._rows.drop(*key_names(self._pairs)), schema, row_count, keys, (first, last), key_ordinals=key_ordinals)
+        source = Source(self._rows.drop(*self.key_columns), schema, row_count, keys=(), ordinals=(first, last))
+        return self._with_keys(source, max_keys, key_rows) if self._pairs else source
 
-    def _extract_keys(self, row_count: int, max_keys: int, key_rows: pa.Table) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
-        """Return the keys of the ON condition with their values, and the ordinals of the rows in the order of these values.
-
-        If the source has too many rows, the keys have a minimum and maximum instead of values (`_key_ranges`), and the ordinals are None.
+    def _with_keys(self, source: Source, max_keys: int, key_rows: pa.Table) -> Source:
+        """Return the source with the keys of the ON condition: their values, or only their range if there are too many for the driver.
 
         Args:
-            row_count: The number of source rows.
+            source: The source, with the number of its rows.
             max_keys: The maximum number of rows for keys that take little memory (`_are_short_keys`). The limit for other keys is
                 MAX_COLLECTED_KEYS.
-            key_rows: The key columns and ORDINAL of the first rows of each task, as the evaluating job returned them. If some rows are
-                missing, a second job collects the keys of all rows.
+            key_rows: The key columns and ORDINAL of the first rows of each task, as the evaluating job returned them.
         """
-        if not self._pairs:
-            return (), None
-        names = key_names(self._pairs)
-        fields = schema_of(self._rows.select(*names)).fields
-        are_few_keys = row_count <= MAX_COLLECTED_KEYS or (row_count <= max_keys and _are_short_keys(self._rows, fields, row_count))
-        if not are_few_keys:
-            return _key_ranges(self._rows, self._pairs, fields, row_count), None
-        if key_rows.num_rows < row_count:
-            key_rows = self._rows.select(*names, ORDINAL).toArrow()
-        return known_keys(self._pairs, fields, key_rows), key_rows[ORDINAL]
+        fields, row_count = schema_of(self._rows.select(*self.key_columns)).fields, source.row_count
+        fit_in_driver = row_count <= MAX_COLLECTED_KEYS or (row_count <= max_keys and _are_short_keys(self._rows, fields, row_count))
+        if not fit_in_driver:
+            return replace(source, keys=key_ranges(self._rows, self._pairs, fields, row_count))
+        if key_rows.num_rows < row_count:  # the first rows of the tasks are not all rows, so a second job collects all keys
+            key_rows = self._rows.select(*self.key_columns, ORDINAL).toArrow()
+        return replace(source, keys=known_keys(self._pairs, fields, key_rows), key_ordinals=key_rows[ORDINAL])
 
 
 @dataclass
@@ -267,28 +262,34 @@ class SourceRowsOnce:
         Args:
             pairs: The keys of the ON condition.
             max_keys: The maximum number of rows whose keys the driver collects, if it is greater than MAX_COLLECTED_KEYS.
-            prepare: A function that converts source rows to table rows, None to keep source rows. Only the first result has prepared rows.
+            prepare: A function that converts source rows to table rows, None to keep source rows. Only the first result has prepared rows,
+                because they fit the table's schema at the first attempt.
         """
         if self._kept_source is None:
-            source = materialize(self.frame, self.alias, pairs, max_keys=max_keys, prepare=prepare)
+            source = evaluate_source(self.frame, self.alias, pairs, max_keys=max_keys, prepare=prepare)
             self._kept_source = replace(source, prepared_rows=None)
             return source
         if tuple(key.pair for key in self._kept_source.keys) != pairs:
             kept_rows = self._kept_source.frame.drop(ORDINAL)  # the new source numbers its rows itself
-            self._kept_source = materialize(kept_rows, self.alias, pairs, max_keys=max_keys)
+            self._kept_source = evaluate_source(kept_rows, self.alias, pairs, max_keys=max_keys)
         return self._kept_source
 
 
-def _collect_prepared_rows(rows: DataFrame, alias: str, key_columns: Sequence[str], schema: Struct, prepare: Prepare) -> pa.Table | None:
-    """Return the table rows to which `prepare` converts the first source rows of each task.
+def _evaluate_prepared(checkpoint: _Checkpoint, schema: Struct, max_keys: int, prepare: Prepare) -> Source | None:
+    """Evaluate a source in a job that also converts the first source rows of each task to table rows. If these are all, keep them.
 
-    Return None after an error, because the error may be caused by a row that the statement does not write.
+    Return None after an error, because the error may be caused by a row that the statement does not write. See `evaluate_source` for the
+    arguments. `schema`: The source columns without keys.
     """
-    first_rows = rows.where(_in_share_of_task(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES))
+    first_rows = checkpoint.observed_rows.where(_in_share_of_task(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES))
     try:
-        return prepare(first_rows.alias(alias), key_columns).toArrow()
+        prepared_rows = prepare(first_rows.alias(checkpoint.alias), checkpoint.key_columns).toArrow()
     except PySparkException:
         return None
+    source = checkpoint.to_source(schema, prepared_rows, max_keys)
+    if prepared_rows.num_rows != source.row_count:
+        return source
+    return replace(source, prepared_rows=prepared_rows.drop_columns(checkpoint.key_columns))
 
 
 def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
@@ -298,23 +299,25 @@ def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: 
     task returns its first rows, and the caller then compares their number with the row count.
 
     Args:
-        rows: The source rows with ORDINAL and key columns.
+        rows: The source rows with ORDINAL (the number of the row, which contains the index of its task) and key columns.
         key_columns: The names of the key columns. If there are none, the job returns only the rows of the second table.
         schema: The columns of the source.
 
     Returns:
-        Two tables. The first contains the key columns and ORDINAL of about MAX_COLLECTED_KEYS rows at most. The second contains all columns
-        and ORDINAL of the first MAX_LOCAL_ROWS rows of each task, except rows with long strings. It is None if Arrow and Spark represent a
-        type of `schema` differently.
+        Two tables. The first contains the key columns and ORDINAL of the rows that `_RETURNED_KEY_SQL` selects. The second contains all
+        columns and ORDINAL of the rows of a small source. It is None if conversion to Arrow changes values (`is_unchanged_by_arrow`).
     """
+    can_return_rows = is_unchanged_by_arrow(schema)
+    # The second table has only the first rows of the first tasks, so that it fits in the driver even if the source is large.
     local_row_sql = f"{_ROW_INDEX} < {MAX_LOCAL_ROWS} and {_TASK_INDEX} < {MAX_LOCAL_TASKS}"
-    if not can_be_held(schema):
-        return rows.where(_RETURNED_KEY_SQL if key_columns else local_row_sql).select(*key_columns, ORDINAL).toArrow(), None
-    local_row_sql += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    if can_return_rows:
+        local_row_sql += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    returned_rows = rows.where(_RETURNED_KEY_SQL if key_columns else local_row_sql)
+    if not can_return_rows:
+        return returned_rows.select(*key_columns, ORDINAL).toArrow(), None
     columns_sql = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
     # An array of one struct contains all columns. It is NULL for a row of only the first table, to save the space of a NULL in each column.
     row_array_sql = f"if({local_row_sql}, array(struct({columns_sql})), null) as {_ROW}"
-    returned_rows = rows.where(_RETURNED_KEY_SQL if key_columns else local_row_sql)
     keys_and_rows = returned_rows.selectExpr(*key_columns, ORDINAL, row_array_sql).toArrow()
     return keys_and_rows, pa.Table.from_struct_array(pc.list_flatten(keys_and_rows[_ROW]))
 
@@ -325,7 +328,7 @@ def _and_short_texts(schema: Struct, most_bytes: int) -> str:
     return f" and {' + '.join(lengths)} <= {most_bytes}" if lengths else ""
 
 
-def can_be_held(schema: Struct) -> bool:
+def is_unchanged_by_arrow(schema: Struct) -> bool:
     """Return whether conversion to Arrow and back preserves rows: types are simple, without collations, and column names are distinct."""
     types = [field.type for field in schema]
     are_unchanged = all(isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _UNCHANGED_TYPES) for type_ in types)
@@ -334,39 +337,6 @@ def can_be_held(schema: Struct) -> bool:
 
 def _with_ordinal(schema: Struct) -> Struct:
     return Struct((*schema, Field(ORDINAL, Primitive("long"))))
-
-
-def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFrame:
-    """Return the rows of a source with an added column for each key, under the names that `key_names` returns.
-
-    Args:
-        frame: The rows of the source.
-        alias: The alias of the source in the expressions of `pairs`.
-        pairs: The keys of the ON condition.
-    """
-    keys = [F.expr(pair.source).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
-    return frame.alias(alias).select("*", *keys)
-
-
-def _key_ranges(rows: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], row_count: int) -> tuple[SourceKey, ...]:
-    """Return the keys with their minimum, their maximum, and whether a NULL occurs. One job aggregates the rows.
-
-    A key with a collation has no minimum or maximum, because a collation does not order strings by bytes, as bounds in files do.
-
-    `fields`: The name (see `key_names`) and type of the column of each key.
-    """
-    aggregates = []
-    for name in (field.name for field in fields):
-        aggregates += [F.min(name).alias(f"{name}_low"), F.max(name).alias(f"{name}_high"), F.count(name).alias(f"{name}_count")]
-    statistics = rows.agg(*aggregates).toArrow()
-    keys = []
-    for pair, field in zip(pairs, fields, strict=True):
-        key = SourceKey(pair, field.type)
-        if not has_collation(Struct((field,))):
-            low, high, count = (statistics[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
-            key = replace(key, low=low, high=high, has_null=count.as_py() < row_count)
-        keys.append(key)
-    return tuple(keys)
 
 
 def _are_short_keys(rows: DataFrame, fields: Sequence[Field], row_count: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, functions as F
@@ -32,8 +32,9 @@ class OutcomeShape:
     """The optional columns of outcome rows, in addition to ACTION and the new values.
 
     `addresses`: whether to add FILE and POSITION of the target row. `lineage`: whether to add its lineage columns ROW_ID and CHANGED_IN.
-    `ordinals`: whether to add ORDINAL of the source row, and to keep rows for which no clause fires. `extra_columns`: the SQL of further
-    columns, with their names. `old_values`: whether to add the values of the target row (see `old_column`).
+    `ordinals`: whether to add ORDINAL, the number that identifies the source row, and to keep rows for which no clause fires.
+    `extra_columns`: the SQL of further columns, with their names. `old_values`: whether to add the values of the target row (see
+    `old_column`).
     """
 
     addresses: bool = False
@@ -68,7 +69,7 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
     """
     # The column CLAUSE has the number of the clause that fires. The number of a clause is its index in `guarded_clauses`.
     rows = _with_firing_clause(rows, guarded_clauses)
-    if not shape.ordinals:
+    if not shape.ordinals:  # the ordinal of a matching source row is needed even if no clause fires
         rows = rows.where(F.col(CLAUSE).isNotNull())
     clauses = list(enumerate(clause for _, clause in guarded_clauses))
     # A Column object would need many calls to the JVM, and tables may have a thousand columns. So columns are SQL strings.
@@ -76,15 +77,18 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
     action_and_shape = [f"{action} as {ACTION}", *shape.columns(plan)]
     writing_clauses = [(number, clause) for number, clause in clauses if clause.effect is not Effect.DELETE]
     if not writing_clauses:
-        deletions = rows.selectExpr(*action_and_shape)
-        deletions.columns  # noqa: B018  Spark Connect finds errors only when the columns are read
-        return deletions
-    # Later SQL repeats a value in casts and checks. A value such as `uuid()` would differ at each repetition.
+        return _analysed(rows.selectExpr(*action_and_shape))
     rows, writing_clauses = _materialize_nondeterministic_values(rows, writing_clauses)
     new_values = _new_values(rows, plan, writing_clauses, fires_for_all_rows=len(clauses) == 1 and not shape.ordinals)
     # The rules (CHECK constraints, NOT NULL, generated columns) apply to the new values, and stop the statement at a violation.
     outcomes = rows.selectExpr(*action_and_shape, *new_values, CLAUSE)
     return _with_rules_applied(outcomes, plan, writing_clauses).drop(CLAUSE)
+
+
+def _analysed(rows: DataFrame) -> DataFrame:
+    """Return the rows after Spark has analysed their SQL, so that errors are raised here. Spark Connect analyses only on demand."""
+    rows.columns  # noqa: B018
+    return rows
 
 
 def _with_firing_clause(rows: DataFrame, guarded_clauses: Sequence[GuardedClause]) -> DataFrame:
@@ -116,9 +120,10 @@ def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
 
 
 def _materialize_nondeterministic_values(rows: DataFrame, clauses: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
-    """Evaluate each nondeterministic value, such as `uuid()`, once in a separate column, because later SQL repeats values.
+    """Evaluate each nondeterministic value, such as `uuid()`, once in a separate column.
 
-    The result is the rows with these columns, and the clauses with references to the columns instead of the values.
+    The SQL for casts and checks of a new value repeats the value. So without the column, each repetition would be a different UUID. The
+    result is the rows with these columns, and the clauses with references to the columns instead of the values.
     """
     new_clauses = []
     for number, clause in clauses:
@@ -126,6 +131,7 @@ def _materialize_nondeterministic_values(rows: DataFrame, clauses: Sequence[Numb
         for index, (name, value_sql) in enumerate(clause.values.items()):
             if nondeterministic_function(value_sql):
                 values[name] = f"__rowmerge_drawn_{number}_{index}"
+                # CLAUSE is the number of the clause that fires for a row. In rows of other clauses, the new column is NULL.
                 rows = rows.withColumn(values[name], F.expr(f"case {CLAUSE} when {number} then {value_sql} end"))
         new_clauses.append((number, replace(clause, values=values)))
     return rows, new_clauses
@@ -145,19 +151,23 @@ def old_column(position: int) -> str:
 def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
     """Return the names of the columns of outcome rows. Optional columns that the rows lack are None or empty.
 
+    Outcome rows are target rows and source rows, each with the action of the statement and the values to write.
+
     Args:
         outcomes: The outcome rows (see `outcome_rows`).
         width: The number of the table's columns.
     """
     names = set(outcomes.columns)
-
-    def table_columns(name_at: Callable[[int], str]) -> tuple[str, ...]:
-        # Outcome rows have the columns of all positions, or of none.
-        return tuple(name_at(position) for position in range(width)) if name_at(0) in names else ()
-
-    file, position, ordinal = (name if name in names else None for name in (FILE, POSITION, ORDINAL))
-    lineage = (ROW_ID, CHANGED_IN) if ROW_ID in names else None
-    return OutcomeColumns(ACTION, file, position, lineage, ordinal, table_columns(output_column), table_columns(old_column))
+    # Outcome rows have new values of all columns of the table or of none. The same is true for old values.
+    return OutcomeColumns(
+        action=ACTION,
+        file=FILE if FILE in names else None,
+        position=POSITION if POSITION in names else None,
+        lineage=(ROW_ID, CHANGED_IN) if ROW_ID in names else None,
+        source=ORDINAL if ORDINAL in names else None,
+        new_columns=tuple(map(output_column, range(width))) if output_column(0) in names else (),
+        old_columns=tuple(map(old_column, range(width))) if old_column(0) in names else (),
+    )
 
 
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_columns: Sequence[str] = ()) -> DataFrame:
@@ -187,23 +197,24 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
 def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
     """Convert source rows to rows of the table before their matches are known, and add the actions for both cases.
 
-    A lookup in Arrow then finds the matches, and the driver takes one of the two actions for each row, without another Spark job.
+    A lookup in Arrow then finds the matches, and the driver takes one of the two actions for each row, without another Spark job. This is
+    possible only if a row has the same values with and without a match.
 
     Args:
         rows: The source rows, under the alias of the plan's source.
         plan: The plan of the statement.
-        values: SQL for the values by exact column name. The values are the same with and without a match.
+        values: SQL for the values by exact column name.
         extra_columns: The columns to add, as SQL expressions with names.
 
     Returns:
-        Outcome rows with ORDINAL, IF_MATCHED (the action of a row with a match) and IF_UNMATCHED (the action of a row without a match).
+        Rows of the table with ORDINAL, the number of the source row. IF_MATCHED is the action of a row with a match, and IF_UNMATCHED that
+        of a row without a match. ACTION is always INSERT: the driver uses it only if it inserts every row.
     """
     if_matched = _action_sql([(condition_of(clause), clause) for clause in plan.of(Match.MATCHED)])
     if_unmatched = _action_sql([(condition_of(clause), clause) for clause in plan.of(Match.NOT_MATCHED)])
-    # The values are the same in both cases, so an INSERT of every source row computes them. If matches decide, the writer ignores the
-    # action of this INSERT, and takes IF_MATCHED or IF_UNMATCHED.
-    insert = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)
-    return new_rows(rows, plan, [insert], [*extra_columns, ORDINAL, f"{if_matched} as {IF_MATCHED}", f"{if_unmatched} as {IF_UNMATCHED}"])
+    action_columns = [f"{if_matched} as {IF_MATCHED}", f"{if_unmatched} as {IF_UNMATCHED}"]
+    insert_all = Clause(Match.NOT_MATCHED, Effect.INSERT, condition=None, values=values)  # this artificial clause computes the values
+    return new_rows(rows, plan, [insert_all], [*extra_columns, ORDINAL, *action_columns])
 
 
 def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -228,10 +239,12 @@ def condition_of(clause: Clause) -> str:
 
 
 def _new_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause], *, fires_for_all_rows: bool) -> list[str]:
-    """Return SQL for each column of the table: the value that the firing clause stores.
+    """Return SQL for each column of the table: the value that the firing clause stores, under the name `output_column(position)`.
 
+    A clause assigns a value in the type of its own expression. The store assignment then converts the value to the type of the column.
     `fires_for_all_rows`: there is one clause, and it fires for all rows.
     """
+    # The value before the assignment is None for a column that an INSERT leaves out.
     value_sqls = {_value_before_assignment(plan, clause, field) for _, clause in clauses for field in plan.schema}
     # The store assignment depends on the types of the values. Spark analyses all values at once, because each analysis takes time.
     types = _types_of(rows, {value_sql for value_sql in value_sqls if value_sql is not None})
@@ -252,23 +265,27 @@ def _value_of_firing_clause(value_by_clause: Mapping[int, str], *, fires_for_all
     there is only one clause, which fires for all rows.
     """
     first_value, *other_values = value_by_clause.values()
-    if fires_for_all_rows or (_COLUMN_REFERENCE.fullmatch(first_value) and set(other_values) <= {first_value}):
+    are_all_equal = all(value == first_value for value in other_values)
+    if fires_for_all_rows or (are_all_equal and _COLUMN_REFERENCE.fullmatch(first_value)):
         return first_value
     branches = " ".join(f"when {number} then {value}" for number, value in value_by_clause.items())
-    return f"case {CLAUSE} {branches} end"
+    return f"case {CLAUSE} {branches} end"  # CLAUSE is the column with the number of the clause that fires
 
 
 def _value_after_assignment(plan: RowPlan, clause: Clause, field: Field, types: Mapping[str, DataType]) -> str:
     """Return SQL for the value that a clause stores in a column: the value before the assignment, converted to the column's type.
 
+    The statement may change the schema of the table (schema evolution). `plan.evolved_from` is the schema before the change, or None.
     `types`: the type of each value by its SQL.
     """
     value_sql = _value_before_assignment(plan, clause, field)
     if value_sql is None:
         return "null"
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
-    if clause.effect is Effect.UPDATE and field.name not in clause.values:
+    is_assigned = clause.effect is not Effect.UPDATE or field.name in clause.values
+    if not is_assigned:  # an UPDATE keeps the old value, which has the type of the column before the change of the schema
         return value_sql if old_field is None else evolved_value_sql(SqlValue(value_sql, old_field.type), field, plan.table)
+    # With UPDATE SET *, fields that the new struct lacks keep their old values.
     old_value = _target_value(plan, old_field) if clause.keeps_fields and old_field is not None else None
     value, adds_fields = SqlValue(value_sql, types[value_sql]), plan.evolved_from is not None
     return store_assignment_sql(value, field, plan.table, old_value=old_value, adds_fields=adds_fields, parses_strings=True)

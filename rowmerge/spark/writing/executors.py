@@ -52,9 +52,10 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
     pickled_code, pickled_arguments = _pickle_code(function), pickle.dumps(arguments)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # An executor first loads the code (see `_pickle_code`), whose unpickler and classes it needs to load the arguments.
+        # An executor first loads the three objects that `_pickle_code` has pickled, because the arguments refer to their classes.
         loaded_function, argument_unpickler, rowmerge_classes = pickle.loads(pickled_code)
-        batch_function: BatchFunction = loaded_function(*argument_unpickler(pickled_arguments, rowmerge_classes).load())
+        loaded_arguments = argument_unpickler(pickled_arguments, rowmerge_classes).load()
+        batch_function: BatchFunction = loaded_function(*loaded_arguments)
         return batch_function(batches)
 
     return run

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from pyspark import TaskContext
 
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
-from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, TaskMessage, message_fields
+from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, TaskMessage, message_fields
 from rowmerge.parquet.rewriting import write_live_rows
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -48,7 +48,7 @@ class SourceMessage:
 def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> BatchFunction:
     """Return the function for `DataFrame.mapInArrow` that writes outcome rows and yields one pickled `TaskMessage`.
 
-    Outcome rows are target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
+    Outcome rows are target rows and source rows, each with the action of the statement, such as UPDATE (see `OutcomeColumns`).
 
     Args:
         spec: The settings with which data files are written.
@@ -57,12 +57,12 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpe
     """
 
     def write_outcomes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = OutcomeTask(columns, spec, change_spec)
-        with _delete_on_error(task, spec):
+        file_writer = OutcomeWriter(columns, spec, change_spec)
+        with _delete_on_error(file_writer, spec):
             for batch in batches:
                 if batch.num_rows:
-                    task.write(pa.Table.from_batches([batch]))
-            message = task.close()
+                    file_writer.write(pa.Table.from_batches([batch]))
+            message = file_writer.close()
         yield _message_batch(message_fields(message))
 
     return write_outcomes
@@ -78,63 +78,73 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
         spec: The settings with which data files are written.
         columns: The columns of the outcome rows.
         key_names: The names of the columns of the outcome rows that contain the keys of the source rows.
-        max_keys: The approximate number of keys that the driver accepts. Tasks cannot count each other's rows, so the n-th task returns up
-            to `max_keys` / n keys. The total is `max_keys` if the tasks have equally many rows, and otherwise a few times as many at most.
+        max_keys: The approximate number of keys that the driver accepts from all tasks together.
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the source rows of one task, and yield the pickled `SourceMessage`. An empty message means that there are too many keys."""
+        """Write the source rows of one task, and yield its pickled `SourceMessage`."""
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        max_task_keys = max_keys // (task_index + 1)  # the share of this task, see `max_keys` above
-        file_writer = OutcomeTask(columns, spec, None)
-        key_collector = _SourceTask(file_writer, key_names, max_task_keys, may_buffer=task_index < _BUFFERING_TASKS)
-        with _delete_on_error(file_writer, spec):
+        source_writer = _SourceRowWriter(spec, columns, key_names, max_keys=_key_limit(max_keys, task_index))
+        source_writer.may_buffer = task_index < _BUFFERING_TASKS
+        with _delete_on_error(source_writer.file_writer, spec):
             for batch in batches:  # even if there are too many keys, because Spark fails a task that leaves input unread
-                key_collector.add(pa.Table.from_batches([batch]))
-            if key_collector.has_too_many_keys:
-                delete_written(file_writer.abort(), spec.filesystem_options)
-                message = SourceMessage()
-            else:
-                message = key_collector.close()
+                source_writer.add(pa.Table.from_batches([batch]))
+            message = source_writer.close()
         yield _message_batch(vars(message))
 
     return write_source_rows
 
 
-class _SourceTask:
-    """The writer of the source rows of one task, which also collects their keys. A small number of rows is buffered for the driver."""
+def _key_limit(max_keys: int, task_index: int) -> int:
+    """Return how many keys a task may return if the driver accepts about `max_keys` keys from all tasks.
 
-    def __init__(self, file_writer: OutcomeTask, key_names: tuple[str, ...], max_keys: int, *, may_buffer: bool) -> None:
-        self._file_writer, self._key_names, self._max_keys, self._may_buffer = file_writer, list(key_names), max_keys, may_buffer
+    Tasks cannot count each other's rows. So the first task returns up to `max_keys` keys, the second up to a half, the third up to a third,
+    and so on. All keys are accepted if the tasks have equally many. In any case, the total is at most a few times `max_keys` (a harmonic sum).
+    """
+    return max_keys // (task_index + 1)
+
+
+class _SourceRowWriter:
+    """The writer of the source rows of one task, which also collects their keys.
+
+    If `may_buffer` is true and the rows take little memory, they are not written. The task returns them to the driver instead.
+    """
+
+    def __init__(self, spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], *, max_keys: int) -> None:
+        self.file_writer, self._spec = OutcomeWriter(columns, spec, change_spec=None), spec
+        self._key_names, self._max_keys, self.may_buffer = list(key_names), max_keys, False
         self._row_count = 0
         self._keys: list[pa.Table] = []
         self._buffer: list[pa.Table] = []
 
     @property
-    def has_too_many_keys(self) -> bool:
+    def _has_too_many_keys(self) -> bool:
         return self._row_count > self._max_keys
 
     def add(self, rows: pa.Table) -> None:
-        """Collect the keys of a batch of rows, and add the rows to the buffer. Write the buffered rows into files if the buffer is full.
-
-        The driver gets the keys of all rows, but only the rows of a task whose rows all fit into the buffer.
-        """
+        """Collect the keys of a batch of rows, and buffer the rows. If the buffer is full, write the buffered rows into files."""
         self._row_count += rows.num_rows
-        if self.has_too_many_keys or not rows.num_rows:
-            return  # if there are too many keys, the task deletes its files and returns no keys
+        if self._has_too_many_keys or not rows.num_rows:
+            return  # if there are too many keys, `close` deletes the files and returns no keys
         self._keys.append(rows.select(self._key_names))
         self._buffer.append(rows.drop_columns(self._key_names))
-        if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
+        if self.may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
             return
-        # Once the buffer is full, the task writes its own files. From then on, it writes each batch immediately.
-        self._may_buffer = False
+        # The rows are too large to return them to the driver. So the task writes the buffered rows now, and later batches immediately.
+        self.may_buffer = False
         for table in self._buffer:
-            self._file_writer.write(table)
+            self.file_writer.write(table)
         self._buffer = []
 
     def close(self) -> SourceMessage:
-        """Finish the files, and return a message with the files, the keys and the buffered rows."""
-        return SourceMessage(message_fields(self._file_writer.close()), _arrow_stream(self._keys), _arrow_stream(self._buffer))
+        """Finish the files, and return a message with the files, the keys and the buffered rows.
+
+        If there are too many keys, the files are deleted and the message is empty.
+        """
+        if self._has_too_many_keys:
+            delete_written(self.file_writer.abort(), self._spec.filesystem_options)
+            return SourceMessage()
+        return SourceMessage(message_fields(self.file_writer.close()), keys=_arrow_stream(self._keys), rows=_arrow_stream(self._buffer))
 
 
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:
@@ -160,12 +170,12 @@ def _rewrite_bin(spec: WriteSpec, paths: list[str], positions: list[bytes], part
 
 
 @contextmanager
-def _delete_on_error(task: OutcomeTask, spec: WriteSpec) -> Iterator[None]:
+def _delete_on_error(file_writer: OutcomeWriter, spec: WriteSpec) -> Iterator[None]:
     """Delete all files of the task if the body of the `with` statement raises an error."""
     try:
         yield
     except BaseException:
-        delete_written(task.abort(), spec.filesystem_options)
+        delete_written(file_writer.abort(), spec.filesystem_options)
         raise
 
 

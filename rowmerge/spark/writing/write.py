@@ -26,7 +26,7 @@ from rowmerge.errors import StorageError
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, FilesLineage, StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import UnreadableFile, without_secrets
-from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, message_fields
+from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, message_fields
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.plan.file_strategy import Bin
@@ -166,7 +166,7 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
     Raises:
         StorageError: A file cannot be written. All written files are then deleted.
     """
-    task = OutcomeTask(columns, spec, change_spec)
+    task = OutcomeWriter(columns, spec, change_spec)
     try:
         if outcomes.num_rows:
             task.write(outcomes)
