@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import column_statistics, leaf_columns, parquet_paths
+from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
@@ -57,9 +57,7 @@ class FilesLineage:
 
     origins: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
-    def ids_and_versions(
-        self, paths: pa.Array, positions: pa.Array, stored_ids: pa.Array, stored_versions: pa.Array
-    ) -> tuple[pa.Array, pa.Array]:
+    def ids_and_versions(self, paths: pa.Array, positions: pa.Array, ids: pa.Array, versions: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return the ids of rows, and the versions that last changed them, as two int64 arrays.
 
         Both are NULL for a row without an id: its file does not store one, and `origins` has no first id for the file.
@@ -67,15 +65,15 @@ class FilesLineage:
         Args:
             paths: The path of each row's file, NULL for an inserted row.
             positions: The position of each row in its file.
-            stored_ids: The id that the file stores for each row. NULL means the id of the file's first row plus the position.
-            stored_versions: The version that the file stores for each row. NULL means the version of the file in `origins`.
+            ids: The id that the file stores for each row. NULL means the id of the file's first row plus the position.
+            versions: The version that the file stores for each row. NULL means the version of the file in `origins`.
         """
         encoded_paths = pc.dictionary_encode(paths)
         origins = [self.origins.get(path, (None, 0)) for path in encoded_paths.dictionary.to_pylist()]  # no first id for an inserted row
         first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded_paths.indices)
         file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded_paths.indices)
-        row_ids = pc.coalesce(stored_ids, pc.add(first_ids, positions.cast(pa.int64())))
-        row_versions = pc.coalesce(stored_versions, file_versions)
+        row_ids = pc.coalesce(ids, pc.add(first_ids, positions.cast(pa.int64())))
+        row_versions = pc.coalesce(versions, file_versions)
         return row_ids, pc.if_else(pc.is_valid(row_ids), row_versions, pa.scalar(None, pa.int64()))
 
     def fill_row_lineage(self, rows: pa.Table, path: str, start: int) -> pa.Table:
@@ -259,7 +257,7 @@ class RollingFile:
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
-        self._leaves = list(leaf_columns(pa.struct(list(spec.schema)), pa.struct(list(spec.file_schema))))
+        self._leaves = list(leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.file_schema))))
         self._pending: list[pa.Table] = []
         self.buffered_bytes = 0
         self._writer: pq.ParquetWriter | None = None

@@ -207,8 +207,8 @@ def to_file_type(values: pa.Array, file_type: pa.DataType) -> pa.Array:
         return _with_child(values, file_type, to_file_type(values.values, file_type.value_type))
     # A leaf: a UUID, which is a string in the table, or a binary value of fixed length.
     binaries = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(file_type)
-    is_uuid_type = isinstance(file_type, pa.BaseExtensionType)  # Arrow's type for UUIDs is an extension of the binary type
-    return pa.ExtensionArray.from_storage(file_type, binaries) if is_uuid_type else binaries
+    # Arrow's type for UUIDs is an extension of the binary type.
+    return pa.ExtensionArray.from_storage(file_type, binaries) if isinstance(file_type, pa.BaseExtensionType) else binaries
 
 
 def uuid_bytes(texts: pa.Array) -> pa.Array:

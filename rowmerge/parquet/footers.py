@@ -31,9 +31,7 @@ class Leaf:
     has_bounds: bool
 
 
-def leaf_columns(
-    type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), is_repeated: bool = False
-) -> Iterator[Leaf]:
+def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), is_repeated: bool = False) -> Iterator[Leaf]:
     """Yield the leaf columns of a type in the order of the column chunks of a file.
 
     Args:
@@ -49,7 +47,7 @@ def leaf_columns(
         return
     is_repeated = is_repeated or not pa.types.is_struct(type_)
     for name, file_names, child_type, child_file_type in _children(type_, file_type):
-        yield from leaf_columns(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated)
+        yield from leaves(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated)
 
 
 def _has_usable_bounds(type_: pa.DataType, file_type: pa.DataType, *, is_top_level: bool) -> bool:

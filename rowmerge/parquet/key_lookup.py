@@ -198,19 +198,12 @@ def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Col
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
         indexes_in_batch, key_ids = keys.find_rows(pa.concat_tables(key_tables))
         positions_in_file = indexes_in_batch + starts[groups[0]]  # the row groups of a batch are adjacent
-        matches_in_batch = _without_deleted(positions_in_file, key_ids, deleted_positions)
+        is_live = ~np.isin(positions_in_file, deleted_positions)
+        live_matches = FoundRows(positions_in_file[is_live], key_ids[is_live])
         for group, key_table in zip(groups, key_tables, strict=True):
-            matches = _matches_of_row_group(matches_in_batch, group, starts[group], key_table)
+            matches = _matches_of_row_group(live_matches, group, starts[group], key_table)
             if len(matches.indexes):
                 yield matches
-
-
-def _without_deleted(positions: NumpyArray, key_ids: NumpyArray, deleted_positions: NumpyArray) -> FoundRows:
-    """Return the rows whose positions are not among `deleted_positions`, with positions in the file as their indexes."""
-    if not len(deleted_positions):
-        return FoundRows(positions, key_ids)
-    is_live = ~np.isin(positions, deleted_positions)
-    return FoundRows(positions[is_live], key_ids[is_live])
 
 
 def _matches_of_row_group(matches: FoundRows, group: int, start: int, key_table: pa.Table) -> _RowGroupMatches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -124,8 +124,8 @@ class OutcomeWriter:
         has_target = pc.is_valid(table[self._columns.file].combine_chunks())
         is_read = pc.and_(pc.equal(actions, NONE), pc.and_(has_source, has_target))
         addresses = table.select([self._columns.file, self._columns.position]).filter(is_read)
-        for file_rows in rows_by_file(addresses):
-            self._read_positions.setdefault(file_rows.path, BitMap64()).update(file_rows.positions)
+        for path, _, positions in rows_by_file(addresses):
+            self._read_positions.setdefault(path, BitMap64()).update(positions)
 
     def _replace_old_rows(self, table: pa.Table, actions: pa.Array) -> None:
         """Collect the positions of updated and deleted target rows, and write the old values of each target row once, as a change row."""
@@ -149,13 +149,13 @@ class OutcomeWriter:
         is_first = np.zeros(table.num_rows, dtype=bool)
         replacing_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
         addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replacing_indexes))
-        for file_rows in rows_by_file(addresses):
-            replaced_before = self._positions.setdefault(file_rows.path, BitMap64())
-            first_indexes = _first_indexes(file_rows.positions, replaced_before)
-            self._message.repeated_count += len(file_rows.positions) - len(first_indexes)
-            replaced_before.update(file_rows.positions)
-            # An index in `file_rows` leads to an index in `addresses`, and this to an index in `table`.
-            is_first[replacing_indexes[file_rows.indexes[first_indexes]]] = True
+        for path, address_indexes, positions in rows_by_file(addresses):
+            replaced_before = self._positions.setdefault(path, BitMap64())
+            first_indexes = _first_indexes(positions, replaced_before)
+            self._message.repeated_count += len(positions) - len(first_indexes)
+            replaced_before.update(positions)
+            # An index in `positions` leads to an index in `addresses`, and this to an index in `table`.
+            is_first[replacing_indexes[address_indexes[first_indexes]]] = True
         return pa.array(is_first)
 
     def _write_new_rows(self, table: pa.Table, actions: pa.Array) -> None:
@@ -208,25 +208,11 @@ def _first_indexes(positions: np.ndarray[Any, Any], replaced_before: BitMap64) -
     return first_indexes[np.isin(distinct_positions, np.array(new_positions.to_array(), dtype=np.uint64))]
 
 
-class FileRows(NamedTuple):
-    """The rows of one data file in a table of row addresses.
-
-    Attributes:
-        path: The path of the data file.
-        indexes: The indexes of the rows in the table of addresses.
-        positions: The position of each of these rows in the data file.
-    """
-
-    path: str
-    indexes: np.ndarray[Any, Any]
-    positions: np.ndarray[Any, Any]
-
-
-def rows_by_file(addresses: pa.Table) -> Iterator[FileRows]:
-    """Yield the rows of each data file in a table of row addresses, whose columns are the path and the position."""
+def rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Yield each path in a table of (path, position), with the indexes of the rows that have this path, and their positions."""
     encoded = pc.dictionary_encode(addresses.column(0).combine_chunks())
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     positions = addresses.column(1).to_numpy()
     for code, path in enumerate(encoded.dictionary.to_pylist()):
         indexes = np.flatnonzero(codes == code)
-        yield FileRows(path, indexes, positions[indexes].astype(np.uint64))
+        yield path, indexes, positions[indexes].astype(np.uint64)

@@ -129,6 +129,18 @@ def partition_folder(column: str, value: Any) -> str:
     return f"{_escaped(column)}={text}"
 
 
+def hive_folders(column: str, values: pa.Array) -> pa.Array:
+    """Return the folder name of each partition value in Hive's style (`column=value`). Each distinct value is encoded only once.
+
+    Args:
+        column: The name that the partition column has in files.
+        values: The partition values as strings.
+    """
+    encoded = pc.dictionary_encode(values)
+    folders = pa.array([partition_folder(column, value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return pc.fill_null(folders.take(encoded.indices), partition_folder(column, None))
+
+
 def _shortened_name(folder: str) -> str:
     """Return the name of a folder. Replace it with a digest if it is longer than 255 bytes, because file systems reject such names."""
     return folder if len(folder.encode()) <= 255 else hashlib.sha256(folder.encode()).hexdigest()

@@ -116,7 +116,10 @@ def _truncated_decimals(values: pa.Array, width: int) -> pa.Array:
     """
     limbs = _unscaled_bytes(values).view("<u4").astype(np.int64)
     limbs[:, 3] = limbs[:, 3].astype(np.int32)  # a last limb from 2**31 on is negative
-    _subtract(limbs, _remainders(limbs, width))
+    subtrahends = _remainders(limbs, width)
+    for index in range(4):  # subtraction of the remainders, from the least significant limb
+        limbs[:, index] -= subtrahends
+        subtrahends = (limbs[:, index] < 0).astype(np.int64)  # a negative limb borrows 1 from the next limb
     data = pa.py_buffer(limbs.astype("<u4").tobytes())  # the cast adds the borrowed 2**32 to a negative limb
     # The first buffer of an array is its validity bitmap, which marks NULLs. The data buffer of the booleans `is_valid` is such a bitmap.
     return pa.Array.from_buffers(values.type, len(values), [values.is_valid().buffers()[1], data])
@@ -132,13 +135,6 @@ def _remainders(limbs: NumpyArray, width: int) -> NumpyArray:
     for index in (3, 2, 1, 0):
         remainders = ((remainders << 32) + limbs[:, index]) % width
     return remainders
-
-
-def _subtract(limbs: NumpyArray, subtrahends: NumpyArray) -> None:
-    """Subtract a number from the limbs of each value, in place. A limb that becomes negative borrows 1 from the next limb."""
-    for index in range(4):
-        limbs[:, index] -= subtrahends
-        subtrahends = (limbs[:, index] < 0).astype(np.int64)
 
 
 def _unscaled_bytes(values: pa.Array) -> NumpyArray:

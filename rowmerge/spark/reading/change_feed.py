@@ -45,10 +45,11 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     # Data files lack the partition columns. The rows of `_changed_files` have them, under names that no column of a file has.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
     # One scan reads all files. A join with a small table, one row for each file and version, selects the rows that a version changed.
-    change_rows = _select_change_rows(_read_changed_files(spark, snapshot, layout), _changed_files(spark, changes, partition_names))
+    file_rows = _read_changed_files(spark, snapshot, layout)
+    change_rows = _select_change_rows(file_rows, _changed_files(spark, changes, partition_names))
     table_columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
-    # A version inserts or deletes all selected rows of a data file (_FILE_CHANGE). A file in `_change_data` has the change of each row in a
-    # separate column (_RECORDED_CHANGE), and no change of the file.
+    # Two kinds of files: a version inserts or deletes all selected rows of a data file, and _FILE_CHANGE is "insert" or "delete". A file in
+    # `_change_data` has the change of each row in a column of its own (_RECORDED_CHANGE), and _FILE_CHANGE is NULL.
     change_type = F.coalesce(F.col(_FILE_CHANGE), F.col(_RECORDED_CHANGE)).alias(CHANGE_TYPE)
     return change_rows.select(*table_columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
 

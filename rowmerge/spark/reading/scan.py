@@ -28,7 +28,7 @@ from rowmerge.errors import MissingDataFile
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.filesystems import UNREADABLE
 from rowmerge.parquet.outcomes import rows_by_file
-from rowmerge.parquet.partitions import HIVE_NULL, partition_folder
+from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.values.nested import with_uuid_texts
@@ -40,8 +40,9 @@ from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileList
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
-_SMALL_SHARE = 1 / 16
-"""If files without deleted rows have less than this share of all bytes, Spark reads them together with the other files."""
+_FILE_INDEX = "__rowmerge_index"
+_MAX_SHARE_JOINED_ANYWAY = 1 / 16
+"""If files without deleted rows have less than this share of all bytes, Spark reads and joins them together with the other files."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these characters in a path, as well as letters, digits and characters outside ASCII.
 _ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
@@ -95,9 +96,9 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, con
     partitions = files.partitions
     fields = snapshot.schema.select(snapshot.partition_columns)
     columns: dict[str, Any] = {field.name: pc.struct_field(partitions, [field.name]) for field in fields}
-    columns[_FILE_KEY] = pa.array(range(len(files)), pa.int64())
-    frame = frame_of(spark, pa.table(columns), Struct((*fields, Field(_FILE_KEY, Primitive("long")))))
-    selected_rows = frame.alias(snapshot.name.rpartition(".")[2]).where(condition).select(_FILE_KEY).collect()
+    columns[_FILE_INDEX] = pa.array(range(len(files)), pa.int64())
+    frame = frame_of(spark, pa.table(columns), Struct((*fields, Field(_FILE_INDEX, Primitive("long")))))
+    selected_rows = frame.alias(snapshot.name.rpartition(".")[2]).where(condition).select(_FILE_INDEX).collect()
     file_indexes = sorted(index for (index,) in selected_rows)  # Spark returns rows in any order
     return FileListing(files.rows.take(pa.array(file_indexes, pa.int64())))
 
@@ -125,9 +126,10 @@ class _Scan:
                 yield self._live_rows(layout, layout_files, file_key)
 
     def _live_rows(self, layout: FileLayout, files: FileListing, file_key: str | None) -> DataFrame:
-        """Return the live rows of files of one layout.
+        """Return the live rows of files of one layout: the files store the table's columns under the same names, with the same types.
 
-        `file_key`: the column that identifies a row's file, for the join with the file's deleted rows; None without deleted rows.
+        The rows are read, then joined to the deleted rows of their files, and then to the partition values that the files lack.
+        `file_key`: the column that identifies a row's file in the join with deleted rows; None if no file has deleted rows.
         """
         # Spark reads missing partition values from folders with Hive-style names (`day=2024-01-31`). Otherwise, a join adds them.
         joined_columns = () if _has_hive_folders(self.snapshot, layout, files) else layout.missing_columns
@@ -141,15 +143,18 @@ class _Scan:
         return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *lineage)
 
     def _stored_rows(self, layout: FileLayout, file_key: str | None, joined_columns: Sequence[str]) -> DataFrame:
-        """Return all rows of files, including deleted rows, without `joined_columns` (partition columns that a later join adds).
+        """Return all rows of files, including deleted rows, with the columns that the later joins need.
 
-        The result also has the address of each row and the size of its file, if a later join needs them. Raises MissingDataFile if Spark
-        does not find a file.
+        Args:
+            layout: The paths of the files, and the names and types of the columns that they store.
+            file_key: The column for the join with deleted rows: FILE, `_FILE_SIZE`, or None for no join. The result has this column.
+            joined_columns: The partition columns that a later join adds. The result lacks them.
         """
         column_pairs = zip(self.snapshot.schema, layout.stored_schema, strict=True)
         columns = [(column, file_column) for column, file_column in column_pairs if column.name not in joined_columns]
         columns += lineage_columns(self.lineage, layout)
         metadata_columns = self._metadata_columns(file_key, joins_partition_values=bool(joined_columns))
+        # If no join adds the missing partition columns, Spark reads their values from the names of folders.
         partition_folder = self.snapshot.shape.location if layout.missing_columns and not joined_columns else None
         return read_files(self.spark, self.snapshot, layout, columns, metadata_columns, partition_folder=partition_folder)
 
@@ -162,14 +167,17 @@ class _Scan:
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Drop the deleted rows: join each row to the bit set of its file's deleted rows, and test the bit at the row's position.
 
-        `file_key`: the column that identifies a row's file: its path (FILE), or its size, which must be unique among `files`. Every file
-        has a bit set. So a row without a bit set belongs to a file whose size differs from the table's metadata. It stops the query.
+        A bit set is an array of 64-bit words (`_BIT_WORDS`) without leading empty words, and the index of its first word (`_FIRST_WORD`).
+        Every file has a bit set, even if it is empty. So a row without a bit set belongs to a file whose size differs from the size in the
+        table's metadata. It stops the query. `file_key`: the column that identifies a row's file: its path (FILE), or its size, which must
+        be unique among `files`.
         """
         # The scan returns the fields of Spark's `_metadata` as columns. A join on the struct itself would build the struct for each row.
         bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
+        # _FILE_KEY is the value of `file_key` in a row of `bit_sets`. After the left join, it is NULL for a row without a bit set.
         rows_with_bit_sets = rows.join(bit_sets, F.col(file_key) == F.col(_FILE_KEY), "left")
         # `rowmerge.spark.failures` parses this message: the JSON array has the path of the file and the reason.
-        path_and_reason = f"to_json(array({FILE}, 'it has not the size that the table says'))"
+        path_and_reason = f"to_json(array({FILE}, 'its size differs from the size that the table records'))"
         stop_query = f"raise_error(concat('{UNREADABLE} ', {path_and_reason}))"
         deleted_bit = f"case when {_FILE_KEY} is null then {stop_query} else {bit_at_position(_BIT_WORDS, _FIRST_WORD)} end"
         return rows_with_bit_sets.where(F.expr(f"{deleted_bit} = 0")).drop(_FILE_KEY, _FIRST_WORD, _BIT_WORDS)
@@ -196,9 +204,10 @@ class _Scan:
 def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
     """Divide files into groups, and yield each group with the column that joins its rows to the deleted rows of their files.
 
-    Files without deleted rows need no join: their column is None. Among the other files, the first file of each size belongs to a group in
-    which the size identifies a file. The remaining files form the last group, which is joined by path. A join on a number costs nothing
-    measurable; a join on a long path costs a third of a scan or more. Groups may be empty.
+    A join on the size of files costs nothing measurable; a join on their long paths costs a third of a scan or more. So files are joined by
+    size as far as their sizes differ. For example, the files a, b and c have deleted rows, and a and b have the same size. Then a and c are
+    joined by size (`_FILE_SIZE`), and b is joined by path (FILE). Files without deleted rows need no join: their column is None. Groups may
+    be empty.
     """
     needs_join = _needs_join(files)
     yield files.filter(pa.array(~needs_join)), None
@@ -213,22 +222,19 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
 def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
     """Return for each file whether its rows are joined with deleted rows: True for files with deleted rows, or for all files.
 
-    The result is True for all files if the files without deleted rows have few bytes. Joining their rows with empty bit sets then takes
-    less time than a second scan in the plan.
+    Files with and without a join are read by two scans. If the files without deleted rows have few bytes, a second scan for them takes too
+    much time. All files are then joined, these files with empty sets of deleted rows.
     """
     has_deletes: np.ndarray[Any, Any] = pc.not_equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()
-    # Files of one size need a join by path (see `_group_by_file_key`), which costs more than a second scan.
+    # Files of one size need a join by path (see `_group_by_file_key`), which takes more time than a second scan.
     can_join_by_size = len(np.unique(sizes)) == len(sizes)
-    if can_join_by_size and sizes[~has_deletes].sum() < sizes.sum() * _SMALL_SHARE:
-        return np.ones_like(has_deletes)
-    return has_deletes
+    has_few_other_bytes = sizes[~has_deletes].sum() < sizes.sum() * _MAX_SHARE_JOINED_ANYWAY
+    return np.ones_like(has_deletes) if can_join_by_size and has_few_other_bytes else has_deletes
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
     """Return the row lineage columns (the id of a row, the version of its last change), each paired with its column in data files.
-
-    Files without field ids cannot contain lineage columns that have ids. Their pairs have names that no file has, so Spark reads NULL.
 
     Args:
         lineage: The lineage columns of the table; None to return an empty list.
@@ -236,9 +242,11 @@ def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnP
     """
     if lineage is None:
         return []
-    fields = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
-    lack_ids = FIELD_ID in lineage.row_id.metadata and not layout.by_field_id
-    return [(Field(name, field.type), Field(name, field.type) if lack_ids else field) for name, field in fields]
+    columns = [Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type)]
+    if FIELD_ID in lineage.row_id.metadata and not layout.by_field_id:
+        # Files without field ids do not store these columns of Iceberg. Spark reads NULL, because no file has a column named ROW_ID.
+        return list(zip(columns, columns, strict=True))
+    return list(zip(columns, (lineage.row_id, lineage.changed_in), strict=True))
 
 
 def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
@@ -265,16 +273,16 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
     """
     # Field ids identify the columns in delete files. So the key columns can have any unique names in the join.
     key_columns = [replace(column, name=f"__rowmerge_key_{index}") for index, column in enumerate(deletes.columns)]
-    columns_in_files = stored_types(deletes.columns)
-    key_pairs = list(zip(key_columns, columns_in_files, strict=True))
-    delete_files = FileLayout(deletes.paths, columns_in_files, by_field_id=True, missing_columns=())
+    stored_key_columns = stored_types(deletes.columns)  # with the types in files, such as bytes for a UUID, which Spark sees as a string
+    key_pairs = list(zip(key_columns, stored_key_columns, strict=True))
+    delete_files = FileLayout(deletes.paths, stored_key_columns, by_field_id=True, missing_columns=())
     deleted_keys = read_files(spark, snapshot, delete_files, key_pairs, metadata_columns=()).distinct()
     # The snapshot has compared sequence numbers and partitions, so the deletes apply to all of these data files.
     data_rows = _read_keys(spark, snapshot, deletes.applies_to, key_pairs)
     has_deleted_key = " and ".join(f"data.{column.name} <=> deleted.{column.name}" for column in key_columns)
     matching_rows = data_rows.alias("data").join(deleted_keys.alias("deleted"), F.expr(has_deleted_key), "left_semi")
     addresses = matching_rows.select(FILE, POSITION).toArrow()
-    return {file_rows.path: Positions(file_rows.positions) for file_rows in rows_by_file(addresses)}
+    return {path: Positions(positions) for path, _, positions in rows_by_file(addresses)}
 
 
 def _read_keys(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], key_pairs: Sequence[ColumnPair]) -> DataFrame:
@@ -323,7 +331,7 @@ def read_files(
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     # Spark's Parquet reader uses this metadata of fields: the default for files without the field, and the id that finds the field.
     used_metadata = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
-    reader_metadata = [name for name, is_used in used_metadata.items() if is_used]
+    reader_metadata = [key for key, is_used in used_metadata.items() if is_used]
     file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
     frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
     # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL strings.
@@ -332,6 +340,7 @@ def read_files(
 
 def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
     """Return the rows of Parquet files. `partition_folder`: see `read_files`. Raises MissingDataFile if a file does not exist."""
+    # CORRECTED: dates and timestamps are in the Gregorian calendar, not in the hybrid calendar of Spark 2.
     options = {"mergeSchema": "false", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
     if partition_folder is not None:
         # Without this option, names of folders have no meaning, and files may be elsewhere, such as the files of a shallow clone.
@@ -341,8 +350,8 @@ def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema:
     except AnalysisException as error:
         if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
             raise
-        missing_path = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", ""))
-        raise MissingDataFile(table, missing_path) from error
+        escaped_path = (error.getMessageParameters() or {}).get("path", "")
+        raise MissingDataFile(table, re.sub(r"\\(.)", r"\1", escaped_path)) from error  # undoes `_escape_patterns`
 
 
 def _escape_patterns(path: str) -> str:
@@ -366,15 +375,15 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
     Each file must be in the folder that Hive would choose for the partition values in the table's metadata (`day=2024-01-31/`).
     """
     if not layout.missing_columns:
-        return True
+        return True  # the files contain all columns, so no value comes from a folder
     names_in_files = dict(zip(snapshot.schema.names, layout.stored_schema.names, strict=True))
     partitions, folders = files.partitions, []
     for column in snapshot.schema.select(layout.missing_columns):
-        texts = _hive_texts(column, partitions)
-        if texts is None:
+        values = _hive_texts(column, partitions)
+        if values is None:
             return False
-        folders.append(_hive_folders(names_in_files[column.name], texts))
-    expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
+        folders.append(hive_folders(names_in_files[column.name], values))
+    expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")  # the last argument is the separator
     file_folders = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
     return bool(pc.all(pc.equal(expected_folders, file_folders)).as_py())
 
@@ -389,10 +398,3 @@ def _hive_texts(column: Field, partitions: pa.Array) -> pa.Array | None:
     values = pc.struct_field(partitions, [column.name])
     texts = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
     return None if pc.any(pc.equal(texts, HIVE_NULL)).as_py() else texts
-
-
-def _hive_folders(column: str, values: pa.Array) -> pa.Array:
-    """Return the folder name of each partition value in Hive's style (`column=value`). Each distinct value is encoded only once."""
-    encoded = pc.dictionary_encode(values)
-    folders = pa.array([partition_folder(column, value) for value in encoded.dictionary.to_pylist()], pa.string())
-    return pc.fill_null(folders.take(encoded.indices), partition_folder(column, None))

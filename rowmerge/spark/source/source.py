@@ -188,16 +188,11 @@ class _Checkpoint:
     """
 
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
-        self.alias, self._pairs = alias, pairs
+        self.alias, self.key_columns, self._pairs = alias, key_names(pairs), pairs
         self._rows = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
         self._statistics = Observation()
         row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
         self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)
-
-    @property
-    def key_columns(self) -> list[str]:
-        """Return the names of the key columns of `observed_rows`."""
-        return key_names(self._pairs)
 
     def to_source(self, schema: Struct, key_rows: pa.Table, max_keys: int) -> Source:
         """Return the source after a job has read `observed_rows` and returned `key_rows`. `schema`: The source columns without keys."""

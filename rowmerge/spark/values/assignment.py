@@ -15,13 +15,7 @@ from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Fixed,
 
 
 def store_assignment_sql(
-    value: SqlValue,
-    column: Field,
-    table: str,
-    *,
-    old_value: SqlValue | None = None,
-    adds_fields: bool = False,
-    parses_strings: bool = False,
+    value: SqlValue, column: Field, table: str, *, old_value: SqlValue | None = None, adds_fields: bool = False, casts_strings: bool = False
 ) -> str:
     """Return SQL for a value as a column stores it, by the rules of ANSI store assignment.
 
@@ -34,7 +28,7 @@ def store_assignment_sql(
         table: The name of the table, for messages.
         old_value: The column's old value, which supplies the fields that a struct lacks. If it is None, these fields are NULL.
         adds_fields: Whether a struct may lack fields of the column, as under schema evolution.
-        parses_strings: Whether a string is assignable to types that Spark can parse from a string.
+        casts_strings: Whether a string is assignable to types that Spark can parse from a string.
 
     Raises:
         TypeMismatch: The column cannot store values of this type (see `why_not_assignable`).
@@ -43,7 +37,7 @@ def store_assignment_sql(
     if value_sql == "null":
         return value_sql  # every type has NULL. NOT NULL is a rule, which `rowmerge.spark.values.rules` applies
     if type_ != column.type or old_value is not None:
-        _check_assignable(type_, column, table, adds_fields=adds_fields, parses_strings=parses_strings)
+        _check_assignable(type_, column, table, adds_fields=adds_fields, casts_strings=casts_strings)
         value_sql = reshape_value(value, column.type, partial(_cast, column, table), old_value=old_value)
     # Spark sees a char(n) or varchar(n) as a string. The metadata of the column has the declared type with the length n.
     if declared_type := column.metadata.get(CHAR_VARCHAR):
@@ -53,10 +47,10 @@ def store_assignment_sql(
     return _normalize_fixed_values(value_sql, stored_column.type, column, table)
 
 
-def _check_assignable(type_: DataType, column: Field, table: str, *, adds_fields: bool, parses_strings: bool) -> None:
+def _check_assignable(type_: DataType, column: Field, table: str, *, adds_fields: bool, casts_strings: bool) -> None:
     """Raise TypeMismatch if a column cannot store values of a type."""
     complete_type = with_missing_fields(type_, column.type) if adds_fields else type_
-    if reason := why_not_assignable(complete_type, column.type, casts_strings=parses_strings):
+    if reason := why_not_assignable(complete_type, column.type, casts_strings=casts_strings):
         problem = f"Cannot store a value of type {sql_name(type_)} in the column `{column.name}` of {table}, which is {column.sql_type}"
         raise TypeMismatch(f"{problem}: {reason}. {_advice(type_, column, adds_fields=adds_fields)}.")
 

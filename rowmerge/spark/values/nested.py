@@ -32,6 +32,10 @@ _UUID_GROUPS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 def transform_parts(value_sql: str, type_: DataType, transform: PartTransform, depth: int) -> str:
     """Return SQL for a nested value with each field, element, key and value replaced by the result of `transform`.
 
+    For example, if `transform` returns `upper(…)` for each string, the result for an array `a` of strings is
+    `transform(a, __rowmerge_item_0 -> upper(__rowmerge_item_0))`. To replace parts at any depth, `transform` calls this function again with
+    a greater depth.
+
     Args:
         value_sql: SQL for the value.
         type_: The type of the value. A value that is not a struct, an array or a map stays unchanged.
@@ -67,11 +71,14 @@ def _transform_fields(struct_sql: str, struct: Struct, transform: PartTransform)
 def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
     """Return SQL that converts a value to another type, and matches fields of structs by name at any depth.
 
-    Spark's own cast converts structs by position. So the SQL builds each struct of a different shape field by field.
+    Spark's own cast converts structs by position. So the SQL builds each struct of a different shape field by field. For example, the value
+    `v` is a struct with the fields b and a, and the target has a and c: `if(v is null, null, named_struct('a', (v).`a`, 'c', cast(null as
+    int)))`.
 
     Args:
         value: The value and its type.
-        target: The type of the column. The type of the result may differ from it in nullability and in the case of field names.
+        target: The type of the column. The result may differ from it in nullability and in the case of field names. The writer then casts
+            it by position.
         cast: A function that returns SQL for the cast of a value that is not nested.
         old_value: The old value of the column. A field that the value lacks keeps its old value. If there is no old value, and in arrays
             and maps, the field is NULL.
@@ -82,7 +89,7 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
         return _reshape_struct(value, target, cast, old_value, depth)
     if _is_castable_by_position(source, target):
         return value_sql  # the writer casts nested values of this type by position, which gives the same result
-    # Arrays and maps are converted part by part, each to its type by the name that `transform_parts` gives it. Other values are cast.
+    # Arrays and maps are converted part by part. `transform_parts` names the parts `element`, `key` and `value`. Other values are cast.
     match source, target:
         case Array(), Array():
             target_types = {"element": target.element}
@@ -102,11 +109,11 @@ def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: Sql
     """Return SQL for a struct with the fields of `target`. A field comes from the struct, or else from the old struct, or is NULL.
 
     Under schema evolution, UPDATE SET * may assign a struct without some fields of the column. These fields keep their old values, as in
-    delta-spark. The result is NULL if the struct is NULL. If the old struct supplies fields, the result is NULL only if both structs are
-    NULL. `old_value`, `depth`: see `reshape_value`.
+    delta-spark. For example, the new struct `v` has only the field a, and the old struct `o` has the fields a and b:
+    `if(v is null and o is null, null, named_struct('a', (v).a, 'b', (o).b))`. `old_value`, `depth`: see `reshape_value`.
     """
     has_old_struct = old_value is not None and isinstance(old_value.type, Struct)
-    # The old struct matters only for fields that the new struct lacks. Otherwise a new NULL must replace the old struct.
+    # An old struct is used only if the new struct lacks fields. Otherwise, a new NULL replaces the whole old struct.
     old_struct = old_value if has_old_struct and _lacks_field(struct.type, target) else None
     if old_struct is None and _is_castable_by_position(struct.type, target):
         return struct.sql  # the writer casts the struct by position, which gives the same result
@@ -115,7 +122,7 @@ def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: Sql
         new_field, old_field = _field_value(struct, field.name), _field_value(old_struct, field.name)
         value = _reshape_field(new_field, old_field, field, cast, depth)
         named_values.append(f"{string_literal(field.name)}, {value}")
-    # Without this test, a NULL struct would become a struct of NULL fields.
+    # Without this test, a NULL struct would become a struct of NULL fields. If the old struct supplies fields, both must be NULL.
     is_null = f"{struct.sql} is null" if old_struct is None else f"{struct.sql} is null and {old_struct.sql} is null"
     return f"if({is_null}, null, named_struct({', '.join(named_values)}))"
 

@@ -158,16 +158,12 @@ def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
         width: The number of the table's columns.
     """
     names = set(outcomes.columns)
+    file, position, ordinal = (name if name in names else None for name in (FILE, POSITION, ORDINAL))
+    lineage = (ROW_ID, CHANGED_IN) if ROW_ID in names else None
     # Outcome rows have new values of all columns of the table or of none. The same is true for old values.
-    return OutcomeColumns(
-        action=ACTION,
-        file=FILE if FILE in names else None,
-        position=POSITION if POSITION in names else None,
-        lineage=(ROW_ID, CHANGED_IN) if ROW_ID in names else None,
-        source=ORDINAL if ORDINAL in names else None,
-        new_columns=tuple(map(output_column, range(width))) if output_column(0) in names else (),
-        old_columns=tuple(map(old_column, range(width))) if old_column(0) in names else (),
-    )
+    new_columns = tuple(map(output_column, range(width))) if output_column(0) in names else ()
+    old_columns = tuple(map(old_column, range(width))) if old_column(0) in names else ()
+    return OutcomeColumns(ACTION, file, position, lineage=lineage, source=ordinal, new_columns=new_columns, old_columns=old_columns)
 
 
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_columns: Sequence[str] = ()) -> DataFrame:
@@ -288,7 +284,7 @@ def _value_after_assignment(plan: RowPlan, clause: Clause, field: Field, types: 
     # With UPDATE SET *, fields that the new struct lacks keep their old values.
     old_value = _target_value(plan, old_field) if clause.keeps_fields and old_field is not None else None
     value, adds_fields = SqlValue(value_sql, types[value_sql]), plan.evolved_from is not None
-    return store_assignment_sql(value, field, plan.table, old_value=old_value, adds_fields=adds_fields, parses_strings=True)
+    return store_assignment_sql(value, field, plan.table, old_value=old_value, adds_fields=adds_fields, casts_strings=True)
 
 
 def _value_before_assignment(plan: RowPlan, clause: Clause, field: Field) -> str | None:

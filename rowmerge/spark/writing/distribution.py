@@ -15,20 +15,19 @@ from rowmerge.table.metadata.partitioning import BUCKET, IDENTITY, VOID, Distrib
 from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, stored_types
 from rowmerge.table.metadata.shape import TableShape
 
-_HOUR = 3_600_000_000
-"""The number of microseconds in an hour."""
+_MICROS_PER_HOUR = 3_600_000_000
 
 
 class Gather(Enum):
     """The way in which a small number of rows is combined before it is written, so that a statement does not create many small files."""
 
-    NONE = "not: they are many"
+    NONE = "none"
     """The rows are not combined, because there are many."""
-    BY_SIZE = "by a shuffle that adapts to their size"
+    BY_SIZE = "by size"
     """Spark shuffles the rows into as many tasks as their size requires."""
-    ONE_TASK = "in one task that finds them, too"
+    ONE_TASK = "one task"
     """One task both computes the rows and writes them."""
-    DRIVER = "in the driver, which writes them itself"
+    DRIVER = "driver"
     """The driver collects the rows and writes them."""
 
 
@@ -74,7 +73,8 @@ def distribute_rows(
         distribution: The table's distribution mode for the operation, None for the mode of inserts.
     """
     write_order = _write_order(table, column_names)
-    return write_order.sort(_repartition(write_order.add_columns(rows), table, write_order, gather, distribution))
+    divided_rows = _repartition(write_order.add_columns(rows), table, write_order, gather, distribution)
+    return write_order.sort(divided_rows)
 
 
 def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int) -> DataFrame:
@@ -100,20 +100,22 @@ def _repartition(
 ) -> DataFrame:
     """Move all rows of a partition, or of a range of the sort order, to one task.
 
-    If the statement has few rows, `gather` determines how they are moved. Otherwise, the table's distribution mode does: by partition
-    (HASH), by range of the sort order (RANGE), or not at all (NONE). See `distribute_rows` for the arguments.
+    The table's distribution mode is HASH (by partition), RANGE (by range of the sort order), or NONE (rows stay in their tasks). `gather`
+    modifies the mode for statements with few rows: ONE_TASK and DRIVER use a single task, and BY_SIZE shuffles even rows without
+    partitions. See `distribute_rows` for the arguments.
     """
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)  # without a shuffle
     mode = distribution or table.settings.distribution(is_ordered=bool(write_order.sort_columns))
     # Ranges of few rows would make small files. They are allowed if the table sets this distribution for this operation.
-    allows_ranges = distribution is not None or gather is Gather.NONE
-    if mode is Distribution.RANGE and write_order.sort_columns and allows_ranges:
+    may_use_ranges = distribution is not None or gather is Gather.NONE
+    if mode is Distribution.RANGE and write_order.sort_columns and may_use_ranges:
         return rows.repartitionByRange(*write_order.partition_columns, *write_order.sort_columns)
-    # Spark's hint `rebalance` shuffles the rows by partition, and then combines or splits tasks by the size of their rows. Without
-    # partition columns, only BY_SIZE needs the shuffle, which combines the few rows of many tasks.
-    needs_shuffle = mode is not Distribution.NONE and (write_order.partition_columns or gather is Gather.BY_SIZE)
-    return rows.hint("rebalance", *write_order.partition_columns) if needs_shuffle else rows  # the hint accepts `F.col(…)`, not `df[…]`
+    is_shuffle_useful = write_order.partition_columns or gather is Gather.BY_SIZE
+    if mode is Distribution.NONE or not is_shuffle_useful:
+        return rows
+    # Spark's hint `rebalance` shuffles the rows by partition, and then combines or splits tasks by the size of their rows.
+    return rows.hint("rebalance", *write_order.partition_columns)  # the hint accepts `F.col(…)`, not `df[…]`
 
 
 def _write_order(table: TableShape, column_names: Sequence[str]) -> _WriteOrder:
@@ -128,11 +130,12 @@ def _write_order(table: TableShape, column_names: Sequence[str]) -> _WriteOrder:
     computed_columns: dict[str, Column] = {}
 
     def key_column(field: PartitionField | SortField) -> Column:
+        """Return the column with the values of a field. If it does not exist in the rows, add it to `computed_columns`."""
         name = column_names[table.schema.names.index(field.column[0])]
         if field.transform.name == IDENTITY and len(field.column) == 1:
             return F.col(name)
         computed_name = f"__rowmerge_key_{len(computed_columns)}"
-        computed_columns[computed_name] = _order_value(table, name, field)
+        computed_columns[computed_name] = _ordering_column(table, name, field)
         return F.col(computed_name)
 
     partition_columns = [key_column(field) for field in table.partitioning if field.transform.name != VOID]
@@ -146,7 +149,7 @@ def _ordered(value: Column, field: SortField) -> Column:
     return value.desc_nulls_first() if field.nulls_first else value.desc_nulls_last()
 
 
-def _order_value(table: TableShape, column_name: str, field: PartitionField | SortField) -> Column:
+def _ordering_column(table: TableShape, column_name: str, field: PartitionField | SortField) -> Column:
     """Return a column that groups and orders rows in the same way as the values of a partition or sort field.
 
     The column is used only to shuffle and sort rows. So its values may differ from those of the field's transform if their order is the
@@ -186,20 +189,20 @@ def _transform_sql(column: str, type_: DataType, field: PartitionField | SortFie
 def _time_transform_sql(column: str, type_: DataType, unit: str) -> str:
     """Return a SQL expression that groups and orders rows in the same way as Iceberg's transform `year`, `month`, `day` or `hour`.
 
+    Its values may differ from those of the transform: for `day`, it is a date instead of the number of days since 1970.
+
     Iceberg computes the units of a timestamp in UTC. Spark's `hour` and its casts to date use the time zone of the session, so they are
     correct only for types without a time zone.
     """
     if type_ == Primitive("timestamp"):
         micros = _micros(column, type_)
         # `div` rounds towards zero, but times before 1970 must be rounded down. So the remainder is subtracted first.
-        hours = f"try_subtract({micros}, pmod({micros}, {_HOUR})) div {_HOUR}"
+        hours = f"try_subtract({micros}, pmod({micros}, {_MICROS_PER_HOUR})) div {_MICROS_PER_HOUR}"
         date = f"date_from_unix_date(cast(({hours} - pmod({hours}, 24)) div 24 as int))"
     else:
         date = f"cast({column} as date)"
         hours = f"unix_date({date}) * 24 + hour({column})"
-    if unit == "hour":
-        return hours
-    return {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})"}.get(unit, date)
+    return {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "day": date, "hour": hours}[unit]
 
 
 def _micros(column: str, type_: DataType) -> str:
@@ -207,7 +210,8 @@ def _micros(column: str, type_: DataType) -> str:
     if type_ == Primitive("timestamp"):
         return f"unix_micros({column})"
     seconds = f"cast(extract(second from {column}) * 1000000 as bigint)"
-    return f"unix_date(cast({column} as date)) * 24 * {_HOUR} + hour({column}) * {_HOUR} + minute({column}) * 60000000L + {seconds}"
+    days, hours = f"unix_date(cast({column} as date)) * 24 * {_MICROS_PER_HOUR}", f"hour({column}) * {_MICROS_PER_HOUR}"
+    return f"{days} + {hours} + minute({column}) * 60000000L + {seconds}"
 
 
 def _bucket(value_sql: str, type_: DataType, transform: Transform) -> Column:
@@ -222,7 +226,7 @@ def _bucket(value_sql: str, type_: DataType, transform: Transform) -> Column:
             value_sql, argument_type = f"cast(unix_date({value_sql}) as bigint)", arrow_type(Primitive("long"))
         case Primitive("timestamp" | "timestamp_ntz"):
             value_sql, argument_type = _micros(value_sql, type_), arrow_type(Primitive("long"))
-    can_hold_null = isinstance(type_, Decimal) or type_ in (Primitive("string"), Primitive("binary"))
-    argument_sql = value_sql if can_hold_null else f"coalesce({value_sql}, 0)"
+    is_nullable_in_pandas = isinstance(type_, Decimal) or type_ in (Primitive("string"), Primitive("binary"))
+    argument_sql = value_sql if is_nullable_in_pandas else f"coalesce({value_sql}, 0)"
     bucket: Callable[[Column], Column] = pandas_udf(bucket_function(str(transform), argument_type), "int")  # type: ignore[call-overload]
     return bucket(F.expr(argument_sql))

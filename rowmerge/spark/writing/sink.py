@@ -78,14 +78,16 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
         spec: The settings with which data files are written.
         columns: The columns of the outcome rows.
         key_names: The names of the columns of the outcome rows that contain the keys of the source rows.
-        max_keys: The approximate number of keys that the driver accepts from all tasks together.
+        max_keys: The approximate number of keys that the driver accepts from all tasks together. Tasks cannot count each other's rows. So
+            the first task may return `max_keys` keys, the second a half of this number, the third a third, and so on. If the tasks have
+            equally many keys, all are accepted. The total is at most a few times `max_keys` (a harmonic sum).
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the source rows of one task, and yield its pickled `SourceMessage`."""
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        source_writer = _SourceRowWriter(spec, columns, key_names, max_keys=_key_limit(max_keys, task_index))
-        source_writer.may_buffer = task_index < _BUFFERING_TASKS
+        max_task_keys = max_keys // (task_index + 1)  # the share of this task, see `max_keys`
+        source_writer = _SourceRowWriter(spec, columns, key_names, max_task_keys, may_buffer=task_index < _BUFFERING_TASKS)
         with _delete_on_error(source_writer.file_writer, spec):
             for batch in batches:  # even if there are too many keys, because Spark fails a task that leaves input unread
                 source_writer.add(pa.Table.from_batches([batch]))
@@ -95,24 +97,15 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
     return write_source_rows
 
 
-def _key_limit(max_keys: int, task_index: int) -> int:
-    """Return how many keys a task may return if the driver accepts about `max_keys` keys from all tasks.
-
-    Tasks cannot count each other's rows. So the first task returns up to `max_keys` keys, the second up to a half, the third up to a third,
-    and so on. All keys are accepted if the tasks have equally many. In any case, the total is at most a few times `max_keys` (a harmonic sum).
-    """
-    return max_keys // (task_index + 1)
-
-
 class _SourceRowWriter:
     """The writer of the source rows of one task, which also collects their keys.
 
     If `may_buffer` is true and the rows take little memory, they are not written. The task returns them to the driver instead.
     """
 
-    def __init__(self, spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], *, max_keys: int) -> None:
+    def __init__(self, spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int, *, may_buffer: bool) -> None:
         self.file_writer, self._spec = OutcomeWriter(columns, spec, change_spec=None), spec
-        self._key_names, self._max_keys, self.may_buffer = list(key_names), max_keys, False
+        self._key_names, self._max_keys, self._may_buffer = list(key_names), max_keys, may_buffer
         self._row_count = 0
         self._keys: list[pa.Table] = []
         self._buffer: list[pa.Table] = []
@@ -128,10 +121,10 @@ class _SourceRowWriter:
             return  # if there are too many keys, `close` deletes the files and returns no keys
         self._keys.append(rows.select(self._key_names))
         self._buffer.append(rows.drop_columns(self._key_names))
-        if self.may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
+        if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
             return
         # The rows are too large to return them to the driver. So the task writes the buffered rows now, and later batches immediately.
-        self.may_buffer = False
+        self._may_buffer = False
         for table in self._buffer:
             self.file_writer.write(table)
         self._buffer = []

@@ -17,7 +17,6 @@ import pickle
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -43,7 +42,7 @@ from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, sql_name, stored_types
 from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
-from rowmerge.table.snapshots.files import AddedFile, FileListing, Positions, RowOrigin
+from rowmerge.table.snapshots.files import AddedFile, FileLayout, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
@@ -61,19 +60,21 @@ _MAX_ROW_BYTES = 2_000
 def write_spec(table: TableShape) -> WriteSpec:
     """Return how data files of this table are written, according to the properties of the table and the defaults of `WriteSpec`.
 
-    A data file of a Delta table does not contain the partition columns (PROTOCOL.md, Data Files). `bounded_columns` contains all columns of
-    data files. The writer collects the bounds of all of them, and the commit drops the bounds that the table's properties exclude.
+    `names` are all columns of the table. `schema` are the columns of a data file under their names in the table. A data file of a Delta
+    table does not contain the partition columns (PROTOCOL.md, Data Files). `file_schema` are the same columns under their names in files.
+    The writer collects the bounds of all columns. The commit drops the bounds that the table's properties exclude.
     """
     columns_not_in_files = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
-    is_in_file = [name not in columns_not_in_files for name in table.schema.names]
-    schema = _nullable_schema(Struct(tuple(compress(table.schema, is_in_file))))
+    column_pairs = zip(table.schema, table.stored_schema, strict=True)
+    pairs_in_files = [(column, file_column) for column, file_column in column_pairs if column.name not in columns_not_in_files]
+    schema = _nullable_schema(Struct(tuple(column for column, _ in pairs_in_files)))
     parquet = table.settings.parquet
     target_size = table.settings.target_file_size or WriteSpec.target_file_size
     return WriteSpec(
         root=table.data_location,
         names=table.schema.names,
         schema=schema,
-        file_schema=_nullable_schema(Struct(tuple(compress(table.stored_schema, is_in_file)))),
+        file_schema=_nullable_schema(Struct(tuple(file_column for _, file_column in pairs_in_files))),
         by_field_id=table.by_field_id,
         partition=tuple(_partition_key(table, field) for field in table.partitioning),
         partition_values_in_files=table.partition_values_in_files,
@@ -95,14 +96,14 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
     """
     if field.transform.name == VOID:  # all values are NULL, even if the source column was dropped
         return PartitionKey(field.name, folder=field.name, source=(), type=pa.null(), transform=str(field.transform))
-    source = table.schema.at(field.column, case_sensitive=True)
-    file_source = stored_types(table.schema).at(field.column, case_sensitive=True)
-    assert source is not None and file_source is not None
+    column = table.schema.at(field.column, case_sensitive=True)
+    file_column = stored_types(table.schema).at(field.column, case_sensitive=True)
+    assert column is not None and file_column is not None
     # Spark represents a UUID as a string, but the bucket is computed from the 16 bytes in the file.
-    is_bucket_of_uuid = field.transform.name == BUCKET and file_source.type == UUID
-    type_ = pa.binary(UUID.length) if is_bucket_of_uuid else arrow_type(source.type)
+    is_bucket_of_uuid = field.transform.name == BUCKET and file_column.type == UUID
+    type_ = pa.binary(UUID.length) if is_bucket_of_uuid else arrow_type(column.type)
     physical_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
-    folder = field.name if table.partition_values_in_files else physical_names[field.name]
+    folder = field.name if table.partition_values_in_files else physical_names[field.name]  # only in Iceberg, data files have the values
     return PartitionKey(field.name, folder, source=field.column, type=type_, transform=str(field.transform))
 
 
@@ -166,15 +167,16 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
     Raises:
         StorageError: A file cannot be written. All written files are then deleted.
     """
-    task = OutcomeWriter(columns, spec, change_spec)
+    file_writer = OutcomeWriter(columns, spec, change_spec)
     try:
         if outcomes.num_rows:
-            task.write(outcomes)
-        return sum_of_tasks([message_fields(task.close())])
+            file_writer.write(outcomes)
+        return sum_of_tasks([message_fields(file_writer.close())])  # the result of one task
     except BaseException as error:
-        discard_paths(task.abort(), spec.filesystem_options)
+        discard_paths(file_writer.abort(), spec.filesystem_options)
         if isinstance(error, OSError | pa.ArrowException):
-            raise StorageError(spec.root, without_secrets(str(error).splitlines()[0], spec.filesystem_options)) from error
+            first_line = str(error).splitlines()[0]
+            raise StorageError(spec.root, without_secrets(first_line, spec.filesystem_options)) from error
         raise
 
 
@@ -207,25 +209,21 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     """Write outcome rows: target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
 
     The driver writes a small number of rows itself, which takes less time than starting Python on an executor. Otherwise, executors write
-    the rows, and if the job fails, its files are deleted.
-
-    Args:
-        outcomes: The outcome rows.
-        request: The options for writing the rows.
+    the rows, and if the job fails, its files are deleted. `request`: The options for writing the rows.
     """
-    table_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names identifies the files of a failed job
+    base_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names identifies the files of a failed job
     # Data files have the hidden columns of row lineage, but change files lack them.
-    spec = table_spec if request.lineage is None else _with_lineage(table_spec, request.lineage, request.origins)
-    change_spec = None if request.change_data_location is None else change_rows_spec(table_spec, request.change_data_location)
+    data_spec = base_spec if request.lineage is None else _with_lineage(base_spec, request.lineage, request.origins)
+    change_spec = None if request.change_data_location is None else change_rows_spec(base_spec, request.change_data_location)
     columns = outcome_columns(outcomes, len(request.table.schema))
     if request.may_be_few:
         first_rows = _first_rows(outcomes, columns, request)  # one row above the limit shows that there are more
         if first_rows.num_rows <= FEW_ROWS:
-            return write_on_driver(first_rows, spec, columns, change_spec)
+            return write_on_driver(first_rows, data_spec, columns, change_spec)
     distributed_outcomes = _distribute_outcomes(outcomes, columns, request)
     if request.gather is Gather.DRIVER:
-        return write_on_driver(distributed_outcomes.toArrow(), spec, columns, change_spec)
-    return _write_on_executors(distributed_outcomes, spec, columns, change_spec)
+        return write_on_driver(distributed_outcomes.toArrow(), data_spec, columns, change_spec)
+    return _write_on_executors(distributed_outcomes, data_spec, columns, change_spec)
 
 
 def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> pa.Table:
@@ -264,7 +262,7 @@ def rewrite_in_order(
 ) -> WriteOutput:
     """Rewrite files without their deleted rows, and sort the rows of all files in the table's sort order.
 
-    The rows are written as outcome rows with the action "move", by the same kind of job as the rows of row-level statements.
+    The job is the same as for rows of a statement, which have an action such as "insert" (outcome rows). Here, all rows have "move".
 
     Args:
         spark: The session that runs the job.
@@ -279,7 +277,7 @@ def rewrite_in_order(
     if lineage is not None:
         origins = snapshot.row_origins(files.paths)
         spec = _with_lineage(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
-    # Row ids follow from the addresses of rows, unless a file stores them.
+    # The id of a row follows from its address (file and position), unless the file stores the id.
     rows = read_snapshot(spark, snapshot, files, with_addresses=lineage is not None, with_lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
@@ -307,6 +305,7 @@ def rewrite_files(
         spec = replace(spec, target_file_size=target_size)
     if snapshot.shape.row_lineage is not None:
         spec = _with_lineage(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
+    # Old files may identify columns by name instead of field id. They may also lack new columns, which then have their default value.
     stored_columns = _columns_of_other_layouts(snapshot, spec, paths)
     initial_values = _initial_values(spark, snapshot.shape)
     rewrite_spec = replace(spec, stored_columns_by_path=stored_columns, initial_values=initial_values)
@@ -325,8 +324,9 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
     """
     if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
         return _rewrite_on_driver(table, spec, bins, deleted)
-    tasks = frame_of(spark, _bin_rows(bins, deleted)).repartition(len(bins))
-    return _sum_of_messages(tasks.mapInArrow(bind_for_executors(sink.rewrite_sink, spec), "message binary").toArrow())
+    bin_rows = frame_of(spark, _bin_rows(bins, deleted)).repartition(len(bins))
+    rewrite_task = bind_for_executors(sink.rewrite_sink, spec)  # yields a pickled description of the new files
+    return _sum_of_messages(bin_rows.mapInArrow(rewrite_task, "message binary").toArrow())
 
 
 def _bin_rows(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> pa.Table:
@@ -376,19 +376,22 @@ def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
     """Return, by path, the columns of the files that identify columns by name although new files use field ids, or vice versa.
 
     Such files occur in Iceberg tables to which Parquet files without field ids were added ("Column Projection" in the Iceberg
-    specification). A rewrite reads these files with the returned columns, and all other files with the columns of `spec`. The returned
-    columns include the hidden columns of row lineage, so that the new files keep their values.
+    specification). A rewrite reads all other files with the columns of `spec`. A layout is a group of files that store columns alike.
     """
     columns_by_path: dict[str, StoredColumns] = {}
     for layout in snapshot.layouts(paths):
-        if layout.by_field_id == spec.by_field_id:
-            continue
-        pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
-        file_columns = [file_column for column, file_column in pairs if column.name in spec.schema.names]
-        file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
-        stored_columns = StoredColumns(_nullable_schema(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
-        columns_by_path |= dict.fromkeys(layout.paths, stored_columns)
+        if layout.by_field_id != spec.by_field_id:
+            columns_by_path |= dict.fromkeys(layout.paths, _stored_columns(snapshot, layout, spec.schema.names))
     return columns_by_path
+
+
+def _stored_columns(snapshot: Snapshot, layout: FileLayout, names: Sequence[str]) -> StoredColumns:
+    """Return the columns with these names as the files of a layout store them, and the hidden columns of row lineage."""
+    pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
+    file_columns = [file_column for column, file_column in pairs if column.name in names]
+    file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
+    # Columns are nullable, because a file may be older than the NOT NULL constraint of a column.
+    return StoredColumns(_nullable_schema(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
 
 
 def _sum_of_messages(messages: pa.Table) -> WriteOutput:

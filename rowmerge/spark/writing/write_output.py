@@ -54,8 +54,8 @@ class WriteOutput:
         self.change_rows += other.change_rows
         common_paths = self.positions.keys() & other.positions.keys()
         changed_twice = sum(self.positions[path].intersection_cardinality(other.positions[path]) for path in common_paths)
-        _unite(self.positions, other.positions)
-        _unite(self.read_positions, other.read_positions)
+        _merge_positions(self.positions, other.positions)
+        _merge_positions(self.read_positions, other.read_positions)
         self.source_ordinals |= other.source_ordinals
         self.repeated_count += other.repeated_count + changed_twice
         self.updated += other.updated
@@ -83,7 +83,7 @@ class WriteOutput:
         discard([*self.files, *self.change_rows], filesystem_options)
 
 
-def _unite(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> None:
+def _merge_positions(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> None:
     """Add positions to the bitmaps of files. Both arguments map paths to positions."""
     for path, positions in added.items():
         bitmaps[path] = bitmaps[path] | positions if path in bitmaps else positions
@@ -161,7 +161,7 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
         paths: The absolute paths of the files.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
     """
-    paths_by_store: dict[tuple[str, ...], list[str]] = {}
+    paths_by_store: dict[tuple[str, ...], list[str]] = {}  # the data and the change files of a table may be in different stores
     for path in paths:
         scheme_and_authority = tuple(path.split("/")[:3])
         paths_by_store.setdefault(scheme_and_authority, []).append(path)
@@ -210,7 +210,11 @@ def sum_of_tasks(messages: Iterable[Mapping[str, Any]]) -> WriteOutput:
 
 
 def _read_task_message(message: Mapping[str, Any]) -> WriteOutput:
-    """Return the result of a task from the fields of its `TaskMessage`, with files as `AddedFile` and with deserialized bitmaps."""
+    """Return the result of a task from the fields of its `TaskMessage`, with files as `AddedFile` and with deserialized bitmaps.
+
+    `WriteOutput` describes the fields: for example, `positions` are those of updated or deleted target rows, and `read_positions` those of
+    matched rows that stay unchanged.
+    """
     source_ordinals = message["source_ordinals"]
     return WriteOutput(
         files=[AddedFile(**fields) for fields in message["files"]],
