@@ -90,8 +90,7 @@ class FilesLineage:
         paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
         positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
         stored_ids, stored_versions = rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks()
-        row_ids, row_versions = self.ids_and_versions(paths, positions, stored_ids, stored_versions)
-        return with_lineage(rows, row_ids, row_versions)
+        return with_lineage(rows, *self.ids_and_versions(paths, positions, stored_ids, stored_versions))
 
 
 @dataclass(frozen=True)

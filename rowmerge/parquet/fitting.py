@@ -221,8 +221,8 @@ def uuid_bytes(texts: pa.Array) -> pa.Array:
         return pa.array([], pa.binary(16))
     # NULLs become 32 zeros, so that the digits of all rows have the same length. The validity bitmap restores the NULLs at the end.
     digits = pc.replace_substring(texts, "-", "").fill_null("0" * 32).cast(pa.binary(32))
-    first_byte = digits.offset * 32  # an array may be a slice of its buffer
-    ascii_codes = np.frombuffer(digits.buffers()[1], np.uint8)[first_byte : first_byte + len(digits) * 32]
+    # An array may be a slice of its buffer: its first value is `offset`, and each value has 32 bytes.
+    ascii_codes = np.frombuffer(digits.buffers()[1], np.uint8)[digits.offset * 32 :][: len(digits) * 32]
     digit_values = _VALUES_OF_DIGITS[ascii_codes]
     if (digit_values > 15).any():
         raise ValueError("a string is not a UUID")

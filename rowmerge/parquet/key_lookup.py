@@ -178,8 +178,7 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
     key_ids = [np.zeros(0, dtype=np.int64)]  # `np.concatenate` needs at least one array
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
-            positions_in_file = matches.indexes + matches.start
-            positions.update(positions_in_file.astype(np.uint64))
+            positions.update((matches.start + matches.indexes).astype(np.uint64))  # positions in the file
             if with_key_ids:
                 key_ids.append(matches.key_ids)
     return positions, np.concatenate(key_ids)

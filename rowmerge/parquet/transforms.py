@@ -18,8 +18,6 @@ NumpyArray = np.ndarray[Any, Any]
 
 _MICROS = {"day": 86_400_000_000, "hour": 3_600_000_000}
 _UNITS = {"year": "Y", "month": "M"}
-_MAX_INT = 0x7FFFFFFF
-"""A mask for all bits of a 32-bit integer except the sign. The specification applies it to a hash, so that bucket numbers are positive."""
 
 
 def transformed(values: pa.Array, transform: str) -> pa.Array:
@@ -40,7 +38,8 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
         case "void":
             return pa.nulls(len(values), values.type)
         case "bucket":
-            buckets = (bucket_hashes(values) & _MAX_INT) % int(parameter)
+            # The mask keeps all bits of a hash except the sign, so that the number of a bucket is not negative.
+            buckets = (bucket_hashes(values) & 0x7FFFFFFF) % int(parameter)
             return _with_nulls(buckets.astype(np.int32), values)
         case "truncate":
             return _truncated(values, int(parameter))

@@ -64,6 +64,7 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
     """
     condition, message = error.getCondition() or "", str(error)
     parameters = defaultdict(str, {name: value or "" for name, value in (error.getMessageParameters() or {}).items()})
+    # A statement that is too complex is not invalid. `_nesting_error` recognizes it.
     if isinstance(error, ParseException) and condition != "FAILED_TO_PARSE_TOO_COMPLEX":
         return _unparsable(error, text)
     return (
@@ -116,7 +117,7 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
         return unreadable_data_file(table, *json.loads(unreadable[1]))
     # Spark can read an Iceberg table by field ids only if the data files have them.
     if "Parquet file schema doesn't contain any field Ids" in message:
-        advice = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
+        advice = "Rewrite its files with an engine that supports them, for example with Iceberg's procedure rewrite_data_files on Spark."
         return errors.UnsupportedTableFeature(table, "data files without field ids", action="read", advice=advice)
     failed_read = re.search(r"\[(FAILED_READ_FILE[.\w]*)\] Encountered error while reading file (.*?\.parquet)", message)
     if failed_read is None:
@@ -155,10 +156,10 @@ def _condition_error(condition: str, path: str, summary: str, text: str, table: 
     `path`: the path of the missing file. `summary`: the first line of Spark's message. `text`: the SQL of the statement.
     """
     if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
-        return errors.TypeMismatch(f"{summary} Cast the value to the type that is wanted.")
+        return errors.TypeMismatch(f"{summary} Cast the value to the required type.")
     if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
-        advice = "Use a MERGE, and join what the subquery reads in its source"
-        return errors.UnsupportedStatement(f"Spark does not take this subquery here: {summary} {advice}", text=text)
+        advice = "Use a MERGE whose source joins the data of the subquery"
+        return errors.UnsupportedStatement(f"Spark does not support this subquery here: {summary} {advice}", text=text)
     if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
         return errors.MissingDataFile(table, path)
     return None
@@ -179,15 +180,17 @@ def _python_error(message: str) -> errors.SparkFailed | None:
         return None
     frames = re.findall(r'File "<function (.+?)>", line (\d+)', message)
     function = "The function {}, in line {} of its body,".format(*frames[-1]) if frames else "A Python function that Spark ran"
-    return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
+    return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Correct the function. Nothing was written.")
 
 
 def _stop_expression_error(message: str) -> errors.RowmergeError | None:
     """Return the error for a row at which an expression of `rowmerge.spark.values.assignment.raise_error_sql` stopped the statement.
 
-    The message contains two strings in hexadecimal form: a JSON array with the reason, the table and the rule; and the value. The rule is a
-    constraint, or the column that cannot store the value. The result is None for any other message.
+    The message is `rowmerge-stop 5b22… 2D31.`: the prefix and two strings in hexadecimal form. The first is a JSON array with the reason,
+    the table and the rule. The second is the value, here `-1`. The rule is a constraint, or the column that cannot store the value. The
+    result is None for any other message.
     """
+    # Python writes the digits of the first string in lower case, and Spark's `hex` those of the second string in upper case.
     stop_message = re.search(rf"{STOP_PREFIX} ([0-9a-f]+) ([0-9A-F]*)\.", message)
     if stop_message is None:
         return None
@@ -200,16 +203,16 @@ def _stop_expression_error(message: str) -> errors.RowmergeError | None:
         case StopReason.TOO_LONG:
             return errors.ValueOutOfRange(f"The value {_shorten(value)!r} is too long for {rule}. Shorten it in the statement.")
         case StopReason.OUT_OF_RANGE:
-            return _range_error(value, rule, "mend it or widen the column")
+            return _range_error(value, rule, "Correct the value or widen the column")
         case StopReason.NO_UUID:
-            return _range_error(value, rule, "give a UUID as 123e4567-e89b-12d3-a456-426614174000")
+            return _range_error(value, rule, "Write a UUID such as 123e4567-e89b-12d3-a456-426614174000")
         case StopReason.WRONG_LENGTH:
-            return _range_error(f"X'{value}'", rule, "give as many bytes as that")
+            return _range_error(f"X'{value}'", rule, "Use a value of exactly this length")
 
 
 def _range_error(value: str, column: str, advice: str) -> errors.ValueOutOfRange:
     """Return the error for a value that a column cannot store. `advice`: what the user can do about it."""
-    return errors.ValueOutOfRange(f"The value {_shorten(value)} does not fit {column}. Nothing was written; {advice}.")
+    return errors.ValueOutOfRange(f"The value {_shorten(value)} does not fit {column}. Nothing was written. {advice}.")
 
 
 def _shorten(value: str) -> str:

@@ -56,14 +56,16 @@ def register_python(spark: SparkSession, name: str, display_name: str, definitio
 
     Raises:
         PlanError: The body raises an error, or does not define the handler.
-        SparkTooOld: The function is an aggregate, and Spark is older than 4.1. Spark's errors for an unknown result type pass through.
+        SparkTooOld: The function is an aggregate, and Spark is older than 4.1.
+        PySparkException: The result type is unknown.
     """
     if definition.aggregate:
-        advice = "Write it in SQL, or pass collect_list(…) to a scalar function in Python."
+        advice = "Write it in SQL, or pass collect_list(…) to a scalar Python function."
         require_spark(spark, "4.1", f"The Python aggregate {display_name}", advice)
     handler = handler_of(display_name, definition)
-    returns = spark.sql(f"select cast(null as {definition.returns})").schema.fields[0].dataType
-    function: Any = _aggregate(handler, returns) if definition.aggregate else spark_functions.udf(handler, returns, useArrow=True)
+    # The analysis of a query with a NULL of the type parses the type. No job runs.
+    return_type = spark.sql(f"select cast(null as {definition.returns})").schema.fields[0].dataType
+    function: Any = _aggregate(handler, return_type) if definition.aggregate else spark_functions.udf(handler, return_type, useArrow=True)
     is_nondeterministic = not definition.aggregate and definition.deterministic is False
     spark.udf.register(name, function.asNondeterministic() if is_nondeterministic else function)
 
@@ -93,8 +95,8 @@ def handler_of(display_name: str, definition: FunctionDefinition) -> Any:
     """
     handler: Any = _run_body(display_name, definition).get(definition.handler or "")
     if not callable(handler):
-        problem = f"The body of the function {display_name} defines no {definition.handler}, its handler"
-        raise PlanError(f"{problem}. Define it, or name another one.")
+        problem = f"The body of the function {display_name} does not define its handler {definition.handler}"
+        raise PlanError(f"{problem}. Define it, or name another handler.")
     if definition.aggregate:
         _check_aggregate_class(display_name, definition, handler)
     _check_arguments(display_name, definition, handler)
@@ -105,8 +107,8 @@ def _check_aggregate_class(display_name: str, definition: FunctionDefinition, ha
     """Raise PlanError unless the handler of an aggregate is a class with the methods `accumulate` and `finish`."""
     missing_methods = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
     if missing_methods or not isinstance(handler, type):
-        problem = f"is no class with the method {missing_methods[0]}" if missing_methods else "is no class"
-        raise PlanError(f"The handler {definition.handler} of {display_name} {problem}. Give it accumulate(self, …) and finish(self).")
+        problem = f"lacks the method {missing_methods[0]}" if missing_methods else "is not a class"
+        raise PlanError(f"The handler {definition.handler} of {display_name} {problem}. Write a class with accumulate and finish.")
 
 
 def _run_body(display_name: str, definition: FunctionDefinition) -> dict[str, Any]:
@@ -117,7 +119,7 @@ def _run_body(display_name: str, definition: FunctionDefinition) -> dict[str, An
         exec(compile(definition.body, f"<function {display_name}>", "exec"), module)
     except Exception as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise PlanError(f"The body of the function {display_name} raised {type(error).__name__}{line}: {error}. Mend it.") from error
+        raise PlanError(f"The body of the function {display_name} raised {type(error).__name__}{line}: {error}. Correct it.") from error
     return module
 
 
@@ -127,8 +129,8 @@ def _check_arguments(display_name: str, definition: FunctionDefinition, handler:
     try:
         signature(function).bind(*arguments)
     except (TypeError, ValueError) as error:
-        problem = f"The handler {definition.handler} of {display_name} does not take {len(definition.parameters)} arguments ({error})"
-        raise PlanError(f"{problem}. Mend either.") from error
+        problem = f"The handler {definition.handler} of {display_name} does not accept {len(definition.parameters)} arguments ({error})"
+        raise PlanError(f"{problem}. Change the handler or the parameters of the function.") from error
 
 
 def _aggregate(handler: Any, returns: DataType) -> Any:
@@ -166,5 +168,5 @@ def translate_body_errors(display_name: str) -> Iterator[None]:
     except AnalysisException as error:
         condition = error.getCondition() or ""
         if condition.startswith(("INVALID_WHERE_CONDITION", "USER_DEFINED_FUNCTIONS.CANNOT_CONTAIN_COMPLEX_FUNCTIONS")):
-            raise PlanError(f"The body of the function {display_name} aggregates rows. Write CREATE AGGREGATE FUNCTION.") from error
+            raise PlanError(f"The body of the function {display_name} aggregates rows. Use CREATE AGGREGATE FUNCTION.") from error
         raise

@@ -15,7 +15,7 @@ from rowmerge.table.metadata.schema import backquote
 logger = logging.getLogger(__name__)
 
 OLDEST_SPARK = "4.0"
-_UPGRADE = f"Install PySpark with pip install 'pyspark>={OLDEST_SPARK},<5'. A Spark Connect server needs Spark {OLDEST_SPARK} or newer too."
+_UPGRADE = f"Install PySpark with pip install 'pyspark>={OLDEST_SPARK},<5'. A Spark Connect server must also run {OLDEST_SPARK} or later."
 
 _REDACTION = "spark.sql.redaction.options.regex"
 _SECRETS = r"fs[.](azure|gs)[.].*[.]key"
@@ -63,9 +63,12 @@ def is_local_mode(spark: SparkSession) -> bool:
 def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
     """Set Hadoop settings in the configuration of a session, which may be embedded, existing or provided by Spark Connect.
 
-    Spark copies all settings of a session into the Hadoop configuration of each query (`SessionState.newHadoopConf`). Settings with the
-    prefix `spark.hadoop.` take effect only at the start of Spark. They would also become arguments of a process, which other users can
-    list. A session that was started with such a setting keeps it. If the session rejects settings, one warning lists their names.
+    Spark copies all settings of a session into the Hadoop configuration of each query (`SessionState.newHadoopConf`). If the session
+    rejects settings, one warning lists their names.
+
+    The alternative, settings with the prefix `spark.hadoop.`, must be known when Spark starts. Spark passes them to its process as
+    command-line arguments, and other users can list these arguments. So secrets would leak. But a user may have started the session with
+    such a setting, which then takes precedence.
 
     Args:
         spark: The Spark session.
@@ -79,9 +82,9 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
         for name, value in missing.items():
             spark.conf.set(name, value)
     except PySparkException:
-        advice = "Start its Spark with these settings, which the storage options correspond to"
+        advice = "Start Spark with these settings, which correspond to the storage options"
         names = ", ".join(f"spark.hadoop.{name}" for name in missing)
-        logger.warning("The Spark session does not accept settings of Hadoop's file systems. %s: %s.", advice, names)
+        logger.warning("The Spark session does not accept settings for Hadoop's file systems. %s: %s.", advice, names)
 
 
 def _redact_secrets(spark: SparkSession) -> None:
@@ -136,5 +139,5 @@ def evaluate_timestamp_millis(spark: SparkSession, expression: str) -> int:
     """
     value = spark.sql(f"select unix_millis(cast({expression} as timestamp)) as at").collect()[0]["at"]
     if value is None:
-        raise TypeMismatch(f"The time {expression} is NULL. Give a time such as '2024-01-31 12:00:00'.")
+        raise TypeMismatch(f"The time {expression} is NULL. Specify a time such as '2024-01-31 12:00:00'.")
     return int(value)

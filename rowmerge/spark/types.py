@@ -32,7 +32,7 @@ from rowmerge.table.metadata.schema import (
     to_json,
 )
 
-_TOO_DEEP = f"is nested more than {DEEPEST_TYPE} levels deep, which no table can hold. Make columns of its parts, or keep it as JSON."
+_TOO_DEEP = f"is nested more than {DEEPEST_TYPE} levels deep, which no table can store. Divide it into columns, or store it as JSON."
 _COLLATIONS = "__COLLATIONS"
 """The metadata key for the collations of strings in Spark's JSON form of a field."""
 _BYTES_OF_TYPES = dict.fromkeys(("long", "double", "timestamp", "timestamp_ntz"), 8) | dict.fromkeys(("integer", "float", "date"), 4)
@@ -56,8 +56,8 @@ def _from_spark(spark_field: StructField) -> Field:
     try:
         (field,) = schema_from_json({"fields": [spark_field.jsonValue()]})
     except ValueError as error:
-        problem = f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error})"
-        raise TypeMismatch(f"{problem}. Cast it to a type that can be stored, or leave it out.") from error
+        problem = f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can store ({error})"
+        raise TypeMismatch(f"{problem}. Cast it to a type that tables can store, or omit it.") from error
     if nesting(field.type) > DEEPEST_TYPE:
         raise TypeMismatch(f"The column `{field.name}` has a type that {_TOO_DEEP}")
     return field
@@ -75,10 +75,10 @@ def check_collations(schema: Struct, path_prefix: str = "") -> None:
     """
     for field in schema:
         path = f"{path_prefix}{field.name}"
-        if collations := field.metadata.get(_COLLATIONS):
+        if collations := field.metadata.get(_COLLATIONS):  # by path of the string, such as {"c": "icu.UNICODE"}
             _, _, name = str(next(iter(collations.values()))).rpartition(".")
-            problem = f"The column `{path}` is a string with the collation {name}, which no table can hold"
-            raise TypeMismatch(f"{problem}. Leave COLLATE out of its type, and write it where values are compared.")
+            problem = f"The column `{path}` is a string with the collation {name}, which no table can store"
+            raise TypeMismatch(f"{problem}. Remove COLLATE from its type, and use it where values are compared.")
         for struct in outermost_structs(field.type):
             check_collations(struct, f"{path}.")
 
@@ -99,8 +99,8 @@ def check_storable(schema: Struct) -> None:
         try:
             arrow_type(field.type)
         except ValueError as error:
-            advice = "Cast NULL to the type that is meant" if "void" in str(error) else "Cast it to a type that can be stored"
-            problem = f"The column `{field.name}` has the type {sql_name(field.type)}, which no table can hold ({error})"
+            advice = "Cast NULL to the intended type" if "void" in str(error) else "Cast it to a type that tables can store"
+            problem = f"The column `{field.name}` has the type {sql_name(field.type)}, which no table can store ({error})"
             raise TypeMismatch(f"{problem}. {advice}.") from error
 
 
@@ -161,8 +161,8 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
     nulls = ", ".join(f"cast(null as {_type_sql(column)}) as {backquote(column.name)}" for column in columns)
     schema = schema_of(spark.sql(f"select {nulls}"))
     check_collations(schema)
-    definitions = zip(schema, columns, strict=True)
-    return Struct(tuple(replace(field, nullable=column.nullable, metadata=_column_metadata(column)) for field, column in definitions))
+    pairs = zip(schema, columns, strict=True)
+    return Struct(tuple(replace(field, nullable=column.nullable, metadata=_column_metadata(column)) for field, column in pairs))
 
 
 def _type_sql(column: ColumnDefinition) -> str:
@@ -191,6 +191,6 @@ def _check_definitions(columns: Sequence[ColumnDefinition]) -> None:
             raise PlanError(f"The column `{column.path}` is defined twice. Define it once.")
         if column.identity:
             problem = f"The column `{column.name}` is GENERATED AS IDENTITY, which is not supported"
-            raise UnsupportedStatement(f"{problem}. Make keys in the query, with row_number() or uuid()", text=column.type.text)
+            raise UnsupportedStatement(f"{problem}. Generate keys in the query with row_number() or uuid()", text=column.type.text)
         if column.generated is not None and column.default is not None:
-            raise PlanError(f"The column `{column.name}` is both GENERATED and has a DEFAULT. Leave one of the two out.")
+            raise PlanError(f"The column `{column.name}` is both GENERATED and has a DEFAULT. Remove one of the two.")

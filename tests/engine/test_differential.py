@@ -198,8 +198,11 @@ statements = st.one_of(merges(), merges(), merges(), merges_by_keys(), merges_by
 modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
 made_rows = st.sampled_from([100_000, 0])
 """How many rows are made before it is known which are wanted."""
-MAX_FOUND_ROWS, FEW_KEYS = "rowmerge.parquet.key_lookup.MAX_FOUND_ROWS", "rowmerge.spark.matching.key_lookup.FEW_KEYS"
-readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, {FEW_KEYS: 0}, {FEW_KEYS: 0}])
+MAX_FOUND_ROWS, MAX_KEYS_FOR_PAGE_SKIPPING = (
+    "rowmerge.parquet.key_lookup.MAX_FOUND_ROWS",
+    "rowmerge.spark.matching.key_lookup.MAX_KEYS_FOR_PAGE_SKIPPING",
+)
+readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, {MAX_KEYS_FOR_PAGE_SKIPPING: 0}, {MAX_KEYS_FOR_PAGE_SKIPPING: 0}])
 """Who finds the rows that a source meets: as the engine chooses, Spark always, a lookup wherever it can."""
 
 

@@ -102,15 +102,15 @@ create or replace function one(n int) returns int return two(n);
 create function f(n int) returns int return n + m;
 !> UnknownColumn: `m`
 create function f(n int) returns int return sum(n);
-!> PlanError: Write CREATE AGGREGATE FUNCTION
+!> PlanError: Use CREATE AGGREGATE FUNCTION
 create function f(n int) returns array<int> return n;
 !> TypeMismatch
 create function f(n whole) returns int return n;
 !> Unparsable
 create function f(n int) returns int language python handler 'g' as 'def f(n): return n';
-!> PlanError: defines no g
+!> PlanError: does not define its handler g
 create function f(n int) returns int language python handler 'f' as 'def f(): return 1';
-!> PlanError: does not take 1 arguments
+!> PlanError: does not accept 1 arguments
 create function f(n int) returns int language python handler 'f' as 'def f(n: return n';
 !> PlanError: SyntaxError, line 1
 show user functions;

@@ -89,7 +89,7 @@ create table t (id int, a int generated always as (a + 1)) using delta;
 create table t (id int, a double generated always as (rand())) using delta;
 !> UnsupportedStatement: rand()
 create table t (id int, a timestamp generated always as (current_timestamp())) using delta;
-!> UnsupportedStatement: asks for the time
+!> UnsupportedStatement: reads the current time
 create table t (id int, a int generated always as (nope + 1)) using delta;
 !> UnknownColumn: `nope`
 create table t (id int, a bigint generated always as (id + 1)) using delta;

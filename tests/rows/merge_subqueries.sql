@@ -107,7 +107,7 @@ create table o (a int, b int) using delta;
 insert into t values (1);
 insert into o values (1, 1);
 merge into t using (values (1)) s (id) on exists (select 1 from o where o.a = t.id and o.b = s.id) when matched then delete;
-!> UnsupportedStatement: join what the subquery reads
+!> UnsupportedStatement: joins the data of the subquery
 select * from t;
 => 1
 

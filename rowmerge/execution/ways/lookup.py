@@ -9,7 +9,7 @@ from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, 
 from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import broadcast_target_join
-from rowmerge.spark.matching.key_lookup import FEW_KEYS, is_page_skipping_faster, rows_by_keys
+from rowmerge.spark.matching.key_lookup import MAX_KEYS_FOR_PAGE_SKIPPING, is_page_skipping_faster, rows_by_keys
 from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS, Source
 
 
@@ -36,7 +36,7 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     if not source.row_count:
         return NotApplicable(Reason("the source has no rows"))
     if is_page_skipping_faster(request.snapshot, source, request.needed_columns):
-        return NotApplicable(Reason(f"Spark skips pages for up to {FEW_KEYS} keys"))
+        return NotApplicable(Reason(f"Spark skips pages for up to {MAX_KEYS_FOR_PAGE_SKIPPING} keys"))
     files = request.files_for(source)
     if not len(files.to_read):
         return NotApplicable(Reason("no file can contain a match"))
@@ -56,7 +56,7 @@ def _look_up_target_rows(request: RowChangeRequest, files: TargetFiles, source: 
 
 
 _FALLBACK_CONDITION = (
-    f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {MAX_FOUND_ROWS:,} target rows have "
-    "a key, or Arrow cannot compare the keys as Spark does"
+    f"the source has at most {MAX_KEYS_FOR_PAGE_SKIPPING} rows and columns beside the keys are needed, "
+    f"more than {MAX_FOUND_ROWS:,} target rows have a key, or Arrow cannot compare the keys as Spark does"
 )
 WAY = Way("lookup", why_not_lookup, look_up_and_write_join, _FALLBACK_CONDITION)

@@ -18,7 +18,7 @@ from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import Join, check_scopes, choose_join, merge_outcomes, relevant_file_mask, repeated_keys, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
-from rowmerge.spark.source.writing import few_files_of, write_source_rows
+from rowmerge.spark.source.writing import already_writes_few_files, write_source_rows
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.write import WriteRequest, are_small, may_be_few, write_outcomes
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_on_error
@@ -93,7 +93,7 @@ def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source
 def _needs_job_for_new_rows(request: RowChangeRequest, files: TargetFiles, join: Join) -> bool:
     """Return whether a second job must write the new rows, because the join did not produce the source rows without a match."""
     was_joined = len(files.to_read) > 0  # without files there was no join, so no source row has a match
-    return not was_joined or join.leaves_unmatched or request.plan.source_rows is SourceRows.ALL
+    return not was_joined or join.leaves_unmatched_source or request.plan.source_rows is SourceRows.ALL
 
 
 def _write_clause_outcomes(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> WriteOutput:
@@ -120,7 +120,7 @@ def _insert_preventing_rows_of_join(
     """Return the result of `insert_preventing_rows`, or None if such rows may exist, but the join has no source ordinals to report them."""
     clauses_may_skip_match = all(clause.condition for clause in request.plan.of(Match.MATCHED))
     may_prevent_inserts = len(files.to_read) > 0 and request.plan.source_rows is SourceRows.UNMATCHED and clauses_may_skip_match
-    return None if may_prevent_inserts and not join.ordinals else insert_preventing_rows(request, output, files)
+    return None if may_prevent_inserts and not join.returns_ordinals else insert_preventing_rows(request, output, files)
 
 
 def write_changed_rows(
@@ -169,7 +169,7 @@ def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source |
         return Gather.ONE_TASK
     if source is None or target is None or not target.join.broadcasts_target:
         return Gather.BY_SIZE
-    return Gather.NONE if few_files_of(source, request.table_after) else Gather.BY_SIZE
+    return Gather.NONE if already_writes_few_files(source, request.table_after) else Gather.BY_SIZE
 
 
 def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:

@@ -27,27 +27,30 @@ from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _IS_MATCH = f"({FILE} is not null and {ORDINAL} is not null)"
-_TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"
-_SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
+_IS_UNMATCHED_TARGET = f"({FILE} is not null and {ORDINAL} is null)"
+_IS_UNMATCHED_SOURCE = f"({FILE} is null and {ORDINAL} is not null)"
 
 
 @dataclass(frozen=True)
 class Join:
     """The join of target and source in the first job of a MERGE.
 
-    `kind`: Spark's join type. `leaves_unmatched`: whether a second job inserts the source rows without a match. `ordinals`: whether the job
-    returns the ordinal (the identifying number) of each matching source row, even if no clause fires for the match. `broadcasts_target`:
-    whether the target's side contains only rows with a key of the source, and Spark broadcasts these rows.
+    `kind`: Spark's join type. `leaves_unmatched_source`: whether a second job inserts the source rows without a match.
+    `returns_ordinals`: whether the job returns the ordinal (the identifying number) of each matching source row, even if no clause fires
+    for the match. `broadcasts_target`: whether the target's side contains only rows with a key of the source, and Spark broadcasts these
+    rows.
     """
 
     kind: str
-    leaves_unmatched: bool = False
-    ordinals: bool = False
+    leaves_unmatched_source: bool = False
+    returns_ordinals: bool = False
     broadcasts_target: bool = False
 
 
 def choose_join(plan: RowPlan, source: Source) -> Join:
     """Choose the join of a MERGE: a broadcast join for a small source, or a single join with all results for a large source.
+
+    The target is the left side of the join, and the source is the right side.
 
     Spark cannot broadcast the source in a join that keeps source rows without a match. So a broadcast join leaves these rows to a second
     job, and returns the ordinals of matching source rows. The second job inserts the source rows whose ordinals the first job did not
@@ -62,7 +65,7 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
     if inserts_unmatched_source and not source.is_broadcastable:
         return Join("full" if changes_unmatched_target else "right")
     kind = "left" if changes_unmatched_target else "inner"
-    return Join(kind, leaves_unmatched=inserts_unmatched_source, ordinals=inserts_unmatched_source)
+    return Join(kind, leaves_unmatched_source=inserts_unmatched_source, returns_ordinals=inserts_unmatched_source)
 
 
 def changes_all_rows(plan: RowPlan) -> bool:
@@ -77,7 +80,7 @@ def changes_all_rows(plan: RowPlan) -> bool:
 def broadcast_target_join(plan: RowPlan) -> Join:
     """Return a single join with all results, which broadcasts the few target rows that a lookup found."""
     inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
-    return Join("right" if inserts_unmatched_source else "inner", ordinals=inserts_unmatched_source, broadcasts_target=True)
+    return Join("right" if inserts_unmatched_source else "inner", returns_ordinals=inserts_unmatched_source, broadcasts_target=True)
 
 
 def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) -> DataFrame:
@@ -92,11 +95,12 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     assert plan.on is not None and plan.source is not None
     target_rows, on_condition = target.alias(plan.target.alias), F.expr(as_boolean(plan.on.text))
     if join.broadcasts_target:
-        # A lookup has found only a few target rows, and the source may be large. So Spark broadcasts the target, and several tasks read the
-        # source.
+        # A lookup has found only a few target rows, and the source may be large. So Spark broadcasts the target. The rows of the source may
+        # all be in one task. `parallel_rows` divides them among several tasks.
         return F.broadcast(target_rows).join(source.parallel_rows.alias(plan.source.alias), on_condition, join.kind)
     source_rows = source.frame.alias(plan.source.alias)
-    return target_rows.join(F.broadcast(source_rows) if source.is_broadcastable else source_rows, on_condition, join.kind)
+    right_side = F.broadcast(source_rows) if source.is_broadcastable else source_rows
+    return target_rows.join(right_side, on_condition, join.kind)
 
 
 def check_scopes(plan: RowPlan, target: DataFrame, source: Source) -> None:
@@ -126,11 +130,11 @@ def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: 
         query = frame.alias(side.alias).selectExpr(*sorted(_expressions_of(clauses)))
         query.schema  # noqa: B018  Spark Connect analyses a query only when its schema is read; no job runs
     except PySparkException as error:
-        translated_error = rowmerge_error(error, plan.table, plan.table)
+        translated_error = rowmerge_error(error, text=plan.table, table=plan.table)
         if not isinstance(translated_error, UnknownColumn):
             raise
         visible_side = "the target" if match is Match.NOT_MATCHED_BY_SOURCE else "the source"
-        raise UnknownColumn(translated_error.name, side.columns, where=f"{match.value}, which sees {visible_side} only") from error
+        raise UnknownColumn(translated_error.name, side.columns, where=f"{match.value}, which can read only {visible_side}") from error
 
 
 def _expressions_of(clauses: Sequence[Clause]) -> set[str]:
@@ -143,7 +147,7 @@ def _expressions_of(clauses: Sequence[Clause]) -> set[str]:
 def merge_outcomes(
     plan: RowPlan, join: Join, target: DataFrame, source: Source, *, old_values: bool = False, lineage: bool = False
 ) -> DataFrame:
-    """Join the target to the source, and return the outcome rows of the clauses.
+    """Join the target to the source, and return the outcome rows: each row with the action and the new values of the clause that fires.
 
     Args:
         plan: The plan of a statement with a source.
@@ -153,12 +157,13 @@ def merge_outcomes(
         old_values: Whether to add the values of the target row (see `OutcomeShape`).
         lineage: Whether to add the lineage columns of the target row.
     """
-    cases: list[GuardedClause] = [(_IS_MATCH, clause) for clause in plan.of(Match.MATCHED)]
-    cases += [(_TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
-    if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
-        cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
-    shape = OutcomeShape(addresses=True, ordinals=join.ordinals, old_values=old_values, lineage=lineage)
-    return outcome_rows(joined_rows(plan, join, target, source), plan, cases, shape)
+    guarded_clauses: list[GuardedClause] = [(_IS_MATCH, clause) for clause in plan.of(Match.MATCHED)]
+    guarded_clauses += [(_IS_UNMATCHED_TARGET, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
+    # The join may leave the source rows without a match to a second job. They may also be inserted with the matched rows (SourceRows.ALL).
+    if not join.leaves_unmatched_source and plan.source_rows is SourceRows.UNMATCHED:
+        guarded_clauses += [(_IS_UNMATCHED_SOURCE, clause) for clause in plan.of(Match.NOT_MATCHED)]
+    shape = OutcomeShape(addresses=True, ordinals=join.returns_ordinals, old_values=old_values, lineage=lineage)
+    return outcome_rows(joined_rows(plan, join, target, source), plan, guarded_clauses, shape)
 
 
 def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:
@@ -191,10 +196,11 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
     rows = joined_rows(plan, choose_join(plan, source), target, source)
     shown_columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
     key_text = F.expr(_description_of(shown_columns, backquote(plan.target.alias)))
-    is_changed = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"
-    changes = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(is_changed))
-    target_rows = changes.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("changes"), F.first("__rowmerge_shown").alias("keys"))
-    return [row["keys"] for row in target_rows.where("changes > 1").orderBy("keys").limit(5).select("keys").collect()]
+    change_condition = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"  # no clause changes a matched row
+    changes = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(change_condition))
+    # The address (file and position) identifies a target row.
+    target_rows = changes.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("change_count"), F.first("__rowmerge_shown").alias("keys"))
+    return [row["keys"] for row in target_rows.where("change_count > 1").orderBy("keys").limit(5).select("keys").collect()]
 
 
 def _description_of(columns: Sequence[str], alias: str) -> str:
@@ -219,6 +225,7 @@ def relevant_file_mask(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, s
     """
     try:
         rows = _relevant_rows(plan, read_snapshot(spark, snapshot, files, with_addresses=True), source)
+        # FILE contains paths in the form of `spark_path`.
         relevant_paths = set(rows.select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist())
     except (PySparkException, MissingDataFile):
         # The next attempt of the command encounters the same error, and reports it.
@@ -232,7 +239,7 @@ def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> D
     if source is None or plan.on is None:
         conditions = [condition_of(clause) for clause in clauses_without_match]
         return target.alias(plan.target.alias).where(_any_of(conditions))
-    conditions = [f"{_TARGET_ALONE} and {condition_of(clause)}" for clause in clauses_without_match]
+    conditions = [f"{_IS_UNMATCHED_TARGET} and {condition_of(clause)}" for clause in clauses_without_match]
     conditions += [f"{_IS_MATCH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
     if plan.source_rows is SourceRows.UNMATCHED:
         conditions.append(_IS_MATCH)  # each match keeps its source row from being inserted

@@ -44,7 +44,7 @@ from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-FEW_KEYS = 32
+MAX_KEYS_FOR_PAGE_SKIPPING = 32
 """Up to this number of source rows, Spark's reader skips pages without a key. If the statement also needs other columns, this is faster
 than a lookup."""
 LOOKED_UP_ROWS = 20_000_000
@@ -64,8 +64,8 @@ def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: 
         source: The source with its keys.
         needed_columns: The target columns that the statement reads.
     """
-    if source.row_count > FEW_KEYS:
-        return False
+    if source.row_count > MAX_KEYS_FOR_PAGE_SKIPPING:
+        return False  # with many keys, the bounds of most pages include one of them
     keys = _lookup_keys(snapshot, source)
     return keys is None or not needed_columns <= set(keys.names)
 
@@ -217,7 +217,8 @@ def _matches_with_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys
     source_ordinals, source_key_ids = source.key_ordinals.to_numpy(), keys.source_key_ids()
     can_match = source_key_ids >= 0
     source_ordinals, source_key_ids = source_ordinals[can_match], source_key_ids[can_match]
-    # An array indexed by key id: whether a target row has the key. So two lookups by index replace a join.
+    # An array indexed by key id: whether a target row has the key. So two lookups by index replace a join. For example, if the target rows
+    # have the key ids 2 and 0, the array is [True, False, True].
     is_target_key = np.zeros(source.row_count, dtype=bool)
     for target_key_ids in rows.key_ids.values():
         is_target_key[target_key_ids] = True
@@ -252,21 +253,21 @@ def _describe_files(
 ) -> list[LookedUpFile] | None:
     """Describe the deleted rows, partition values and stored columns of data files for the lookup, which reads the files without Spark.
 
-    The files of one layout store the columns with the same names and types.
-
-    The result is None if a file stores a column with a different type than the table, or lacks a column with a default value.
+    Returns:
+        A description of each file. None if a file stores a column with a different type than the table, or lacks a column with a default
+        value.
     """
     paths, options = files.paths, snapshot.shape.filesystem_options
-    paths_with_deletes = [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count]
-    deleted = deleted_rows(spark, snapshot, paths_with_deletes)
+    deleted_counts = files.deleted.to_pylist()
+    deleted_by_path = deleted_rows(spark, snapshot, [path for path, count in zip(paths, deleted_counts, strict=True) if count])
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
     lookup_files = []
-    for layout in snapshot.layouts(paths):
+    for layout in snapshot.layouts(paths):  # the files of one layout store the columns with the same names and types
         stored_columns = _stored_columns(snapshot, layout, columns, lineage)
         if stored_columns is None:
             return None
         for path in layout.paths:
-            deleted_positions = deleted.get(path, Positions())
+            deleted_positions = deleted_by_path.get(path, Positions())
             lookup_files.append(LookedUpFile(path, stored_columns, deleted_positions, partitions[path] or {}, options))
     return lookup_files
 

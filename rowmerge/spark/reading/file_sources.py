@@ -46,10 +46,10 @@ def _source_error(error: AnalysisException, source: FileSource, spark_version: s
     if condition.startswith("PATH_NOT_FOUND"):
         return FilesNotFound(source.display_name, "file", "Check the path.")
     if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
-        return FilesNotFound(source.display_name, f"{source.format} file", "Check path and format, or say what columns there are: schema.")
+        return FilesNotFound(source.display_name, f"{source.format} file", "Check the path and the format, or specify a schema.")
     if source.format == "avro" and "avro" in str(error).lower():
         advice = f"Add the package to Spark's configuration: spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark_version}"
-        return UnsupportedStatement(f"Spark has no reader for avro, which {source.display_name} is to be read with. {advice}")
+        return UnsupportedStatement(f"Spark has no reader for the format avro of {source.display_name}. {advice}")
     return None
 
 

@@ -63,7 +63,7 @@ def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: T
     source_fields, key_fields = fields[: -len(pairs)], fields[-len(pairs) :]  # `with_keys` appends the key columns
     if not _can_look_up_keys(pairs, Struct(key_fields), table.schema):
         return None
-    # The job returns the row count and the keys, which are still unknown here.
+    # The job returns the row count and the keys, which are unknown until then.
     source = Source(source_rows.frame, Struct(source_fields), row_count=0, keys=())
     outcomes = new_rows(rows_with_keys.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
     return _write_and_collect_keys(outcomes, table, source, pairs, key_fields)
@@ -114,7 +114,7 @@ def _complete_files(
     """Write the rows that tasks returned to the driver, and merge small files. `output`: The files of the tasks, updated in place."""
     buffered_rows = _concatenate(message.rows for message in messages)
     if buffered_rows is not None:
-        output.add(write_on_driver(buffered_rows, spec, columns, None))
+        output.add(write_on_driver(buffered_rows, spec, columns, change_spec=None))
     output.files = _merge_small_files(spark, table, spec, output.files)
 
 
@@ -164,7 +164,7 @@ def reads_few_bytes(source_rows: DataFrame) -> bool:
         file = local_path(unquote(path))
         if file is None:
             return False  # a request to a store would take more time than it could save
-        with suppress(OSError):
+        with suppress(OSError):  # the read of a missing file raises a better error later
             total_size += file.stat().st_size
         if total_size > FEW_BYTES:
             return False
@@ -174,9 +174,9 @@ def reads_few_bytes(source_rows: DataFrame) -> bool:
 def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | None) -> WriteOutput:
     """Write the prepared rows of a source in the driver.
 
-    Prepared rows are source rows that Spark converted to table rows before their matches were known. The columns IF_MATCHED and
-    IF_UNMATCHED contain the action of the statement for each case, such as UPDATE and INSERT. The result of a lookup of the keys in the
-    target (`matched`) selects the action of each row. So no further Spark job is needed.
+    Prepared rows are source rows that Spark converted to table rows before their matches were known (see `prepare_rows`). The columns
+    IF_MATCHED and IF_UNMATCHED contain the action of the statement for each case, such as UPDATE and INSERT. A lookup of the keys in the
+    target has found the matches. So no further Spark job is needed.
 
     Args:
         source: The source with its prepared rows.
@@ -194,17 +194,17 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
     names = [output_column(position) for position in range(len(table.schema))]
     columns = OutcomeColumns(ACTION, new_columns=tuple(names))
     if matched is None:
-        return write_on_driver(rows.select([ACTION, *names]), write_spec(table), columns, None)
+        return write_on_driver(rows.select([ACTION, *names]), write_spec(table), columns, change_spec=None)
     is_matched = pc.is_in(rows[ORDINAL], value_set=ordinal_array(matched))
     action = pc.if_else(is_matched, rows[IF_MATCHED], rows[IF_UNMATCHED])
     # An ordinal in the output means that the target row changes, so the ordinal of an unmatched row is NULL.
     ordinal_of_match = pc.if_else(is_matched, rows[ORDINAL], pa.scalar(None, pa.int64()))
     outcomes = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, ordinal_of_match)
     outcomes = outcomes.filter(pc.not_equal(action, NONE))  # rows for which no WHEN clause fires
-    return write_on_driver(outcomes, write_spec(table), replace(columns, source=ORDINAL), None)
+    return write_on_driver(outcomes, write_spec(table), replace(columns, source=ORDINAL), change_spec=None)
 
 
-def few_files_of(source: Source, table: TableShape) -> bool:
+def already_writes_few_files(source: Source, table: TableShape) -> bool:
     """Return whether a source has few tasks, and the table has no partitions or sort order, so that the tasks write a few large files.
 
     Args:
@@ -232,9 +232,9 @@ def write_source_rows(
         change_data_location: The folder of change files, None for a table without a change data feed.
     """
     if source.local_rows is not None:
-        gather = Gather.DRIVER
-    elif not source.is_broadcastable or few_files_of(source, table):
-        gather = Gather.NONE  # a shuffle would cost much, or would not make fewer files
+        gather = Gather.DRIVER  # the driver writes the files
+    elif not source.is_broadcastable or already_writes_few_files(source, table):
+        gather = Gather.NONE  # each task writes its own rows: a shuffle would cost much, or would not make fewer files
     else:
-        gather = Gather.BY_SIZE
+        gather = Gather.BY_SIZE  # a shuffle combines the rows of many tasks
     return write_outcomes(rows, WriteRequest(table, gather, distribution, change_data_location=change_data_location))

@@ -66,17 +66,17 @@ def evolved_value_sql(value: SqlValue, column: Field, table: str) -> str:
     return reshape_value(value, column.type, partial(_cast, column, table))
 
 
-def raise_error_sql(reason: StopReason, table: str, rule: str, value_sql: str) -> str:
+def raise_error_sql(reason: StopReason, table: str, violated: str, value_sql: str) -> str:
     """Return a call to Spark's `raise_error`, which stops the statement with a message that `rowmerge.spark.failures` parses.
 
     Args:
         reason: Why the statement stops.
         table: The name of the table.
-        rule: The constraint that the value violates, or the column that cannot store the value, as text for the error message.
+        violated: The constraint that the value violates, or the column that cannot store the value, as text for the error message.
         value_sql: SQL for the value or the row that the error shows.
     """
-    # Hexadecimal digits cannot be mistaken for Spark's own words around the message.
-    details = json.dumps([reason.value, table, rule]).encode().hex()
+    # Hexadecimal digits cannot be mistaken for Spark's own words around the message. The value may contain any characters, too.
+    details = json.dumps([reason.value, table, violated]).encode().hex()
     return f"raise_error(concat('{STOP_PREFIX} {details} ', hex(coalesce(cast({value_sql} as string), 'NULL')), '.'))"
 
 
@@ -85,7 +85,7 @@ def _advice(type_: DataType, column: Field, *, adds_fields: bool) -> str:
     cast = f"Cast it to {column.sql_type} in the statement"
     if adds_fields or why_not_assignable(with_missing_fields(type_, column.type), evolved_type(column.type, type_)):
         return cast
-    return f"{cast}, or let its fields go by name and new ones be added: write MERGE or INSERT WITH SCHEMA EVOLUTION"
+    return f"{cast}, or use MERGE or INSERT WITH SCHEMA EVOLUTION, which matches fields by name and adds new ones"
 
 
 def _cast(column: Field, table: str, value_sql: str, source: DataType, target: DataType) -> str:
@@ -94,7 +94,7 @@ def _cast(column: Field, table: str, value_sql: str, source: DataType, target: D
     if is_lossless(source, target):
         return f"cast({value_sql} as {type_name})"
     target_column = column if target == column.type else Field(column.name, target)
-    raise_error = _raise_column_error(StopReason.OUT_OF_RANGE, target_column, table, value_sql)
+    raise_error = _column_error_sql(StopReason.OUT_OF_RANGE, target_column, table, value_sql)
     return f"coalesce(try_cast({value_sql} as {type_name}), if({value_sql} is null, null, {raise_error}))"
 
 
@@ -102,12 +102,12 @@ def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, 
     """Return SQL that fits each string of a value into char(n) or varchar(n), as in the SQL standard.
 
     A char is padded with spaces. Trailing spaces beyond the length are removed. Other characters beyond the length stop the statement.
-    `limits`: the lengths in the column's declared type, or None if it has no lengths. `depth`: the number of nested values around the
-    value.
+    `limits`: the lengths in the column's declared type. They are a TextLength for a string, NestedLengths for a type that contains strings,
+    or None if the type has no lengths. `depth`: the number of nested values around the value.
     """
     if isinstance(limits, TextLength):
         length = limits.characters
-        raise_error = _raise_column_error(StopReason.TOO_LONG, column, table, value_sql)
+        raise_error = _column_error_sql(StopReason.TOO_LONG, column, table, value_sql)
         cut_sql = f"if(char_length(rtrim({value_sql})) > {length}, {raise_error}, substring({value_sql}, 1, {length}))"
         return f"rpad({cut_sql}, {length}, ' ')" if limits.padded else cut_sql
     if not isinstance(limits, NestedLengths):
@@ -126,9 +126,9 @@ def _normalize_fixed_values(value_sql: str, type_: DataType, column: Field, tabl
     lower case, so the new value must have the same form. `type_`: the type of the value in data files. `depth`: the number of nested values
     around the value (see `transform_parts`).
     """
-    if isinstance(type_, Fixed):
-        # The error shows a UUID as the string, and bytes as hexadecimal digits.
-        reason, shown_sql = (StopReason.NO_UUID, value_sql) if type_.uuid else (StopReason.WRONG_LENGTH, f"hex({value_sql})")
+    if isinstance(type_, Fixed):  # a UUID or a fixed(n)
+        reason = StopReason.NO_UUID if type_.uuid else StopReason.WRONG_LENGTH
+        shown_sql = value_sql if type_.uuid else f"hex({value_sql})"  # the error shows a UUID as the string, and bytes as digits
         raise_error = raise_error_sql(reason, table, f"the column `{column.name}` of {table} ({type_})", shown_sql)
         new_value = f"lower({value_sql})" if type_.uuid else value_sql
         is_valid = has_fixed_length(value_sql, type_)
@@ -140,6 +140,6 @@ def _normalize_fixed_values(value_sql: str, type_: DataType, column: Field, tabl
     return transform_parts(value_sql, type_, normalize_part, depth)
 
 
-def _raise_column_error(reason: StopReason, column: Field, table: str, value_sql: str) -> str:
+def _column_error_sql(reason: StopReason, column: Field, table: str, value_sql: str) -> str:
     """Return SQL that stops the statement at a value that a column cannot store."""
     return raise_error_sql(reason, table, f"the column `{column.name}` of {table} ({column.sql_type})", value_sql)

@@ -42,7 +42,8 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[Number
         writing_clauses: The clauses that write rows.
 
     Returns:
-        The rows with the new values. A row that violates a check stops the job that reads its ACTION, which every reader of the rows does.
+        The rows with the new values. The SQL of the column ACTION contains the checks: if a row violates one, its evaluation raises an
+        error. Every job that writes the rows reads ACTION.
 
     Raises:
         TypeMismatch: A generated column cannot store the value of its expression. Spark's analysis errors pass through.
@@ -52,10 +53,10 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[Number
         rows = rows.withColumns(null_if_empty)
     rows = _with_generated_columns(rows, plan, writing_clauses)
     checks = [*plan.rules.checks, *_checks_of_generated_columns(plan, writing_clauses)]
-    return _with_checked_action(rows, plan, checks, writing_clauses) if checks else rows
+    return _with_checks_in_action(rows, plan, checks, writing_clauses) if checks else rows
 
 
-def _with_checked_action(rows: DataFrame, plan: RowPlan, checks: Sequence[Check], writing_clauses: Sequence[NumberedClause]) -> DataFrame:
+def _with_checks_in_action(rows: DataFrame, plan: RowPlan, checks: Sequence[Check], writing_clauses: Sequence[NumberedClause]) -> DataFrame:
     """Replace ACTION by SQL with the same value, which stops the statement at a written row that violates a check."""
     violations = []
     for check in checks:
@@ -97,13 +98,13 @@ def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Seq
     """
     columns = {}
     for field in plan.schema:
-        clause_numbers = [number for number, clause in writing_clauses if field.name not in clause.values]
-        if field.name not in plan.rules.generated or not clause_numbers:
+        clauses_without_value = [number for number, clause in writing_clauses if field.name not in clause.values]
+        if field.name not in plan.rules.generated or not clauses_without_value:
             continue
         expression = plan.rules.generated[field.name]
         generated_value = SqlValue(f"({expression})", _type_of(rows, expression))
         assigned_value = store_assignment_sql(generated_value, field, plan.table)
-        value = f"case when {_fires_any(clause_numbers)} then {assigned_value} else {backquote(field.name)} end"
+        value = f"case when {_fires_any(clauses_without_value)} then {assigned_value} else {backquote(field.name)} end"
         # The cast removes the metadata and the nullability of the expression's type.
         columns[field.name] = F.expr(f"cast({value} as {sql_name(field.type)})")
     return rows.withColumns(columns) if columns else rows
@@ -140,6 +141,7 @@ def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -
         UnsupportedStatement: An expression is nondeterministic, has a subquery, or reads several rows.
     """
     named_checks = [check for check in rules.checks if check.name]
+    # Only named checks and generated columns read columns of the table. Without them, the frame is not used.
     frame = empty_frame(spark, schema) if named_checks or rules.generated else spark.range(0)
     for check in named_checks:
         check_condition(frame, check)
@@ -161,7 +163,7 @@ def check_condition(rows: DataFrame, check: Check) -> None:
     """
     type_ = _type_of_valid_expression(rows, check.expression, check.text)
     if type_ != Primitive("boolean"):
-        raise TypeMismatch(f"{check.text} is {sql_name(type_)}, not boolean. Write a condition, which is true for the rows that may be.")
+        raise TypeMismatch(f"{check.text} has the type {sql_name(type_)}, not boolean. Write a condition that is true for every valid row.")
 
 
 def check_default(spark: SparkSession, table: str, field: Field, expression: str) -> None:
@@ -178,9 +180,10 @@ def check_default(spark: SparkSession, table: str, field: Field, expression: str
     """
     rule = f"the default of column `{field.name}`, {expression}"
     try:
-        type_ = _type_of_valid_expression(spark.range(0).select(), expression, rule)
+        frame_without_columns = spark.range(0).select()
+        type_ = _type_of_valid_expression(frame_without_columns, expression, rule)
     except UnknownColumn as error:
-        raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
+        raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant. Compute the value in the statement.") from None
     # This job evaluates the default, to raise the errors of its evaluation and of its store assignment now. The value is not used.
     spark.range(1).select(F.expr(store_assignment_sql(SqlValue(f"({expression})", type_), field, table))).collect()
 
@@ -197,8 +200,8 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
     Raises:
         ConstraintViolated: Rows violate the rule. The error shows the number of these rows and one example.
     """
-    violations = rows.where(f"not coalesce(({check.expression}), false)")
-    sample = F.min(F.expr(sample_row(schema, check.expression)))
+    violations = rows.where(f"not coalesce(({check.expression}), false)")  # as in Delta, a condition that is NULL is violated
+    sample = F.min(F.expr(sample_row(schema, check.expression)))  # the same row in each run
     (result,) = violations.agg(F.count(F.lit(1)).alias("rows"), sample.alias("sample")).collect()
     if result["rows"]:
         raise ConstraintViolated(table, check.text, result["sample"], existing=result["rows"])
@@ -207,10 +210,10 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
 def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, field: Field, expression: str) -> None:
     """Raise one of the errors of `check_rules` if a column cannot be generated from an expression."""
     rule = _generation_rule(field, expression)
-    # A replacement of `current_timestamp()` and similar functions changes only an expression that calls one of them.
-    has_time_function = replace_time_functions(expression, microseconds=0, columns=schema.names) != expression
-    if has_time_function:
-        raise UnsupportedStatement(f"{rule} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
+    # A replacement of `current_timestamp()` and similar functions by any time changes only an expression that calls one of them.
+    calls_time_function = replace_time_functions(expression, microseconds=0, columns=schema.names) != expression
+    if calls_time_function:
+        raise UnsupportedStatement(f"{rule} reads the current time, so its value would become wrong. Use a DEFAULT", text=expression)
     allowed_columns = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
     try:
         type_ = _type_of_valid_expression(allowed_columns, expression, rule)
@@ -218,7 +221,7 @@ def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, fiel
         raise _reference_error(error, schema, field, rule, allowed_columns.columns) from None
     if sql_name(type_) != sql_name(field.type):
         advice = f"Write GENERATED ALWAYS AS (cast({expression} as {sql_name(field.type)})), or give the column the type {sql_name(type_)}."
-        raise TypeMismatch(f"{rule} is {sql_name(type_)}, and the column is {field.sql_type}. {advice}")
+        raise TypeMismatch(f"{rule} has the type {sql_name(type_)}, but the column has the type {field.sql_type}. {advice}")
 
 
 def _reference_error(error: UnknownColumn, schema: Struct, field: Field, rule: str, allowed: list[str]) -> UnknownColumn | PlanError:
@@ -227,7 +230,7 @@ def _reference_error(error: UnknownColumn, schema: Struct, field: Field, rule: s
     if column is None:
         return UnknownColumn(error.name, allowed, where=rule)
     described = "itself" if column is field else f"the generated column `{column.name}`"
-    return PlanError(f"{rule} reads {described}. A generated column reads other columns only; write their expression out.")
+    return PlanError(f"{rule} reads {described}. A generated column can read only columns that are not generated.")
 
 
 def _generation_rule(field: Field, expression: str) -> str:
@@ -238,16 +241,24 @@ def _generation_rule(field: Field, expression: str) -> str:
 def _type_of_valid_expression(rows: DataFrame, expression: str, rule: str) -> DataType:
     """Check the expression of a CHECK constraint, a generated column or a default, and return its type.
 
-    The value must depend on the columns of a single row. Raises UnsupportedStatement for a nondeterministic function, a subquery, or a
-    function of several rows. Raises UnknownColumn for a column that `rows` lacks. `rows`: a frame with the columns that the expression may
-    read. `rule`: the rule with the expression, for messages.
+    The value must depend only on the columns of a single row.
+
+    Args:
+        rows: A frame with the columns that the expression may read.
+        expression: SQL for the value.
+        rule: The description of the rule, for messages.
+
+    Raises:
+        UnsupportedStatement: The expression has a nondeterministic function, a subquery, or a function of several rows.
+        UnknownColumn: The expression reads a column that `rows` lacks.
     """
     if function := nondeterministic_function(expression):
-        raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
+        raise UnsupportedStatement(f"{rule} calls {function}(), which returns a different value each time. Remove it", text=expression)
     if _has_subquery(expression):
-        raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)
+        raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row. Check other rows in the statement", text=expression)
     try:
-        # A filter accepts no aggregates, window functions or generators.
+        # Spark rejects aggregates, window functions and generators in a filter. `is null` turns a value of any type into a condition. The
+        # second parentheses make a list such as `a, b` a single value instead of two arguments.
         rows.where(F.expr(f"(({expression})) is null"))
         return _type_of(rows, expression)
     except AnalysisException as error:
@@ -270,7 +281,7 @@ def _analysis_error(error: AnalysisException, expression: str, rule: str, column
     """Return the error for a rule's expression that Spark rejects, such as for a function of several rows or an unknown column."""
     if (error.getCondition() or "").startswith(_MANY_ROWS):
         calls = (error.getMessageParameters() or {}).get("expressionList", expression)
-        problem = f"{rule} uses {calls}, which is about many rows. A rule reads one row: leave aggregates and windows out"
+        problem = f"{rule} uses {calls}, which reads several rows. A rule can read only one row. Remove aggregates and windows"
         return UnsupportedStatement(problem, text=expression)
     translated_error = rowmerge_error(error, expression, rule)
     return UnknownColumn(translated_error.name, columns, where=rule) if isinstance(translated_error, UnknownColumn) else translated_error
