@@ -99,7 +99,7 @@ class IcebergTable:
             PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature: The definition is not valid.
         """
         if base is None:
-            metadata = self._new_metadata(definition)
+            metadata = self._new_metadata(definition)  # which also checks the format version
         else:
             base_metadata = as_iceberg_snapshot(base).metadata
             build_updates = replacement_updates if replace else alteration_updates
@@ -259,19 +259,20 @@ def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> Ic
 def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
     """Return the row of DESCRIBE HISTORY for a snapshot. Without rowmerge's metrics, the metrics are the counts in the summary."""
     properties = summary_properties(snapshot)
+    iceberg_operation = "" if snapshot.summary is None else snapshot.summary.operation.value
     counts = {name: value for name, value in properties.items() if not name.startswith(("rowmerge.", "engine-"))}
     return HistoryEntry(
         version=snapshot.snapshot_id,
         timestamp=snapshot.timestamp_ms,
-        operation=properties.get(OPERATION, "" if snapshot.summary is None else snapshot.summary.operation.value),
-        parameters=_as_texts(properties.get(PARAMETERS, "{}")),
-        metrics=_as_texts(properties.get(METRICS, "{}")) or counts,
+        operation=properties.get(OPERATION, iceberg_operation),
+        parameters=_json_to_strings(properties.get(PARAMETERS, "{}")),
+        metrics=_json_to_strings(properties.get(METRICS, "{}")) or counts,
         read_version=snapshot.parent_snapshot_id,
         engine=properties.get("engine-name"),
     )
 
 
-def _as_texts(text: str) -> dict[str, str]:
+def _json_to_strings(text: str) -> dict[str, str]:
     """Return the JSON object in a summary property, with its values as strings. Return an empty object for malformed JSON."""
     try:
         decoded = decode_json(text)

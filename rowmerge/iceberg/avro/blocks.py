@@ -68,12 +68,12 @@ def parse_blocks(data: bytes, offset: int, sync_marker: bytes) -> list[Block]:
     """
     blocks = []
     while offset < len(data):
-        records, offset = _parse_integer(data, offset)
+        record_count, offset = _parse_integer(data, offset)
         size, start = _parse_integer(data, offset)
         end = start + size
-        if records < 0 or size < 0 or data[end : end + _SYNC_MARKER_BYTES] != sync_marker:
+        if record_count < 0 or size < 0 or data[end : end + _SYNC_MARKER_BYTES] != sync_marker:
             raise ValueError("a block does not end with the sync marker")
-        blocks.append(Block(records, start, end))
+        blocks.append(Block(record_count, start, end))
         offset = end + _SYNC_MARKER_BYTES
     return blocks
 

@@ -58,7 +58,7 @@ def build_encoder(schema: Any) -> Encode:
     them. An array of key-value records must be a dict. It raises TypeError, ValueError, OverflowError or struct.error for a value of
     another type.
     """
-    match schema:
+    match schema:  # the special cases before the primitive types, because a decimal has a primitive `type`, too
         case ["null", branch]:
             return partial(_encode_optional, build_encoder(branch))
         case {"logicalType": "decimal"}:

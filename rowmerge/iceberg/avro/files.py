@@ -37,7 +37,7 @@ _HEADER_SCHEMA = {
 }
 _MAGIC = b"Obj\x01"
 _SCHEMA_KEYS = ("type", "items", "values", "fields")
-"""The keys of an Avro schema whose values are schemas or lists of schemas."""
+"""The keys of an Avro schema whose values are schemas, or lists of fields (in the key `fields`)."""
 _MIN_BLOCK_BYTES = 16_000
 """The smallest size of a block before compression, in bytes. It gives large manifests the many blocks that `decode_blocks` needs."""
 _PYTHON_ERRORS = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
@@ -92,27 +92,27 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
     try:
         header = _Header.parse(data, path)
         schema = decode_json(header.metadata["avro.schema"])
-        records = _decode_records(data, header, _physical_schema(schema, names))
+        records = _decode_records(data, header, _schema_for_decoding(schema, names))
     except _DECODE_ERRORS as error:
         raise _corrupt_log(path, error) from error
     metadata = {key: value.decode(errors="replace") for key, value in header.metadata.items()}
     return AvroFile(_checked_records(records, path), schema, metadata)
 
 
-def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
+def _schema_for_decoding(schema: Any, names: Mapping[int, str]) -> Any:
     """Return an Avro schema for decoding: without logical types and defaults, and with the field names in `names`, by field id.
 
     Without logical types, fastavro returns physical values. Its conversion of dates beyond the year 9999 fails. A schema is a type name, a
     list of the branches of a union, or a dict. This function also converts each nested field and list of fields.
     """
     if isinstance(schema, list):
-        return [_physical_schema(branch_or_field, names) for branch_or_field in schema]
+        return [_schema_for_decoding(branch_or_field, names) for branch_or_field in schema]
     if not isinstance(schema, dict):
         return schema
     physical: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _SCHEMA_KEYS:
-            physical[key] = _physical_schema(value, names)
+            physical[key] = _schema_for_decoding(value, names)
         elif key not in ("logicalType", "default"):
             physical[key] = value
     if schema.get("field-id") in names:

@@ -78,6 +78,7 @@ class MetadataFolder:
             StorageError: The file cannot be read.
             UnsupportedTableFeature: The table has a feature that rowmerge cannot read.
         """
+        # If a version has several files, for example a compressed one, the first of them counts for every writer.
         paths = self.paths_of(version)
         data = get_if_exists(self._storage, paths[0]) if paths else None
         if data is None:
@@ -142,8 +143,8 @@ class MetadataFolder:
         Raises:
             StorageError: The version was certainly not put.
         """
-        put = put_until_certain(self._storage, metadata_path(version), serialize_metadata(metadata))
-        return Put.EXISTED if isinstance(put, ExistingObject) else put
+        result = put_until_certain(self._storage, metadata_path(version), serialize_metadata(metadata))
+        return Put.EXISTED if isinstance(result, ExistingObject) else result
 
     def try_delete_files(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         """Delete metadata files one after the other. After a failure, the remaining files are orphans.

@@ -137,7 +137,7 @@ class DeleteFileWriter:
         has_shared_deletes = len(deletion.own_deletes) < len(deletion.deletes)
         if self._uses_vectors or not has_shared_deletes:
             return deletion.positions
-        in_shared_deletes = deletion.already_deleted - live.positions_in(deletion.own_deletes, deletion.entry)
+        in_shared_deletes = deletion.already_deleted - live.deleted_positions_in(deletion.own_deletes, deletion.entry)
         return deletion.positions - in_shared_deletes
 
     def _write_position_deletes(self, entry: Entry, positions: Positions) -> ContentFile | None:

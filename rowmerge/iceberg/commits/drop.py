@@ -38,7 +38,7 @@ def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | ExistingO
     Raises:
         StorageError: The version was certainly not put.
     """
-    announce_drop(storage, FORMAT, version)
+    announce_drop(storage, FORMAT, version)  # Every stored drop version must have a marker, even if this process is killed.
     return put_until_certain(storage, metadata_path(version), serialize_metadata(_dropped_metadata(storage.location)))
 
 
@@ -55,7 +55,9 @@ def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: u
     """
     try:
         drop = Drop(operations, table)
-        outcome = commit(drop, operations.storage, FileChanges()) if drop.dropped_uuid == table_uuid else None
+        if drop.dropped_uuid != table_uuid:  # Another writer has already dropped the table.
+            return None
+        outcome = commit(drop, operations.storage, FileChanges())
     except RowmergeError as failure:
         return Unknown(failure.message)
     return outcome if isinstance(outcome, Unknown) else None
@@ -122,7 +124,7 @@ def _dropped_metadata(location: str) -> TableMetadata:
         "current_schema_id": 0,
         "partition_specs": [{"spec-id": 0, "fields": []}],
         "default_spec_id": 0,
-        "last_partition_id": 999,
+        "last_partition_id": 999,  # The ids of partition fields start at 1000.
         "sort_orders": [{"order-id": 0, "fields": []}],
         "default_sort_order_id": 0,
         "properties": {DROPPED_TABLE: "true"},

@@ -50,7 +50,7 @@ def snapshot_updates(
         written_snapshot: The files of the snapshot.
         change: The change that the statement makes, for the summary.
     """
-    # Readers order snapshots by their timestamps, but the clocks of several writers differ.
+    # Readers order snapshots by their timestamps, but the clocks of several writers differ. So a later snapshot gets a later timestamp.
     earliest_timestamp = metadata.last_updated_ms + (1 if parent is not None else 0)
     snapshot = Snapshot(
         snapshot_id=written_snapshot.snapshot_id,
@@ -70,7 +70,7 @@ def _summary(change: CommitRequest, entries: Sequence[Entry], parent: Snapshot |
     """Return the summary of a snapshot: its operation, counts of changes, the table's totals, and the statement for the history."""
     counts: Counter[str] = Counter()
     for entry in entries:
-        counts.update(_counts_of(entry))
+        counts.update(_summary_counts(entry))
     nonzero_counts = {name: str(count) for name, count in counts.items() if count}
     changed_partitions = {(entry.file.spec_id, entry.file.partition) for entry in entries}
     properties = {
@@ -115,7 +115,7 @@ def _operation(change: CommitRequest, counts: Counter[str]) -> Operation:
     return Operation.DELETE if deletes_rows else Operation.APPEND
 
 
-def _counts_of(entry: Entry) -> dict[str, int]:
+def _summary_counts(entry: Entry) -> dict[str, int]:
     """Return the summary counts of one added or removed file. The spec's names call data files deleted, and delete files removed."""
     file = entry.file
     is_added = entry.status is Status.ADDED

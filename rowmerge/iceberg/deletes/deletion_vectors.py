@@ -60,8 +60,9 @@ def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
         blob = file_storage.get_range(relative_path, vector.content_offset, vector.content_size)
     except FileNotFoundError as error:
         raise CorruptLog(path, "the file of the deletion vector does not exist") from error
-    data = unframe_deletion_vector(blob, vector.content_size - FRAME_BYTES, path, vector.content_offset)
-    return deserialize_deletion_vector(data, path, vector.records)
+    # The bitmap in the blob is framed by its length, magic bytes and a checksum.
+    bitmap = unframe_deletion_vector(blob, vector.content_size - FRAME_BYTES, path, vector.content_offset)
+    return deserialize_deletion_vector(bitmap, path, vector.records)
 
 
 def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
@@ -79,13 +80,14 @@ def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[t
         StorageError: The store fails.
     """
     blobs = [frame_deletion_vector(serialize(positions)) for _, positions in deleted_rows]
-    offsets = accumulate(map(len, blobs), initial=len(_MAGIC))  # The magic bytes of the file precede the first blob.
+    # The magic bytes of the file precede the first blob. The last offset is the end of the last blob, and is not used.
+    offsets = accumulate(map(len, blobs), initial=len(_MAGIC))
     vectors = [
         ContentFile(
             content=Content.POSITION_DELETES,
             path=path,
             records=len(positions),
-            size=0,  # The size of the file depends on the footer.
+            size=0,  # The size of the file depends on the footer, which contains the other values. It is set at the end.
             spec_id=data_file.spec_id,
             partition=data_file.partition,
             format="PUFFIN",

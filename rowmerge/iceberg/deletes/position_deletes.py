@@ -199,6 +199,7 @@ def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> It
     """
     if not len(positions):
         return
+    # NumPy arrays of integers cannot contain nulls. A column with nulls becomes an array of floats.
     if positions.dtype != np.int64 or positions.min() < 0 or path_column.null_count:
         raise ValueError("a row has no path, or its position is null or negative")
     paths = path_column if pa.types.is_dictionary(path_column.type) else path_column.dictionary_encode()

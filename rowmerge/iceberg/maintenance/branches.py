@@ -161,7 +161,7 @@ def _fast_forward_ids(table: str, metadata: TableMetadata, branch: str, to: str)
 
     The first id is None for a new branch.
 
-    Raises PlanError unless the branch's snapshot is an ancestor of the snapshot of `to`.
+    Raises PlanError for a tag, and if the branch's snapshot is not an ancestor of the snapshot of `to`.
     """
     target_id = find_reference(table, metadata, to).snapshot_id
     ref = metadata.refs.get(branch)
@@ -170,8 +170,8 @@ def _fast_forward_ids(table: str, metadata: TableMetadata, branch: str, to: str)
     head = head_of(metadata, branch)
     if head is None:
         return None, target_id
-    target_history = {target_id, *(ancestor.snapshot_id for ancestor in ancestors(metadata, target_id))}
-    if head.snapshot_id not in target_history:
+    target_ancestry = {target_id, *(ancestor.snapshot_id for ancestor in ancestors(metadata, target_id))}
+    if head.snapshot_id not in target_ancestry:
         advice = f"MERGE or INSERT the rows of {to} into it, or point it at that snapshot with CALL system.set_current_snapshot."
         raise PlanError(f"The branch {branch} of {table} cannot be fast-forwarded: its snapshot is not an ancestor of {to}. {advice}")
     return head.snapshot_id, target_id

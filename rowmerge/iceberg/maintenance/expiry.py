@@ -58,7 +58,7 @@ class Retention:
         return cls(older_than, min_count, max_ref_age=parse_whole_number(properties, MAX_REF_AGE, _FOREVER), now=now)
 
 
-def check_collectable(table: str, metadata: TableMetadata) -> None:
+def check_gc_enabled(table: str, metadata: TableMetadata) -> None:
     """Check that the files of a table may be deleted.
 
     Args:
@@ -91,11 +91,12 @@ def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, 
     """
     retention = Retention.of(metadata.properties, options, now)
     snapshots_by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, snapshots_by_id, retention)}
-    _check_requested_ids(table, options.snapshot_ids, snapshots_by_id, refs)
-    retained_ids = {metadata.current_snapshot_id, *_retained_ids(metadata, refs, retention)}.difference(options.snapshot_ids)
+    retained_refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, snapshots_by_id, retention)}
+    _check_requested_ids(table, options.snapshot_ids, snapshots_by_id, retained_refs)
+    # The requested snapshots expire even if the retention would keep them.
+    retained_ids = {metadata.current_snapshot_id, *_retained_ids(metadata, retained_refs, retention)}.difference(options.snapshot_ids)
     expired_ids = [id_ for id_ in snapshots_by_id if id_ not in retained_ids]
-    ref_updates = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in refs]
+    ref_updates = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in retained_refs]
     return (*ref_updates, *_removal_updates(metadata, expired_ids))
 
 

@@ -55,6 +55,7 @@ def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[
     """
     snapshots = metadata.snapshots if snapshots is None else snapshots
     manifests = _manifests(storage, snapshots)
+    # Each of these dicts contains the kinds of some files by `file_key`.
     files = _content_files(storage, manifests.values()) | dict.fromkeys(manifests, FileKind.MANIFEST)
     return files | _manifest_lists(snapshots) | _statistics(metadata)
 
@@ -75,12 +76,12 @@ def files_of_expired_snapshots(storage: Storage, old_metadata: TableMetadata, ne
         UnsupportedTableFeature: A manifest is encrypted.
     """
     remaining_ids = {snapshot.snapshot_id for snapshot in new_metadata.snapshots}
-    expired = [snapshot for snapshot in old_metadata.snapshots if snapshot.snapshot_id not in remaining_ids]
+    expired_snapshots = [snapshot for snapshot in old_metadata.snapshots if snapshot.snapshot_id not in remaining_ids]
     # The metadata itself refers to manifest lists and statistics files, so no file must be read for them.
-    files = _without(_manifest_lists(expired) | _statistics(old_metadata), _manifest_lists(new_metadata.snapshots))
-    if expired:  # else only statistics files may have become unnecessary
-        files |= _content_of_expired(storage, expired, new_metadata.snapshots)
-    # The statistics files of the remaining snapshots stay, too.
+    files = _without(_manifest_lists(expired_snapshots) | _statistics(old_metadata), _manifest_lists(new_metadata.snapshots))
+    if expired_snapshots:  # else only statistics files may have become unnecessary
+        files |= _content_of_expired(storage, expired_snapshots, new_metadata.snapshots)
+    # The statistics files of the remaining snapshots stay, too. They come last, because `files` may contain them from the old metadata.
     return _without(files, _statistics(new_metadata))
 
 

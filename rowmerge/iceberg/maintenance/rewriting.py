@@ -111,6 +111,9 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
         Args:
             files: The writer of the snapshot's files.
             parent: The current snapshot of the table.
+
+        Returns:
+            The counts, and the snapshot or None if every manifest stays.
         """
         target_size = max(1, files.target_manifest_size)
         manifests = read_manifest_list(files.storage, parent.manifest_list)
@@ -175,10 +178,11 @@ def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple
         complete_delete = _complete_delete(live, entry, positions)
         if complete_delete is not None:
             unchanged_keys.add(key_of_delete(complete_delete))
-        elif positions:
+        elif positions:  # Otherwise, its delete files delete no row of this data file, and are replaced by no file.
             deleted_rows.append((entry, positions))
     delete_files = {key_of_delete(entry): entry.file for entry in live.deletes if entry.file.content is Content.POSITION_DELETES}
-    return {key: file for key, file in delete_files.items() if key not in unchanged_keys}, deleted_rows
+    replaced_files = {key: file for key, file in delete_files.items() if key not in unchanged_keys}
+    return replaced_files, deleted_rows
 
 
 def _complete_delete(live: LiveFiles, entry: Entry, positions: Positions) -> Entry | None:
@@ -187,7 +191,7 @@ def _complete_delete(live: LiveFiles, entry: Entry, positions: Positions) -> Ent
     Return None if there is no such file, or if several files apply to this data file only.
     """
     own_deletes = [delete for delete in live.position_deletes_of(entry) if scope_of(delete) is not None]
-    if len(own_deletes) != 1 or positions != live.positions_in(own_deletes, entry):
+    if len(own_deletes) != 1 or positions != live.deleted_positions_in(own_deletes, entry):
         return None
     return own_deletes[0]
 

@@ -24,7 +24,7 @@ from rowmerge.errors import PlanError, VersionNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import check_writable, commit_updates, newest
-from rowmerge.iceberg.maintenance.expiry import check_collectable, expiry_updates
+from rowmerge.iceberg.maintenance.expiry import check_gc_enabled, expiry_updates
 from rowmerge.iceberg.maintenance.orphans import find_orphans, with_checksums
 from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, files_of_expired_snapshots, needed_files
 from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewriting
@@ -122,7 +122,7 @@ class Vacuum:
             PlanError: The table property `gc.enabled` is false.
             StorageError: A file cannot be read or deleted.
         """
-        check_collectable(self.table, newest(self.operations, self.table).metadata)
+        check_gc_enabled(self.table, newest(self.operations, self.table).metadata)
         # Read the metadata again after the listing, which may take minutes. A file of a commit during the listing is then no orphan.
         listing = self._list_objects(older_than)
         current = newest(self.operations, self.table)
@@ -146,7 +146,7 @@ class Vacuum:
     def _plan_expiry(self, current: CurrentMetadata, options: ExpiryOptions) -> _Expiry:
         """Return the expiry of snapshots from the current metadata, without a commit. The expiry has no updates if no snapshot expires."""
         check_writable(self.table, current)
-        check_collectable(self.table, current.metadata)
+        check_gc_enabled(self.table, current.metadata)
         updates = expiry_updates(self.table, current.metadata, options, self.now)
         if not updates:
             return _Expiry(current)

@@ -52,7 +52,7 @@ _FIXED_WIDTH: Mapping[type[t.IcebergType], tuple[pa.DataType, Mapping[int, Decod
 """The Arrow type of a column's values, and the decoders of its bounds by length. Bounds from before a type promotion are shorter."""
 
 
-def stored_value(value: Any, type_: t.IcebergType) -> Any:
+def to_stored_value(value: Any, type_: t.IcebergType) -> Any:
     """Return a Python value as metadata and `ContentFile.partition` store it: dates, times and timestamps as ints, uuids as 16 bytes.
 
     None and values that already have this form are returned unchanged.
@@ -65,7 +65,7 @@ def stored_value(value: Any, type_: t.IcebergType) -> Any:
         ValueError: A decimal has more digits after the decimal point than its type allows.
     """
     if value is None or (isinstance(value, int | float) and not isinstance(type_, t.DecimalType)):
-        return value
+        return value  # Numbers already have the stored form, except those of a decimal column.
     match type_:
         case t.DateType():
             return date_to_days(value)
@@ -104,7 +104,7 @@ def to_bound(value: Any, type_: t.IcebergType, *, upper: bool, truncate: int | N
     if value is None or value != value:
         return None
     assert isinstance(type_, t.PrimitiveType), "only primitive values have bounds"
-    bound = stored_value(value, type_)
+    bound = to_stored_value(value, type_)
     can_truncate = isinstance(bound, str | bytes) and not isinstance(type_, t.UUIDType)
     if truncate is not None and can_truncate:
         bound = _truncate(bound, truncate, upper=upper)
@@ -130,7 +130,7 @@ def _next_above(prefix: str | bytes) -> str | bytes | None:
 
 
 def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergType) -> tuple[pa.Array, pa.Array]:
-    """Return the lower and the upper bounds of a column in data files, as the arrays that `bounds_column` returns.
+    """Return the lower and the upper bounds of a column in data files, as the arrays that `decode_bounds` returns.
 
     A float column has bounds only in files without NaN, because Iceberg's bounds ignore NaN and the engine's bounds include it.
 
@@ -143,10 +143,10 @@ def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergTyp
     has_bounds = [not is_float or file.nan_counts.get(field_id) == 0 for file in files]
     lower = [file.lower.get(field_id) if is_bounded else None for file, is_bounded in zip(files, has_bounds, strict=True)]
     upper = [file.upper.get(field_id) if is_bounded else None for file, is_bounded in zip(files, has_bounds, strict=True)]
-    return bounds_column(lower, type_), bounds_column(upper, type_)
+    return decode_bounds(lower, type_), decode_bounds(upper, type_)
 
 
-def bounds_column(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> pa.Array:
+def decode_bounds(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> pa.Array:
     """Decode a column's lower or upper bounds in many files to an Arrow array. An unknown bound becomes null.
 
     A bound is unknown if it is NaN, or if its bytes are not a value of the column's type. Values of the type before a promotion are valid,
@@ -168,7 +168,7 @@ def bounds_column(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -
         case t.DecimalType(precision=precision, scale=scale):
             return _decode_decimals(bounds, pa.decimal128(precision, scale))
     fixed_width = _FIXED_WIDTH.get(type(type_))
-    if fixed_width is None:  # the engine has no such type
+    if fixed_width is None:  # Spark has no such type, for example `time`, so no condition uses the bounds.
         return pa.nulls(len(bounds), pa.string())
     return _decode_numbers(bounds, *fixed_width)
 

@@ -48,7 +48,7 @@ class ContentFile:
         records: The number of rows in a data file, or the number of deleted rows in a delete file.
         size: The size of the file in bytes.
         format: The file format in upper case: `PARQUET`, `PUFFIN`.
-        partition: The values in the order of the partition spec's fields, None for null. `stored_value` in `manifests/bounds.py` shows
+        partition: The values in the order of the partition spec's fields, None for null. `to_stored_value` in `manifests/bounds.py` shows
             their Python types. Years, months, days and hours are counted from 1970.
         column_sizes, value_counts, null_counts, nan_counts, lower, upper: Maps by field id, empty if the manifest has none. Bounds are
             single values (Iceberg spec, Appendix D).

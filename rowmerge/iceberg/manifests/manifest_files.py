@@ -29,7 +29,7 @@ _INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeErro
 """The errors that the conversion of a record raises if the file is not a manifest or manifest list."""
 
 _cache: Cache[tuple[Entry, ...]] = Cache(4_000_000)
-"""The entries of manifests by `state_of`. The limit is a number of counts and bounds. Each takes about 70 bytes."""
+"""The entries of manifests by `cache_key_of`. The limit is a number of counts and bounds. Each takes about 70 bytes."""
 _own_files: Cache[bytes] = Cache(64 * 1024 * 1024)
 """The bytes of manifests and manifest lists that this process wrote, by path. They never change, and the next statement reads them."""
 
@@ -93,20 +93,20 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
         StorageError: A manifest cannot be read.
         UnsupportedTableFeature: A manifest is encrypted.
     """
-    cache_keys = [state_of(manifest) for manifest in manifests]
-    entries_by_key = {key: _cache.get(key) for key in cache_keys}
-    uncached_manifests = [manifest for manifest, key in zip(manifests, cache_keys, strict=True) if entries_by_key[key] is None]
+    cache_keys = [cache_key_of(manifest) for manifest in manifests]
+    entries_by_key = {key: entries for key in cache_keys if (entries := _cache.get(key)) is not None}
+    uncached_manifests = [manifest for manifest, key in zip(manifests, cache_keys, strict=True) if key not in entries_by_key]
     # One manifest needs no thread.
     fetch = map_ahead if len(uncached_manifests) > 1 else map
     files = fetch(lambda manifest: _manifest_bytes(storage, manifest), uncached_manifests)
     for manifest, data in zip(uncached_manifests, files, strict=True):
         entries = _parse_entries(manifest, data)
-        _cache.put(state_of(manifest), entries, sum(_cache_weight(entry.file) for entry in entries))
-        entries_by_key[state_of(manifest)] = entries
-    return [entries_by_key[key] or () for key in cache_keys]
+        _cache.put(cache_key_of(manifest), entries, sum(_cache_weight(entry.file) for entry in entries))
+        entries_by_key[cache_key_of(manifest)] = entries
+    return [entries_by_key[key] for key in cache_keys]
 
 
-def state_of(manifest: Manifest) -> tuple[object, ...]:
+def cache_key_of(manifest: Manifest) -> tuple[object, ...]:
     """Return the cache key of a manifest: its path and all fields of the manifest list that its entries inherit.
 
     Manifests with equal keys have equal entries. The path alone is not enough, because entries inherit these fields ("Sequence Number

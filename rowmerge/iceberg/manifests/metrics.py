@@ -12,14 +12,14 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import DoubleType, FloatType, IcebergType, PrimitiveType, StructType
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.iceberg.manifests.bounds import stored_value, to_bound
+from rowmerge.iceberg.manifests.bounds import to_stored_value, to_bound
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.partition_values import partition_value_name
 from rowmerge.iceberg.metadata.types import nested_fields
 from rowmerge.table.snapshots.files import AddedFile
 
 DEFAULT_MODE = "write.metadata.metrics.default"
-MODE_OF_COLUMN = "write.metadata.metrics.column."
+COLUMN_MODE_PREFIX = "write.metadata.metrics.column."
 MOST_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 
 
@@ -42,7 +42,7 @@ class MetricsMode:
             ValueError: The text is not one of these modes.
         """
         name = text.strip().lower()
-        modes = {"none": cls(counts=False, bounds=False), "counts": cls(bounds=False), "full": cls()}
+        modes = {"none": _NONE, "counts": cls(counts=True, bounds=False), "full": cls(counts=True, bounds=True)}
         if name in modes:
             return modes[name]
         match = re.fullmatch(r"truncate\((\d+)\)", name)
@@ -52,7 +52,7 @@ class MetricsMode:
 
 
 _NONE = MetricsMode(counts=False, bounds=False)
-_TRUNCATED = MetricsMode(truncate=16)
+_TRUNCATED_TO_16 = MetricsMode(truncate=16)
 
 
 def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Collection[int] = ()) -> dict[int, MetricsMode]:
@@ -68,9 +68,9 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
     """
     modes = _default_modes(list(_primitive_ids(schema.as_struct())), properties)
     unbounded_ids = {field_id for field_id, mode in modes.items() if not mode.bounds}
-    modes |= dict.fromkeys(unbounded_ids.intersection(sorted_by), _TRUNCATED)
-    column_keys = [key for key in properties if key.startswith(MODE_OF_COLUMN)]
-    column_modes = {key.removeprefix(MODE_OF_COLUMN): _parse_mode(properties, key) for key in column_keys}
+    modes |= dict.fromkeys(unbounded_ids.intersection(sorted_by), _TRUNCATED_TO_16)
+    column_keys = [key for key in properties if key.startswith(COLUMN_MODE_PREFIX)]
+    column_modes = {key.removeprefix(COLUMN_MODE_PREFIX): _parse_mode(properties, key) for key in column_keys}
     for name, mode in column_modes.items():
         field_id = _find_field_id(schema, name)
         if field_id in modes:
@@ -94,7 +94,7 @@ def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, M
         raise ConfigurationError(f"The table property {MOST_COLUMNS} is {limit!r}. Set it to a number of columns.")
     if default is not None:
         return dict.fromkeys(ids, default)
-    return dict.fromkeys(ids, _NONE) | dict.fromkeys(ids[: int(limit)], _TRUNCATED)
+    return dict.fromkeys(ids, _NONE) | dict.fromkeys(ids[: int(limit)], _TRUNCATED_TO_16)
 
 
 def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> dict[str, Any]:
@@ -108,11 +108,12 @@ def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMod
         schema: The schema of the table.
         modes: The metrics modes by field id.
     """
-    fields = list(_leaves(schema.as_struct()))
-    counted_fields = [leaf for leaf in fields if not leaf.is_repeated and modes.get(leaf.id, _NONE).counts]
+    leaves = list(_leaves(schema.as_struct()))
+    # A field inside a list or map is repeated: a row may have several values, so the row count is not the value count.
+    counted_fields = [leaf for leaf in leaves if not leaf.is_repeated and modes.get(leaf.id, _NONE).counts]
     bounded_fields = [leaf for leaf in counted_fields if modes[leaf.id].bounds]
     return {
-        "column_sizes": _values_by_id(fields, file.sizes),
+        "column_sizes": _values_by_id(leaves, file.sizes),
         "value_counts": {leaf.id: file.records for leaf in counted_fields if file.records is not None},
         "null_counts": _values_by_id(counted_fields, file.nulls),
         "nan_counts": {leaf.id: 0 for leaf in counted_fields if _has_no_nan(leaf, file)},
@@ -201,7 +202,7 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
         records=file.records,
         size=file.size,
         spec_id=spec.spec_id,
-        partition=tuple(stored_value(value, type_) for value, type_ in zip(values, types, strict=True)),
+        partition=tuple(to_stored_value(value, type_) for value, type_ in zip(values, types, strict=True)),
         sort_order_id=metadata.default_sort_order_id if file.ordered else None,
         **file_metrics(file, schema, modes),
     )

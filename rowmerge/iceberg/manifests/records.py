@@ -129,6 +129,7 @@ def parse_manifest(record: Mapping[str, Any]) -> Manifest:
     path, length, spec_id = record["manifest_path"], record["manifest_length"], record["partition_spec_id"]
     if not is_absolute(path) or length < 0 or spec_id is None:
         raise ValueError(f"the manifest has an invalid path {path!r}, length {length} or partition spec id {spec_id}")
+    # Format version 1 has no `content` and no sequence numbers. Their defaults are data files and 0.
     counts: dict[str, Any] = {name: record.get(f"{name}_count") for name in Manifest.COUNTS}
     return Manifest(
         path=path,

@@ -33,7 +33,7 @@ _VALUE_BITS = {t.IntegerType: 31, t.LongType: 63}
 """The number of bits of each integer type, without the sign bit."""
 
 
-def default_text(value: Any, type_: t.IcebergType) -> str | None:
+def default_sql(value: Any, type_: t.IcebergType) -> str | None:
     """Return a default value as a SQL literal or cast that does not depend on session settings. Return None for other types.
 
     Args:
@@ -62,7 +62,7 @@ def _text_of(value: Any, type_: t.IcebergType) -> str:
     return str(json_value).lower() if isinstance(json_value, bool) else str(json_value)
 
 
-def default_value(text: str, type_: t.IcebergType) -> Any:
+def parse_default(text: str, type_: t.IcebergType) -> Any:
     """Return the value of a default in SQL, which is a literal or a CAST of a string literal.
 
     Args:

@@ -122,6 +122,7 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
     if definition.properties is not None:
         check_properties(definition.properties)
         updates += _format_version_updates(table, metadata, definition)
+    # The comment and the distribution mode of a definition are table properties, too.
     return (*updates, *_property_updates(metadata.properties, _altered_properties(metadata, definition)))
 
 
@@ -178,7 +179,7 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
     column_ids = {name: schema.find_field(name).field_id for name in schema.column_names}
     for field in chain.from_iterable(spec.fields for spec in metadata.partition_specs):
         source = schema.find_column_name(field.source_id)
-        if source is not None and column_ids.get(field.name, field.source_id) != field.source_id:
+        if source is not None and column_ids.get(field.name) not in (None, field.source_id):
             raise PlanError(
                 f"{table} has or had a partition field {field.name} of the column {source}. Iceberg's Java library cannot open a table in "
                 f"which a different column has this name. Choose another name."
@@ -244,11 +245,14 @@ def _check_evolution(table: str, old_columns: Struct, columns: Struct) -> None:
     """Check fields at any depth. Raises PlanError for a new NOT NULL field, and TypeMismatch for an unsupported type change."""
     old_fields = {int(field.metadata[FIELD_ID]): field for field in chain.from_iterable(_structs(old_columns))}
     for column in columns:
-        _check_field(table, column, old_fields, in_new_field=False)
+        _check_field_change(table, column, old_fields, in_new_field=False)
 
 
-def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, in_new_field: bool) -> None:
-    """Check a field and its nested fields. A field inside a new struct may be NOT NULL, because the struct itself is null in old rows."""
+def _check_field_change(table: str, field: Field, old_fields: Mapping[int, Field], *, in_new_field: bool) -> None:
+    """Raise PlanError for a new NOT NULL field, and TypeMismatch for an unsupported type change. Check nested fields, too.
+
+    A field inside a new struct may be NOT NULL, because the struct itself is null in old rows.
+    """
     field_id = field.metadata.get(FIELD_ID)
     old_field = None if field_id is None else old_fields.get(int(field_id))
     if old_field is not None:
@@ -256,13 +260,13 @@ def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, i
     elif not field.nullable and not in_new_field:
         raise PlanError(f"The column {field.name} cannot be added to {table} as NOT NULL: existing rows have no value. Leave out NOT NULL.")
     for nested_field in chain.from_iterable(outermost_structs(field.type)):
-        _check_field(table, nested_field, old_fields, in_new_field=in_new_field or old_field is None)
+        _check_field_change(table, nested_field, old_fields, in_new_field=in_new_field or old_field is None)
 
 
 def _check_type(table: str, column: str, old_type: DataType, new_type: DataType) -> None:
     """Raise TypeMismatch if files with the old type cannot be read as the new type."""
     match old_type, new_type:
-        case Struct(), Struct():  # `_check_field` checks the fields of structs
+        case Struct(), Struct():  # `_check_field_change` checks the fields of structs
             return
         case Array(old_element, _), Array(new_element, _):
             _check_type(table, column, old_element, new_element)

@@ -18,7 +18,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.types import IcebergType, StructType
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
-from rowmerge.iceberg.metadata.defaults import default_text
+from rowmerge.iceberg.metadata.defaults import default_sql
 from rowmerge.iceberg.metadata.locations import is_absolute
 from rowmerge.iceberg.metadata.types import nested_fields
 from rowmerge.table.metadata.json_objects import parse_object
@@ -31,7 +31,7 @@ _INVALID_METADATA_ERRORS = (ArithmeticError, AttributeError, LookupError, Recurs
 _ADVICE = "Read it with an engine that supports it."
 _UNREAD_TYPES = ("variant", "geometry", "geography")
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_LONG = range(-(2**63), 2**63)
+_LONG_RANGE = range(-(2**63), 2**63)
 _FIELD_IDS = range(1, 2**31)
 _REQUIRED = (
     "table-uuid location last-sequence-number last-updated-ms last-column-id schemas current-schema-id partition-specs "
@@ -76,11 +76,11 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
         metadata = TableMetadataUtil.parse_raw(text.decode())
         _check_metadata(metadata)
     except _INVALID_METADATA_ERRORS as error:
-        raise _explain(error, content, path, table) from error
+        raise _invalid_metadata_error(error, content, path, table) from error
     return metadata
 
 
-def _explain(error: Exception, content: Mapping[str, Any], path: str, table: str) -> UnsupportedTableFeature | CorruptLog:
+def _invalid_metadata_error(error: Exception, content: Mapping[str, Any], path: str, table: str) -> UnsupportedTableFeature | CorruptLog:
     """Return the exception for metadata that pyiceberg cannot parse: UnsupportedTableFeature or CorruptLog."""
     unread_feature = next(_unread_features(content), None)
     if unread_feature is not None:
@@ -122,12 +122,12 @@ def _check_metadata(metadata: TableMetadata) -> None:
     Raises ValueError. A value of a wrong Python type may raise another exception in _INVALID_METADATA_ERRORS.
     """
     for name, number in _numbers(metadata):
-        if number is not None and number not in _LONG:
+        if number is not None and number not in _LONG_RANGE:
             raise ValueError(f"{name} does not fit in 64 bits")
     _check_snapshots(metadata)
     _check_current_ids(metadata)
     for schema in metadata.schemas:
-        _check_field_ids(schema.as_struct(), set())
+        _check_field_ids(schema.as_struct(), seen_ids=set())
         _check_defaults(schema)
 
 
@@ -179,11 +179,11 @@ def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
 
 
 def _check_defaults(schema: Schema) -> None:
-    """Raise ValueError, or another exception of `default_text`, for a default that does not have the type of its column."""
+    """Raise ValueError, or another exception of `default_sql`, for a default that does not have the type of its column."""
     for field in schema.fields:
         defaults = [default for default in (field.initial_default, field.write_default) if default is not None]
         for default in defaults:
-            default_text(default, field.field_type)
+            default_sql(default, field.field_type)
 
 
 def _shorten(error: Exception) -> str:

@@ -52,7 +52,7 @@ def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[Pa
 
 
 def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField, ...]:
-    """Return the fields of a sort order whose source columns exist.
+    """Return the fields of a sort order whose source columns exist. Rows cannot be sorted by a dropped column.
 
     Args:
         order: The sort order.
@@ -66,8 +66,8 @@ def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField
         SortField(
             _path_to(schema.fields, field.source_id),
             _parse_transform(field.transform, table),
-            field.direction is SortDirection.ASC,
-            field.null_order is NullOrder.NULLS_FIRST,
+            ascending=field.direction is SortDirection.ASC,
+            nulls_first=field.null_order is NullOrder.NULLS_FIRST,
         )
         for field in order.fields
         if schema.find_column_name(field.source_id) is not None
@@ -149,10 +149,10 @@ def _build_fields(
     for requested_field in requested_fields:
         source_id, transform = _partition_source(schema, requested_field)
         name = requested_field.own_name or _default_field_name(requested_field)
-        _check_unused_name(name, fields)
+        _check_not_repeated(name, fields)
         field_id = known_ids.get((source_id, str(transform), name))
         if field_id is None:
-            _check_new_name(requested_field, name, schema)
+            _check_no_column_has_name(requested_field, name, schema)
             field_id = next(new_ids)
         fields.append(IcebergPartitionField(source_id=source_id, field_id=field_id, transform=transform, name=name))
     return fields
@@ -171,18 +171,18 @@ def _partition_source(schema: Schema, field: PartitionField) -> tuple[int, Icebe
     """Return the id of a partition field's source column, and the transform of the field. Raises UnknownColumn, PlanError."""
     source = _find_column(schema, field.column)
     transform = parse_transform(str(field.transform))
-    if not _accepts(transform, source.field_type):
+    if not _transform_accepts(transform, source.field_type):
         reason = f"{field.transform.name} does not support the type {source.field_type}"
         raise PlanError(f"PARTITIONED BY {field.text}: {reason}. Choose another transform.")
     return source.field_id, transform
 
 
-def _check_unused_name(name: str, fields: Sequence[IcebergPartitionField]) -> None:
+def _check_not_repeated(name: str, fields: Sequence[IcebergPartitionField]) -> None:
     if any(field.name == name for field in fields):
         raise PlanError(f"Two partition fields are named {name}. Give one of them a different name: ADD PARTITION FIELD … AS name.")
 
 
-def _check_new_name(field: PartitionField, name: str, schema: Schema) -> None:
+def _check_no_column_has_name(field: PartitionField, name: str, schema: Schema) -> None:
     """Raise PlanError if a new field has the name of a column, unless the field is the identity transform of this column."""
     is_identity_of_column = field.identity and field.column == (name,)
     if any(column.name == name for column in schema.fields) and not is_identity_of_column:
@@ -236,7 +236,7 @@ def _iceberg_sort_field(schema: Schema, field: SortField) -> IcebergSortField:
     """Return pyiceberg's sort field for a sort field of the engine. Raises UnknownColumn, PlanError."""
     source = _find_column(schema, field.column)
     transform = parse_transform(str(field.transform))
-    if not _accepts(transform, source.field_type):
+    if not _transform_accepts(transform, source.field_type):
         reason = f"the transform does not support the type {source.field_type}"
         raise PlanError(f"WRITE ORDERED BY {field.text}: {reason}. Choose a different column.")
     return IcebergSortField(
@@ -247,7 +247,7 @@ def _iceberg_sort_field(schema: Schema, field: SortField) -> IcebergSortField:
     )
 
 
-def _accepts(transform: IcebergTransform[Any, Any], type_: t.IcebergType) -> bool:
+def _transform_accepts(transform: IcebergTransform[Any, Any], type_: t.IcebergType) -> bool:
     return isinstance(type_, t.PrimitiveType) and transform.can_transform(type_)
 
 

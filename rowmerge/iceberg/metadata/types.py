@@ -10,7 +10,7 @@ from pyiceberg import types as t
 from pyiceberg.schema import Schema
 
 from rowmerge.errors import TypeMismatch, UnsupportedTableFeature
-from rowmerge.iceberg.metadata.defaults import default_text, default_value
+from rowmerge.iceberg.metadata.defaults import default_sql, parse_default
 from rowmerge.table.metadata.rules import DEFAULT, INITIAL
 from rowmerge.table.metadata.schema import (
     FIELD_ID,
@@ -118,7 +118,7 @@ def _defaults_metadata(field: t.NestedField, table: str, *, is_column: bool) -> 
 
 def _default_sql(value: Any, kind: str, field: t.NestedField, table: str, *, is_column: bool) -> str:
     """Return an initial or write default as SQL. Raises UnsupportedTableFeature for a default that SQL cannot express."""
-    text = default_text(value, field.field_type) if is_column else None
+    text = default_sql(value, field.field_type) if is_column else None
     if text is not None:
         return text
     owner = f"column {field.name} of type {field.field_type}" if is_column else f"field {field.name} of a struct"
@@ -195,7 +195,7 @@ class SchemaBuilder:
             return None
         if isinstance(column.type, Primitive | Decimal):
             with suppress(ValueError):  # The default is an expression.
-                return default_value(str(text), self._iceberg_type(column.type, column))
+                return parse_default(str(text), self._iceberg_type(column.type, column))
         feature = f"the default {text} of the column {column.name}"
         advice = f"Write a literal of the type {sql_name(column.type)}, with a time zone for timestamps, or leave out the default."
         raise UnsupportedTableFeature(self._table, feature, action="create", advice=advice)

@@ -35,8 +35,8 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properti
     """
     metadata = source.metadata
     _check_properties(source, properties)
-    _check_sources(table, source)
-    # A clone writes to its own folder, so it does not inherit properties that name folders.
+    _check_source_columns(table, source)
+    # A clone writes to its own folder, so it does not inherit properties that name folders. It is described by its own comment.
     inherited = {name: value for name, value in metadata.properties.items() if name not in (*FILE_LOCATIONS, COMMENT)}
     overrides = {name: value for name, value in properties.items() if name != FORMAT_VERSION}
     return metadata.model_copy(
@@ -49,12 +49,12 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properti
             "metadata_log": [],
             "statistics": [],
             "partition_statistics": [],
-            **_history_of(source.iceberg_version),
+            **_history_with_only(source.iceberg_version),
         }
     )
 
 
-def _history_of(snapshot: IcebergVersion | None) -> dict[str, Any]:
+def _history_with_only(snapshot: IcebergVersion | None) -> dict[str, Any]:
     """Return the metadata fields for the history of a table with only this snapshot, or with no snapshots if it is None."""
     if snapshot is None:
         return {"current_snapshot_id": None, "snapshots": [], "snapshot_log": [], "refs": {}}
@@ -78,7 +78,7 @@ def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) ->
         raise ConfigurationError(f"{FORMAT_VERSION} of a clone must be that of its source: {advice}")
 
 
-def _check_sources(table: str, source: IcebergSnapshot) -> None:
+def _check_source_columns(table: str, source: IcebergSnapshot) -> None:
     """Raise PlanError if the snapshot's schema lacks a column of the current partition spec or sort order."""
     metadata = source.metadata
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)

@@ -45,6 +45,7 @@ def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: Partition
     if not live.data:
         return FileListing(arrow_schema.empty_table())
     iceberg_columns = [schema.find_field(column.name) for column in bound_columns]
+    # The columns of each manifest's files are cached, so each manifest has its own batch.
     batches = [_manifest_batch(live, manifest, spec, iceberg_columns, arrow_schema) for manifest in live.data_by_manifest]
     return FileListing(pa.Table.from_batches(batches, schema=arrow_schema))
 

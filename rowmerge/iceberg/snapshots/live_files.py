@@ -20,7 +20,7 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import read_position_delete_file, referenced_path
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manifest, ManifestContent
-from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, state_of
+from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, cache_key_of
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.storage.store import Storage
@@ -31,7 +31,7 @@ _MAX_SEQUENCE_NUMBER = 2**63 - 1
 """The highest possible sequence number."""
 _Partition = tuple[Any, ...]
 """A partition, in the form of `ContentFile.partition_key`."""
-_Deletes = tuple[tuple[int, ...], frozenset[str]]
+_DeleteGroup = tuple[tuple[int, ...], frozenset[str]]
 """The field ids of the columns that equality deletes compare, and the paths of the delete files with these columns."""
 _REWRITE = "Rewrite the table's data files with the engine that wrote the deletes."
 
@@ -69,8 +69,8 @@ class LiveFiles:
     deletes: tuple[Entry, ...] = ()
     unpartitioned_spec_ids: frozenset[int] = frozenset()
     """The ids of partition specs without partition fields. Their equality deletes apply to every data file."""
-    files_by_state: Mapping[tuple[object, ...], ManifestFiles] = field(default_factory=dict)
-    """The live files of each manifest, by the result of `state_of` for the manifest."""
+    files_by_key: Mapping[tuple[object, ...], ManifestFiles] = field(default_factory=dict)
+    """The live files of each manifest, by the result of `cache_key_of` for the manifest."""
 
     @cached_property
     def paths(self) -> list[str]:
@@ -81,14 +81,14 @@ class LiveFiles:
     def data_by_manifest(self) -> list[ManifestFiles]:
         """Return `data` grouped by manifest, or in a single group if the manifests are unknown. Each group has at least one file."""
         data_manifests = [manifest for manifest in self.manifests if manifest.content is ManifestContent.DATA]
-        groups = [self.files_by_state.get(state_of(manifest)) for manifest in data_manifests]
+        groups = [self.files_by_key.get(cache_key_of(manifest)) for manifest in data_manifests]
         nonempty_groups = [group for group in groups if group is not None and group.entries]
         is_complete = sum(len(group.entries) for group in nonempty_groups) == len(self.data)
         return nonempty_groups if is_complete else [ManifestFiles(self.data)]
 
     def entries_of(self, manifest: Manifest) -> tuple[Entry, ...]:
         """Return the entries of live files in a manifest. Read the manifest only if it is not cached. Raises CorruptLog, StorageError."""
-        files = self.files_by_state.get(state_of(manifest))
+        files = self.files_by_key.get(cache_key_of(manifest))
         return tuple(entry for entry in read_manifest(self.storage, manifest) if entry.live) if files is None else files.entries
 
     def by_path(self, paths: Collection[str]) -> dict[str, Entry]:
@@ -138,7 +138,7 @@ class LiveFiles:
                 positions[path] |= positions_by_key[key_of_delete(delete)].get(path, Positions())
         return positions
 
-    def positions_in(self, deletes: Sequence[Entry], entry: Entry) -> Positions:
+    def deleted_positions_in(self, deletes: Sequence[Entry], entry: Entry) -> Positions:
         """Return the positions of the rows in a data file that the given delete files delete.
 
         Args:
@@ -260,24 +260,24 @@ def live_files(
     if snapshot is None:
         return LiveFiles(storage)
     manifests = read_manifest_list(storage, snapshot.manifest_list)
-    files_by_state = _files_by_state(storage, manifests, {} if previous is None else previous.files_by_state)
+    files_by_key = _files_by_key(storage, manifests, {} if previous is None else previous.files_by_key)
     entries: dict[ManifestContent, list[Entry]] = defaultdict(list)
     for manifest in manifests:
-        entries[manifest.content] += files_by_state[state_of(manifest)].entries
+        entries[manifest.content] += files_by_key[cache_key_of(manifest)].entries
     data, deletes = tuple(entries[ManifestContent.DATA]), tuple(entries[ManifestContent.DELETES])
-    return LiveFiles(storage, manifests, data, deletes, unpartitioned_spec_ids, files_by_state)
+    return LiveFiles(storage, manifests, data, deletes, unpartitioned_spec_ids, files_by_key)
 
 
-def _files_by_state(
+def _files_by_key(
     storage: Storage, manifests: Sequence[Manifest], cached_files: Mapping[tuple[object, ...], ManifestFiles]
 ) -> dict[tuple[object, ...], ManifestFiles]:
-    """Return the live files of each manifest, by its `state_of`. Read only the manifests that are not in `cached_files`."""
-    files_by_state = {state: cached_files[state] for state in map(state_of, manifests) if state in cached_files}
-    new_manifests = [manifest for manifest in manifests if state_of(manifest) not in cached_files]
+    """Return the live files of each manifest, by its `cache_key_of`. Read only the manifests that are not in `cached_files`."""
+    files_by_key = {key: cached_files[key] for key in map(cache_key_of, manifests) if key in cached_files}
+    new_manifests = [manifest for manifest in manifests if cache_key_of(manifest) not in cached_files]
     for manifest, entries in zip(new_manifests, read_manifests(storage, new_manifests), strict=True):
         live_entries = tuple(entry for entry in entries if entry.live)
-        files_by_state[state_of(manifest)] = ManifestFiles(live_entries, plain_path(manifest.path))
-    return files_by_state
+        files_by_key[cache_key_of(manifest)] = ManifestFiles(live_entries, plain_path(manifest.path))
+    return files_by_key
 
 
 def scope_of(delete: Entry) -> str | None:
@@ -314,23 +314,23 @@ def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], sch
         table: The name of the table in messages.
         live: The live files of the snapshot.
         paths: The absolute paths of the data files. Paths that are not live are ignored.
-        schemas: The schemas in which to look for the compared columns, the newest first.
+        schemas: The schemas in which to look for the compared columns, the newest first. A column may have been dropped since.
 
     Raises:
         UnsupportedTableFeature: A delete file is not a Parquet file, or compares a field that is not a top-level column.
     """
-    paths_by_deletes: dict[_Deletes, list[str]] = defaultdict(list)
+    paths_by_group: dict[_DeleteGroup, list[str]] = defaultdict(list)
     for path, entry in live.by_path(paths).items():
-        for deletes in _group_by_columns(table, live.equality_deletes_of(entry)):
-            paths_by_deletes[deletes].append(path)
+        for group in _group_by_columns(table, live.equality_deletes_of(entry)):
+            paths_by_group[group].append(path)
     equality_deletes = []
-    for (field_ids, delete_paths), data_paths in paths_by_deletes.items():
+    for (field_ids, delete_paths), data_paths in paths_by_group.items():
         columns = Struct(tuple(_column_by_id(table, field_id, schemas) for field_id in field_ids))
         equality_deletes.append(EqualityDeletes(columns, tuple(sorted(delete_paths)), tuple(data_paths)))
     return tuple(equality_deletes)
 
 
-def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_Deletes]:
+def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_DeleteGroup]:
     """Return equality-delete files grouped by the columns that they compare. Raises UnsupportedTableFeature unless they are Parquet."""
     by_columns: dict[tuple[int, ...], set[str]] = defaultdict(set)
     for delete in deletes:

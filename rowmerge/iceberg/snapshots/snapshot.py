@@ -26,7 +26,6 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.manifests.content import Entry, Manifest, ManifestContent
-from rowmerge.iceberg.manifests.manifest_files import state_of
 from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.parsing import check_format_version
@@ -203,10 +202,10 @@ def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, l
     field_counts = {spec.spec_id: len(spec.fields) for spec in metadata.partition_specs}
     for manifest in live.manifests:
         if manifest.spec_id not in field_counts:
-            assert snapshot is not None
+            assert snapshot is not None  # It has the manifest.
             reason = f"the manifest {manifest.path} has the partition spec id {manifest.spec_id}, which the table does not define"
             raise CorruptLog(plain_path(snapshot.manifest_list), reason)
-        _check_value_count(manifest, live.files_by_state[state_of(manifest)].entries, field_counts[manifest.spec_id])
+        _check_value_count(manifest, live.entries_of(manifest), field_counts[manifest.spec_id])
 
 
 def _check_value_count(manifest: Manifest, entries: Sequence[Entry], field_count: int) -> None:

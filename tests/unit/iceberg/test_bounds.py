@@ -32,7 +32,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from rowmerge.iceberg.manifests.bounds import bounds_column, file_bounds, stored_value, to_bound
+from rowmerge.iceberg.manifests.bounds import decode_bounds, file_bounds, to_stored_value, to_bound
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 
 UTC = datetime.timezone.utc
@@ -60,7 +60,7 @@ ROUND_TRIPS: list[tuple[IcebergType, list[Any], pa.DataType]] = [
 @pytest.mark.parametrize(("type_", "values", "arrow"), ROUND_TRIPS, ids=[str(type_) for type_, *_ in ROUND_TRIPS])
 def test_bounds_of_every_type_round_trip_to_arrow(type_: IcebergType, values: list[Any], arrow: pa.DataType) -> None:
     stored = [to_bound(value, type_, upper=False) for value in values]
-    column = bounds_column(stored, type_)
+    column = decode_bounds(stored, type_)
     assert column.type == arrow
     assert column.to_pylist() == pa.array(values, arrow).to_pylist()
     column.validate(full=True)
@@ -79,28 +79,28 @@ def test_bounds_match_the_examples_of_the_specification() -> None:
 
 
 def test_bounds_written_before_a_type_promotion_are_read() -> None:
-    assert bounds_column([b"\xff\xff\xff\xff", struct.pack("<q", 2**40), None], LongType()).to_pylist() == [-1, 2**40, None]
-    assert bounds_column([struct.pack("<f", 0.5), struct.pack("<d", 0.1)], DoubleType()).to_pylist() == [0.5, 0.1]
-    assert bounds_column([b"\x80", b"\x00\x80", b"\xff" * 16], DecimalType(30, 2)).to_pylist() == [
+    assert decode_bounds([b"\xff\xff\xff\xff", struct.pack("<q", 2**40), None], LongType()).to_pylist() == [-1, 2**40, None]
+    assert decode_bounds([struct.pack("<f", 0.5), struct.pack("<d", 0.1)], DoubleType()).to_pylist() == [0.5, 0.1]
+    assert decode_bounds([b"\x80", b"\x00\x80", b"\xff" * 16], DecimalType(30, 2)).to_pylist() == [
         Decimal("-1.28"),
         Decimal("1.28"),
         Decimal("-0.01"),
     ]
     days = struct.pack("<i", -1)
-    assert bounds_column([days], TimestampType()).to_pylist() == [datetime.datetime(1969, 12, 31)]
+    assert decode_bounds([days], TimestampType()).to_pylist() == [datetime.datetime(1969, 12, 31)]
 
 
 def test_nanosecond_bounds_are_rounded_down_to_microseconds() -> None:
-    assert bounds_column([struct.pack("<q", -1), struct.pack("<q", 1999)], TimestampNanoType()).cast(pa.int64()).to_pylist() == [-1, 1]
+    assert decode_bounds([struct.pack("<q", -1), struct.pack("<q", 1999)], TimestampNanoType()).cast(pa.int64()).to_pylist() == [-1, 1]
 
 
 def test_invalid_bounds_are_read_as_null() -> None:
-    assert bounds_column([b"", b"\x01\x02", None, b"\x01\0\0\0"], IntegerType()).to_pylist() == [None, None, None, 1]
-    assert bounds_column([b"a\xff", b"b"], StringType()).to_pylist() == [None, "b"]
-    assert bounds_column([b"", b"\x01" * 17], DecimalType(9, 2)).to_pylist() == [None, None]
-    assert bounds_column([b"\x01"], UUIDType()).to_pylist() == [None]
-    assert bounds_column([struct.pack("<d", float("nan")), struct.pack("<d", 1.0)], DoubleType()).to_pylist() == [None, 1.0]
-    assert bounds_column([], LongType()).to_pylist() == []
+    assert decode_bounds([b"", b"\x01\x02", None, b"\x01\0\0\0"], IntegerType()).to_pylist() == [None, None, None, 1]
+    assert decode_bounds([b"a\xff", b"b"], StringType()).to_pylist() == [None, "b"]
+    assert decode_bounds([b"", b"\x01" * 17], DecimalType(9, 2)).to_pylist() == [None, None]
+    assert decode_bounds([b"\x01"], UUIDType()).to_pylist() == [None]
+    assert decode_bounds([struct.pack("<d", float("nan")), struct.pack("<d", 1.0)], DoubleType()).to_pylist() == [None, 1.0]
+    assert decode_bounds([], LongType()).to_pylist() == []
 
 
 def test_nan_and_null_have_no_bounds() -> None:
@@ -110,7 +110,7 @@ def test_nan_and_null_have_no_bounds() -> None:
 
 def test_a_decimal_beyond_the_scale_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 2 digits"):
-        stored_value(Decimal("0.001"), DecimalType(9, 2))
+        to_stored_value(Decimal("0.001"), DecimalType(9, 2))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_truncated_string_bounds_enclose_random_strings(text: str, length: int) 
 def test_decimal_bounds_match_pyiceberg(value: Decimal) -> None:
     type_ = DecimalType(38, 4)
     assert to_bound(value, type_, upper=False) == to_bytes(type_, value)
-    assert bounds_column([to_bytes(type_, value)], type_).to_pylist() == [from_bytes(type_, to_bytes(type_, value))]
+    assert decode_bounds([to_bytes(type_, value)], type_).to_pylist() == [from_bytes(type_, to_bytes(type_, value))]
 
 
 def test_float_bounds_require_a_nan_count_of_zero() -> None:

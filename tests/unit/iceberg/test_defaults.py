@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyiceberg import types as t
 
-from rowmerge.iceberg.metadata.defaults import default_text, default_value
+from rowmerge.iceberg.metadata.defaults import default_sql, parse_default
 
 VALUES: list[tuple[t.IcebergType, Any]] = [
     (t.BooleanType(), True),
@@ -31,9 +31,9 @@ VALUES: list[tuple[t.IcebergType, Any]] = [
 
 @pytest.mark.parametrize(("type_", "value"), VALUES)
 def test_default_values_round_trip_through_sql_text(type_: t.IcebergType, value: Any) -> None:
-    text = default_text(value, type_)
+    text = default_sql(value, type_)
     assert text is not None
-    assert default_value(text, type_) == value
+    assert parse_default(text, type_) == value
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_default_values_round_trip_through_sql_text(type_: t.IcebergType, value:
     ],
 )
 def test_sql_literals_give_default_values(text: str, type_: t.IcebergType, value: Any) -> None:
-    assert default_value(text, type_) == value
+    assert parse_default(text, type_) == value
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_sql_literals_give_default_values(text: str, type_: t.IcebergType, value
 )
 def test_invalid_default_literals_are_refused(text: str, type_: t.IcebergType) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
-        default_value(text, type_)
+        parse_default(text, type_)
 
 
 def test_binary_defaults_have_no_sql_text() -> None:
-    assert default_text(b"\x00", t.BinaryType()) is None
+    assert default_sql(b"\x00", t.BinaryType()) is None

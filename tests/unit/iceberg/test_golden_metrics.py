@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import UUIDType
 
-from rowmerge.iceberg.manifests.bounds import bounds_column
+from rowmerge.iceberg.manifests.bounds import decode_bounds
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list
 from rowmerge.iceberg.manifests.metrics import file_metrics, metrics_modes
@@ -85,7 +85,7 @@ def test_java_bounds_enclose_the_rows(name: str, tmp_path: Path) -> None:
     for file in (file for file in files if file.content is Content.DATA):
         for column, values in columns_of(file, schema).items():
             field = schema.find_field(column)
-            (lower,) = bounds_column([file.lower.get(field.field_id)], field.field_type).to_pylist()
-            (upper,) = bounds_column([file.upper.get(field.field_id)], field.field_type).to_pylist()
+            (lower,) = decode_bounds([file.lower.get(field.field_id)], field.field_type).to_pylist()
+            (upper,) = decode_bounds([file.upper.get(field.field_id)], field.field_type).to_pylist()
             non_null = [value for value in values.to_pylist() if value is not None and value == value]
             assert all((lower is None or lower <= value) and (upper is None or value <= upper) for value in non_null), column

@@ -25,9 +25,9 @@ def test_a_snapshot_shares_manifests_with_its_parent(lake: Lake) -> None:
     lake.append([30])
     child = lake.table.snapshot()
     assert child.files(("id",)).rows.num_rows == len(files) + 1
-    shared = parent.live.files_by_state.keys() & child.live.files_by_state.keys()
+    shared = parent.live.files_by_key.keys() & child.live.files_by_key.keys()
     assert len(shared) == 3
-    assert all(child.live.files_by_state[key] is parent.live.files_by_state[key] for key in shared)
+    assert all(child.live.files_by_key[key] is parent.live.files_by_key[key] for key in shared)
 
 
 def test_shared_manifests_give_the_same_listing_as_a_new_process(lake: Lake) -> None:
@@ -49,5 +49,5 @@ def test_unread_snapshots_pass_on_the_last_read_files(lake: Lake) -> None:
         other.append([id_])
         between = lake.table.snapshot()
         assert between.files_read is read_files
-    assert set(read_files.files_by_state) < set(between.live.files_by_state)
+    assert set(read_files.files_by_key) < set(between.live.files_by_key)
     assert between.files_read is between.live
