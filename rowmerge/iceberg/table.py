@@ -232,9 +232,8 @@ class IcebergTable:
         """Return the current metadata. Raises UnsupportedTableFeature for a table that was copied or moved from another location."""
         current = newest(self._operations, self.name)
         if absolute_location(current.metadata.location) != self.location:
-            raise UnsupportedTableFeature(
-                self.name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata is at {self.location}."
-            )
+            advice = f"Its metadata is at {self.location}."
+            raise UnsupportedTableFeature(self.name, f"the location {current.metadata.location}", action="open", advice=advice)
         return current
 
 

@@ -98,8 +98,7 @@ class CatalogOperations:
         def status_in(newest: CurrentMetadata) -> CommitStatus:
             return CommitStatus.COMMITTED if newest.metadata.table_uuid == metadata.table_uuid else CommitStatus.ABSENT
 
-        requirements = (table_update.AssertCreate(),)
-        return self._send(_Request(staged, requirements, _creation_updates(metadata), status_in=status_in))
+        return self._send(_Request(staged, (table_update.AssertCreate(),), _creation_updates(metadata), status_in=status_in))
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
         """Return False, because `commit` loads the table right before it commits."""

@@ -274,7 +274,8 @@ class DirectoryOperations:
         try:
             is_table_being_dropped, has_compressed_file, may_be_stale = run_concurrently(checks)
             if is_table_being_dropped and not is_dropped(new.metadata):
-                self._delete_with_hint(new)
+                for path in (new.path, HINT):
+                    self.folder.try_delete_files([path])  # one call for each file, because a failure ends a call
                 raise TableNotFound(self._table)
             if has_compressed_file:  # Another writer has put the same version under a different name, which counts.
                 self.folder.try_delete_files([new.path])
@@ -282,11 +283,6 @@ class DirectoryOperations:
             return self._verify_against_newest(new) if may_be_stale else Put.CREATED
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
-
-    def _delete_with_hint(self, new: _NewVersion) -> None:
-        """Delete a version and the version hint, so that no file of a table that rowmerge 0.1.0 is dropping remains."""
-        for path in (new.path, HINT):
-            self.folder.try_delete_files([path])  # one call for each file, because a failure ends a call
 
     def _may_be_stale(self, new: _NewVersion) -> bool:
         """Return whether another version of the same number may have been committed before and deleted since.

@@ -270,11 +270,9 @@ def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
         concurrent: A commit since the version on which the change was planned.
         planned: The change. Its `compaction_output_paths` are the files that these compactions added.
     """
-    changed_paths = set(concurrent.newly_deleted_rows)
     # A further compaction deletes no row. It only moves the rows again, and `PlannedCommit.rebased_on` then records their new files.
-    if not concurrent.only_moves_rows:
-        changed_paths |= concurrent.removed_paths
-    conflicting_paths = planned.compaction_output_paths & changed_paths
+    removed_paths = frozenset() if concurrent.only_moves_rows else concurrent.removed_paths
+    conflicting_paths = planned.compaction_output_paths & (removed_paths | concurrent.newly_deleted_rows.keys())
     return _conflict(ConcurrentDeleteRead, concurrent, planned, min(conflicting_paths)) if conflicting_paths else None
 
 

@@ -107,8 +107,7 @@ class DeleteFileWriter:
         """Write the delete files that no earlier attempt of the commit has written. A file with the same key deletes the same rows."""
         new_deletions = [deletion for deletion in deletions if deletion.key not in self._files_of_attempts]
         new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in new_deletions])
-        new_keys = [deletion.key for deletion in new_deletions]
-        self._files_of_attempts |= zip(new_keys, new_files, strict=True)
+        self._files_of_attempts |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         """Write the deleted positions of each data file.

@@ -166,12 +166,9 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: s
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded_prefixes)]
     # A table of another format in the folder may also have old files. Then only `needed_keys` decides.
     age_decides = not has_relation_of_other_format(storage, objects, FORMAT)
-    removable_paths = []
-    for file in files:
-        path = f"{storage.location}/{file.path}"
-        if (age_decides and file.modified < dropped_at) or file_key(path) in needed_keys:
-            removable_paths.append(path)
-    return removable_paths
+    old_paths = {file.path for file in files if age_decides and file.modified < dropped_at}
+    paths = {file.path: f"{storage.location}/{file.path}" for file in files}
+    return [path for relative_path, path in paths.items() if relative_path in old_paths or file_key(path) in needed_keys]
 
 
 def _needed_keys(storage: Storage, folder: MetadataFolder, last_version: int) -> set[str]:

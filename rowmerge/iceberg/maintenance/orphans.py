@@ -63,8 +63,7 @@ def _orphan_rule(
     # The metadata may spell the location of the folder differently. Then a needed file seems to be outside the folder, and its relative
     # path is unknown. So a file in the folder with the same name is not an orphan.
     needed_paths, names_outside_folder = _split_by_location(location, metadata_keys.union(needed_keys))
-    inner_prefixes = inner_table_prefixes(objects)
-    partition_prefixes = _hidden_like_partition_prefixes(current.metadata)
+    inner_prefixes, partition_prefixes = inner_table_prefixes(objects), _hidden_like_partition_prefixes(current.metadata)
 
     def may_be_orphan(path: str) -> bool:
         if path in needed_paths or posixpath.basename(path) in names_outside_folder:
