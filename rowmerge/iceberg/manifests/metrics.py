@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import DoubleType, FloatType, IcebergType, PrimitiveType, StructType
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.iceberg.manifests.bounds import to_stored_value, to_bound
+from rowmerge.iceberg.manifests.bounds import to_bound, to_stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.partition_values import partition_value_name
 from rowmerge.iceberg.metadata.types import nested_fields

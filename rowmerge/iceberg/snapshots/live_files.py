@@ -20,7 +20,7 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import read_position_delete_file, referenced_path
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manifest, ManifestContent
-from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, cache_key_of
+from rowmerge.iceberg.manifests.manifest_files import cache_key_of, read_manifest, read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.storage.store import Storage

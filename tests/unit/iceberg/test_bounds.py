@@ -32,7 +32,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from rowmerge.iceberg.manifests.bounds import decode_bounds, file_bounds, to_stored_value, to_bound
+from rowmerge.iceberg.manifests.bounds import decode_bounds, file_bounds, to_bound, to_stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 
 UTC = datetime.timezone.utc
