@@ -80,10 +80,10 @@ def main(words: list[str] | None = None) -> None:
         else:
             work(run, job, python, arguments.patience)
         run.write(arguments.out)
-    told = run.disagreements()
+    disagreements = run.disagreements()
     failed = [f"{case.engine}, scenario {case.scenario}: {case.failed}" for case in run.cases if case.failed]
-    print("\n".join([*told, *failed]) or f"all engines end with the same rows; {arguments.out}", file=sys.stderr)
-    if told or (failed and arguments.smoke):
+    print("\n".join([*disagreements, *failed]) or f"all engines end with the same rows; {arguments.out}", file=sys.stderr)
+    if disagreements or (failed and arguments.smoke):
         raise SystemExit(1)
 
 
@@ -114,19 +114,19 @@ def chosen(names: dict[str, Any], patterns: str) -> list[str]:
 def load(folder: Path, scale: float, engines: list[str], scenarios: list[str], repetitions: int) -> dict[str, str]:
     """Create missing data and tables, and return the source files by name."""
     data, tables = Lineitem(folder, scale, 64 if scale > 3 else 16 if scale >= 0.1 else 4), Tables(folder)
-    found = {name: str(data.source(name)) for scenario in scenarios for name in sources_of(SCENARIOS[scenario], repetitions)}
+    source_files = {name: str(data.source(name)) for scenario in scenarios for name in sources_of(SCENARIOS[scenario], repetitions)}
     layouts = list(dict.fromkeys(SCENARIOS[scenario].layout for scenario in scenarios))
     formats = list(dict.fromkeys(ENGINES[engine].format for engine in engines))
-    wanted = [
+    missing_tables = [
         (format_, layout, [str(part) for part in data.layout(layout)])
         for format_ in formats
         for layout in layouts
-        if not tables.kept(format_, layout).exists()
+        if not tables.loaded_folder(format_, layout).exists()
     ]
-    if wanted:
+    if missing_tables:
         command = [sys.executable, "-m", "benchmarks.tables", str(folder)]
-        subprocess.run(command, input=json.dumps(wanted), text=True, check=True, env=settings())
-    return found
+        subprocess.run(command, input=json.dumps(missing_tables), text=True, check=True, env=settings())
+    return source_files
 
 
 def settings() -> dict[str, str]:
@@ -139,10 +139,10 @@ def work(run: Run, job: dict[str, Any], python: str, patience: float) -> None:
 
     `patience`: the number of seconds without a message after which a process is killed.
     """
-    left = list(job["scenarios"])
-    while left:
-        done = _process(run, {**job, "scenarios": left}, python, patience)
-        left = left[len(done) :]
+    remaining_scenarios = list(job["scenarios"])
+    while remaining_scenarios:
+        started_scenarios = _process(run, {**job, "scenarios": remaining_scenarios}, python, patience)
+        remaining_scenarios = remaining_scenarios[len(started_scenarios) :]
 
 
 def begin(run: Run, job: dict[str, Any], python: str, patience: float, processes: int) -> None:
@@ -163,9 +163,13 @@ def begin(run: Run, job: dict[str, Any], python: str, patience: float, processes
         for _ in range(processes):
             once = replace(run, cases=[])
             work(once, {**alone, "prepared": True}, python, patience)
-            (done,) = once.cases
-            case.rows, case.answers, case.failed = case.rows or done.rows, case.answers or done.answers, case.failed or done.failed
-            case.cold += [repetition["process"] for repetition in done.repetitions]
+            (cold_case,) = once.cases
+            case.rows, case.answers, case.failed = (
+                case.rows or cold_case.rows,
+                case.answers or cold_case.answers,
+                case.failed or cold_case.failed,
+            )
+            case.cold += [repetition["process"] for repetition in cold_case.repetitions]
 
 
 def _process(run: Run, job: dict[str, Any], python: str, patience: float) -> list[str]:
@@ -173,16 +177,16 @@ def _process(run: Run, job: dict[str, Any], python: str, patience: float) -> lis
     engine, begun = job["engine"], list[str]()
     with tempfile.TemporaryFile("w+") as errors:
         process = Process(python, errors, patience)
-        for told in process.tell(job):
-            if "versions" in told:
-                run.versions |= told["versions"]
-                run.started[engine] = told["started"]
+        for message in process.tell(job):
+            if "versions" in message:
+                run.versions |= message["versions"]
+                run.started[engine] = message["started"]
                 continue
-            if told["scenario"] not in begun:
-                begun.append(told["scenario"])
-                run.cases.append(Case(told["scenario"], engine))
-            _note(run, told)
-            if "check" in told:
+            if message["scenario"] not in begun:
+                begun.append(message["scenario"])
+                run.cases.append(Case(message["scenario"], engine))
+            _note(run, message)
+            if "check" in message:
                 process.go_on()
         errors.seek(0)
         if len(begun) < len(job["scenarios"]) or process.ended_badly:
@@ -224,7 +228,7 @@ class Process:
                 self._end()
 
     def go_on(self) -> None:
-        """Tell the worker that its table was compared."""
+        """Let the worker continue, after the comparison of its table."""
         self._say("")
 
     def _say(self, line: str) -> None:
@@ -246,19 +250,19 @@ class Process:
         os.killpg(self._process.pid, signal.SIGKILL)
 
 
-def _note(run: Run, told: dict[str, Any]) -> None:
+def _note(run: Run, message: dict[str, Any]) -> None:
     case = run.cases[-1]
-    if "check" in told:
+    if "check" in message:
         scenario, format_ = SCENARIOS[case.scenario], ENGINES[case.engine].format
         columns = scenario.columns if run.scale < FEWER_COLUMNS else tuple(c for c in scenario.columns if c not in TEXTS)
-        case.rows = fingerprint(Path(told["check"]), format_, columns) if changes_rows(scenario) else None
-        case.answers = told["answers"]
-    elif "failed" in told:
-        case.failed = told["failed"]
+        case.rows = fingerprint(Path(message["check"]), format_, columns) if changes_rows(scenario) else None
+        case.answers = message["answers"]
+    elif "failed" in message:
+        case.failed = message["failed"]
     else:
-        case.repetitions.append({key: value for key, value in told.items() if key not in ("scenario", "repetition")})
-        seconds = " ".join(f"{label} {value:.2f}" for label, value in told["seconds"].items())
-        print(f"{case.engine:<18} {case.scenario:<16} {told['repetition']} {seconds}", file=sys.stderr, flush=True)
+        case.repetitions.append({key: value for key, value in message.items() if key not in ("scenario", "repetition")})
+        seconds = " ".join(f"{label} {value:.2f}" for label, value in message["seconds"].items())
+        print(f"{case.engine:<18} {case.scenario:<16} {message['repetition']} {seconds}", file=sys.stderr, flush=True)
 
 
 def reason(errors: str) -> str:
@@ -270,8 +274,8 @@ def reason(errors: str) -> str:
 def machine() -> dict[str, str]:
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        model = found[1] if found else model
+        model_line = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        model = model_line[1] if model_line else model
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {"cores": str(os.cpu_count()), "memory": f"{memory:.0f} GiB", "CPU": model}
 

@@ -33,5 +33,5 @@ def fingerprint(place: Path, format_: str, columns: tuple[str, ...]) -> str:
 
 def _newest(place: Path) -> str:
     """Return the newest metadata file of an Iceberg table. The version hint is ignored, because it can be old."""
-    found = {int(m[1]): path for path in (place / "metadata").iterdir() if (m := re.match(r"v(\d+)\..*metadata\.json", path.name))}
-    return str(found[max(found)])
+    metadata_files = {int(m[1]): path for path in (place / "metadata").iterdir() if (m := re.match(r"v(\d+)\..*metadata\.json", path.name))}
+    return str(metadata_files[max(metadata_files)])

@@ -36,13 +36,13 @@ def main() -> None:
         for number, (name, definition) in enumerate(TABLES.items()):
             for session in sessions.values():
                 session.execute(f"create table t{number} {definition} as select id, id % 7 as status from range(10000)")
-            taken: dict[str, list[float]] = {level: [] for level in DURABILITIES}
+            seconds: dict[str, list[float]] = {level: [] for level in DURABILITIES}
             syncs.clear()
             for turn in range(merges + WARM_UP):
                 for level in DURABILITIES if turn % 2 else reversed(DURABILITIES):
-                    taken[level].append(merge(sessions[level], number, turn))
-            process, full = (taken[level][WARM_UP:] for level in DURABILITIES)
-            more = median(after - before for before, after in zip(process, full, strict=True))
+                    seconds[level].append(merge(sessions[level], number, turn))
+            process, full = (seconds[level][WARM_UP:] for level in DURABILITIES)
+            more = median(full_seconds - process_seconds for process_seconds, full_seconds in zip(process, full, strict=True))
             each = f"{len(syncs) / (merges + WARM_UP):.1f}, {sum(syncs) / (merges + WARM_UP):.1f} ms"
             ratio = 1 + more / median(process)
             print(f"{name:<25}{median(process):>10.1f}{median(full):>10.1f}{more:>12.1f}{ratio:>8.3f}{each:>14}", flush=True)

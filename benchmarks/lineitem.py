@@ -34,20 +34,20 @@ class Lineitem:
     @property
     def parts(self) -> list[Path]:
         """Return the files of the table's rows, sorted by order key, in the table's number of files."""
-        made = self.folder / "lineitem"
-        if not made.exists():
+        lineitem_folder = self.folder / "lineitem"
+        if not lineitem_folder.exists():
             generator = shutil.which("tpchgen-cli", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
             if generator is None:
                 raise SystemExit("There is no tpchgen-cli. Install it: pip install 'dbt-rowmerge[dev]'.")
             command = [generator, "parquet", "-s", f"{self.scale:g}", "-T", "lineitem", "--parts", str(self.files)]
             options = ["--compression", "ZSTD(1)", "--row-group-bytes", "64MiB", "--field-ids", "false", "-o", f"{self.folder}/new"]
             subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            (self.folder / "new" / "lineitem").rename(made)
-        return sorted(made.glob("*.parquet"), key=lambda path: int(path.stem.rsplit(".", 1)[1]))
+            (self.folder / "new" / "lineitem").rename(lineitem_folder)
+        return sorted(lineitem_folder.glob("*.parquet"), key=lambda path: int(path.stem.rsplit(".", 1)[1]))
 
     def source(self, name: str) -> Path:
         """Return the file of a source."""
-        return self._made(f"sources/{name}.parquet", self._source(name))
+        return self._create_file(f"sources/{name}.parquet", self._source(name))
 
     def layout(self, name: str) -> list[Path]:
         """Return the files whose rows form a table of this layout, in loading order."""
@@ -56,16 +56,16 @@ class Lineitem:
         if name == "small_files":
             parts = max(10, round(min(1, self.scale) * SMALL_FILES))
             part = f"cast(l_orderkey % {parts} as int)"
-            return [self._made("small_files/0.parquet", f"select *, {part} as part from {self._all} order by part")]
+            return [self._create_file("small_files/0.parquet", f"select *, {part} as part from {self._all} order by part")]
         if name == "unsorted":
             return self._divided(name, f"select * from {self._all} order by hash(l_orderkey, l_linenumber)")
         if name == "by_day":
             return self._divided(name, f"select * from {self._all} order by l_shipdate, l_orderkey, l_linenumber")
         if name == "history":
-            return [self._made(f"history/{part.stem}.parquet", self._history(f"'{part}'")) for part in self.parts]
+            return [self._create_file(f"history/{part.stem}.parquet", self._history(f"'{part}'")) for part in self.parts]
         assert name == "lhbench"
         rows = int(6_000_000 * self.scale)
-        return [self._made("lhbench/0.parquet", f"select {_lhbench('range')} from range({rows}) order by range % 1000, range")]
+        return [self._create_file("lhbench/0.parquet", f"select {_lhbench('range')} from range({rows}) order by range % 1000, range")]
 
     @property
     def _all(self) -> str:
@@ -78,13 +78,13 @@ class Lineitem:
 
     def _divided(self, name: str, query: str) -> list[Path]:
         """Write the rows of a query in as many files as the table has."""
-        whole = self._made(f"{name}/whole.parquet", query)
+        whole = self._create_file(f"{name}/whole.parquet", query)
         rows = int(_value(f"select count(*) from '{whole}'"))
         size = -(-rows // self.files)
         limits = [(n, n * size) for n in range(self.files)]
-        return [self._made(f"{name}/{n}.parquet", f"select * from '{whole}' limit {size} offset {low}") for n, low in limits]
+        return [self._create_file(f"{name}/{n}.parquet", f"select * from '{whole}' limit {size} offset {low}") for n, low in limits]
 
-    def _made(self, name: str, query: str) -> Path:
+    def _create_file(self, name: str, query: str) -> Path:
         path = self.folder / name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,8 +118,8 @@ class Lineitem:
                 changed = f"{_select(rows, changed=True)} where {_picked(0.5, 1)}"
                 return f"{changed} union all {_select(rows, NEW, changed=True)} where {_picked(0.5, 1)}"
             case "mirror":
-                kept = f"{_select(rows)} where not {_picked(0.02, 1)}"
-                return f"{kept} union all {_upsert(rows, 0.01)}"
+                remaining_rows = f"{_select(rows)} where not {_picked(0.02, 1)}"
+                return f"{remaining_rows} union all {_upsert(rows, 0.01)}"
             case "lhbench":
                 return self._lhbench(float(argument) / 1000)
         return self._delta_case(name)

@@ -44,13 +44,13 @@ def losses(run: Run) -> list[str]:
     lines = ["\n### Where we lose\n"]
     for scenario in run.scenarios():
         sentences = []
-        for peer, mine in PEERS.items():
-            theirs = run.case(scenario, peer)
-            for name in mine:
-                ours = run.case(scenario, name)
-                if theirs is None or ours is None or not theirs.warm or not ours.warm or theirs.warm >= ours.warm:
+        for peer, our_engines in PEERS.items():
+            peer_case = run.case(scenario, peer)
+            for name in our_engines:
+                our_case = run.case(scenario, name)
+                if peer_case is None or our_case is None or not peer_case.warm or not our_case.warm or peer_case.warm >= our_case.warm:
                     continue
-                sentences.append(f"{ENGINES[peer].title} is {ours.warm / theirs.warm:.2f} × as fast as {ENGINES[name].title}")
+                sentences.append(f"{ENGINES[peer].title} is {our_case.warm / peer_case.warm:.2f} × as fast as {ENGINES[name].title}")
         if sentences:
             why = f" {WHY[scenario]}" if scenario in WHY else ""
             lines.append(f"- **{scenario}** {SCENARIOS[scenario].title}: {'; '.join(sentences)}.{why}")
@@ -61,10 +61,14 @@ def losses(run: Run) -> list[str]:
 def _cold(run: Run) -> list[str]:
     """Return the line for cold processes, if a peer is faster."""
     sentences = []
-    for peer, (*_, mine) in PEERS.items():
-        pairs = [(run.case(name, mine), run.case(name, peer)) for name in run.scenarios()]
-        ratios = [median(ours.cold) / median(theirs.cold) for ours, theirs in pairs if ours and theirs and ours.cold and theirs.cold]
+    for peer, (*_, our_engine) in PEERS.items():
+        pairs = [(run.case(name, our_engine), run.case(name, peer)) for name in run.scenarios()]
+        ratios = [
+            median(our_case.cold) / median(peer_case.cold)
+            for our_case, peer_case in pairs
+            if our_case and peer_case and our_case.cold and peer_case.cold
+        ]
         if ratios and max(ratios) > 1:
-            sentences.append(f"{ENGINES[peer].title} is {min(ratios):.2f} to {max(ratios):.2f} × as fast as {ENGINES[mine].title}")
+            sentences.append(f"{ENGINES[peer].title} is {min(ratios):.2f} to {max(ratios):.2f} × as fast as {ENGINES[our_engine].title}")
     why = "Java and Spark start before anything is read. An archive of classes ([profiles](profiles.md#session)) saves some seconds."
     return [f"- **cold** the first statement of a process: {'; '.join(sentences)}. {why}"] if sentences else []

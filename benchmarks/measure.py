@@ -40,17 +40,17 @@ class Measured:
 def measured(place: Path) -> Iterator[Measured]:
     """Measure the effects of the block on the table in a folder. The block itself measures the seconds."""
     result = Measured()
-    before, processes = _files(place), _processes()
+    old_files, processes = _files(place), _processes()
     read = _read_by(processes)
     for process in processes:
         _forget_peak(process)
     yield result
     processes = _processes()
-    after = _read_by(processes)
-    result.bytes_read = None if read is None or after is None else after - read
+    bytes_at_end = _read_by(processes)
+    result.bytes_read = None if read is None or bytes_at_end is None else bytes_at_end - read
     result.memory = _peak_of(processes)
     now = _files(place)
-    new = {path: size for path, size in now.items() if path not in before}
+    new = {path: size for path, size in now.items() if path not in old_files}
     result.bytes_written = sum(new.values())
     result.files = _touched(place, new)
 
@@ -99,10 +99,10 @@ def _processes() -> list[int]:
             except OSError:
                 continue  # it has ended
             children.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry.name))
-    found = [os.getpid()]
-    for process in found:
-        found += children.get(process, [])
-    return found
+    processes = [os.getpid()]
+    for process in processes:
+        processes += children.get(process, [])
+    return processes
 
 
 def _read_by(processes: list[int]) -> int | None:

@@ -185,8 +185,8 @@ def everything(run: Run) -> list[str]:
         ratio = "" if not (reference and reference.warm and case.warm) else f"{case.warm / reference.warm:.2f}"
         sizes = [_number(case.of(name), 1e6) for name in ("bytes_read", "bytes_written")]
         counts = [_number(case.of("files"), 1), _number(case.of("memory"), 1e6)]
-        warm = f"{_plain(case.warm)} ({len(case.repetitions) - 1})" if case.warm is not None else ""
-        cells = [_plain(case.first), warm, ratio, *sizes, *counts, _stage_list(_stages(case))]
+        warm = f"{_format_seconds(case.warm)} ({len(case.repetitions) - 1})" if case.warm is not None else ""
+        cells = [_format_seconds(case.first), warm, ratio, *sizes, *counts, _stage_list(_stages(case))]
         lines.append(f"| {case.scenario} | {ENGINES[case.engine].title} | {' | '.join(cells)} |")
     return [*lines, ""]
 
@@ -216,10 +216,10 @@ def _stage_list(stages: dict[str, float]) -> str:
 def _seconds(case: Case | None) -> str:
     if case is None:
         return ""
-    return "failed" if case.failed else _plain(case.warm)
+    return "failed" if case.failed else _format_seconds(case.warm)
 
 
-def _plain(value: float | None) -> str:
+def _format_seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 

@@ -41,18 +41,18 @@ class Case:
 
     def of(self, name: str) -> float | None:
         """Return the median of a measurement over the later repetitions."""
-        found = [r[name] for r in self.repetitions[1:] if r.get(name) is not None]
-        return median(found) if found else None
+        values = [r[name] for r in self.repetitions[1:] if r.get(name) is not None]
+        return median(values) if values else None
 
     def part(self, label: str) -> float | None:
         """Return the median seconds of one label."""
-        found = [r["seconds"][label] for r in self.repetitions[1:] if label in r["seconds"]]
-        return median(found) if found else None
+        seconds = [r["seconds"][label] for r in self.repetitions[1:] if label in r["seconds"]]
+        return median(seconds) if seconds else None
 
     def ratio(self, label: str, other: str) -> float | None:
         """Return the median ratio of two labels' seconds in one repetition, because the machine's speed can change between repetitions."""
-        found = [r["seconds"][label] / r["seconds"][other] for r in self.repetitions[1:] if {label, other} <= r["seconds"].keys()]
-        return median(found) if found else None
+        ratios = [r["seconds"][label] / r["seconds"][other] for r in self.repetitions[1:] if {label, other} <= r["seconds"].keys()]
+        return median(ratios) if ratios else None
 
 
 @dataclass
@@ -84,15 +84,15 @@ class Run:
 
     def disagreements(self) -> list[str]:
         """Return sentences about the scenarios in which engines ended with different rows or results."""
-        told = []
+        sentences = []
         for scenario in self.scenarios():
             ended: dict[str, list[str]] = {}
             for case in self.cases:
                 if case.scenario == scenario and (case.rows or case.answers):
                     ended.setdefault(f"{case.rows} {case.answers}", []).append(case.engine)
             if len(ended) > 1:
-                told.append(f"scenario {scenario}: " + "; ".join(f"{', '.join(who)}: {what}" for what, who in ended.items()))
-        return told
+                sentences.append(f"scenario {scenario}: " + "; ".join(f"{', '.join(who)}: {what}" for what, who in ended.items()))
+        return sentences
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,5 +100,5 @@ class Run:
 
     @classmethod
     def read(cls, path: Path) -> Run:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**{**found, "cases": [Case(**case) for case in found["cases"]]})
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**fields, "cases": [Case(**case) for case in fields["cases"]]})

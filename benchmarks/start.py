@@ -39,24 +39,24 @@ print(json.dumps(taken))
 
 
 def main() -> None:
-    taken: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
-    with tempfile.TemporaryDirectory(prefix="rowmerge-start-") as made:
-        folder = Path(made)
+    durations: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+    with tempfile.TemporaryDirectory(prefix="rowmerge-start-") as temporary_folder:
+        folder = Path(temporary_folder)
         os.environ[CACHE] = str(folder / "with")
         make_class_archive()
         for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 5):
-            for kind, starts in taken.items():
+            for kind, starts in durations.items():
                 starts.append(start(folder / f"warehouse_{kind}_{number}", folder / kind))
-    steps = list(taken["with"][0])
+    steps = list(durations["with"][0])
     print(f"{'seconds':<10}" + "".join(f"{step:>10}" for step in [*steps, "together"]))
-    for kind, starts in taken.items():
+    for kind, starts in durations.items():
         medians = [median(one[step] for one in starts) for step in steps]
         print(f"{kind:<10}" + "".join(f"{value:10.2f}" for value in [*medians, median(sum(one.values()) for one in starts)]))
 
 
 def start(warehouse: Path, cache: Path) -> dict[str, float]:
     """Return the seconds of each step in a process that uses `cache` as the folder of archives."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", STARTING, str(warehouse)],
         env=os.environ | {CACHE: str(cache)},
         stdout=subprocess.PIPE,
@@ -64,8 +64,8 @@ def start(warehouse: Path, cache: Path) -> dict[str, float]:
         text=True,
         check=True,
     )
-    taken: dict[str, float] = json.loads(done.stdout)
-    return taken
+    seconds: dict[str, float] = json.loads(process.stdout)
+    return seconds
 
 
 if __name__ == "__main__":

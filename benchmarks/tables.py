@@ -29,7 +29,7 @@ class Tables:
         self.live = folder / "live"
         self._numbers = count()
 
-    def kept(self, format_: str, layout: str) -> Path:
+    def loaded_folder(self, format_: str, layout: str) -> Path:
         """Return the folder of a table as loaded."""
         return self.folder / "kept" / format_ / layout
 
@@ -41,10 +41,10 @@ class Tables:
         place.parent.mkdir(parents=True)
         return place
 
-    def bring_back(self, format_: str, kept: Path) -> Path:
+    def bring_back(self, format_: str, source_folder: Path) -> Path:
         """Copy a loaded table to the engines' folder. Data files are hard links, because no engine changes them in place."""
         place = self.place(format_)
-        shutil.copytree(kept, place, copy_function=_shared)
+        shutil.copytree(source_folder, place, copy_function=_shared)
         return place
 
     def set_aside_at(self, format_: str, layout: str) -> Path:
@@ -53,11 +53,11 @@ class Tables:
 
     def set_aside(self, place: Path, format_: str, layout: str) -> Path:
         """Save a table that an engine has prepared while the engine's processes run, and return its folder."""
-        kept = self.set_aside_at(format_, layout)
-        shutil.rmtree(kept, ignore_errors=True)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        place.rename(kept)
-        return kept
+        prepared_folder = self.set_aside_at(format_, layout)
+        shutil.rmtree(prepared_folder, ignore_errors=True)
+        prepared_folder.parent.mkdir(parents=True, exist_ok=True)
+        place.rename(prepared_folder)
+        return prepared_folder
 
 
 def _shared(source: str, target: str) -> None:
@@ -67,30 +67,30 @@ def _shared(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def load(folder: Path, wanted: list[tuple[str, str, list[str]]]) -> None:
+def load(folder: Path, missing_tables: list[tuple[str, str, list[str]]]) -> None:
     """Write tables (format, layout, Parquet files of their rows) with one data file for each file and the engine's defaults."""
     import rowmerge
 
     tables = Tables(folder)
     session = rowmerge.connect(str(tables.live))
-    for format_, layout, parts in wanted:
+    for format_, layout, parts in missing_tables:
         place = tables.place(format_)
         session.sql(f"create schema if not exists {SCHEMA}")
         _fill(session, f"{SCHEMA}.{place.name}", format_, layout, parts)
-        kept = tables.kept(format_, layout)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        place.rename(kept)
+        loaded_folder = tables.loaded_folder(format_, layout)
+        loaded_folder.parent.mkdir(parents=True, exist_ok=True)
+        place.rename(loaded_folder)
     session.close()
 
 
 def _fill(session: rowmerge.Session, name: str, format_: str, layout: str, parts: list[str]) -> None:
     divided = f"partitioned by ({PARTITIONED[layout]})" if layout in PARTITIONED else ""
     # Without deletion vectors: not every engine writes tables that may have them.
-    plain = "tblproperties ('rowmerge.write.mode' = 'copy-on-write')" if format_ == "delta" else ""
+    properties = "tblproperties ('rowmerge.write.mode' = 'copy-on-write')" if format_ == "delta" else ""
     for number, part in enumerate(parts):
         session.spark.read.parquet(part).coalesce(1).createOrReplaceTempView("part")
         if number == 0:
-            session.sql(f"create table {name} using {format_} {divided} {plain} as select * from part")
+            session.sql(f"create table {name} using {format_} {divided} {properties} as select * from part")
         else:
             session.sql(f"insert into {name} select * from part")
 

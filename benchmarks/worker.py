@@ -38,18 +38,18 @@ class Worker:
 
     def run(self, scenario: Scenario) -> None:
         """Run all repetitions of a scenario. The first one opens the table for the first time."""
-        before = time.perf_counter()
-        kept = self._table(scenario.layout)
-        place = self._tables.bring_back(self._engine.format, kept)
+        start = time.perf_counter()
+        table_folder = self._table(scenario.layout)
+        place = self._tables.bring_back(self._engine.format, table_folder)
         # Copying the table is not the engine's.
-        since = self._begun + time.perf_counter() - before
+        since = self._begun + time.perf_counter() - start
         begun = time.monotonic()
         for number in range(1 + self._repetitions):
             if number > 1 and time.monotonic() - begun > self._seconds:
                 break
             if number > 0 and not scenario.in_row:
-                place = self._tables.bring_back(self._engine.format, kept)
-            self._engine.open(place, known=number > 0)
+                place = self._tables.bring_back(self._engine.format, table_folder)
+            self._engine.open(place, preload=number > 0)
             result, answers = self._repeat(scenario, place, number)
             cold = {"process": time.perf_counter() - since} if number == 0 else {}
             tell(scenario=scenario.name, repetition=number, **cold, **asdict(result))
@@ -86,7 +86,7 @@ class Worker:
         if self._were_prepared:
             return self._tables.set_aside_at(self._engine.format, layout)
         if layout not in self._prepared:
-            place = self._tables.bring_back(self._engine.format, self._tables.kept(self._engine.format, layout))
+            place = self._tables.bring_back(self._engine.format, self._tables.loaded_folder(self._engine.format, layout))
             self._engine.prepare(place, layout)
             self._prepared[layout] = self._tables.set_aside(place, self._engine.format, layout)
         return self._prepared[layout]

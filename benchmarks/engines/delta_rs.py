@@ -30,8 +30,8 @@ class DeltaRs:
     def prepare(self, place: Path, layout: str) -> None:
         pass
 
-    def open(self, place: Path, *, known: bool) -> None:
-        self._place, self._table = place, DeltaTable(str(place)) if known else None
+    def open(self, place: Path, *, preload: bool) -> None:
+        self._place, self._table = place, DeltaTable(str(place)) if preload else None
 
     def source(self, name: str, path: Path) -> None:
         self._sources[name] = path

@@ -34,7 +34,7 @@ class DeltaSpark(SparkSqlEngine):
         if self._vectors:
             self.spark.sql(f"alter table {self.table} set tblproperties ('delta.enableDeletionVectors' = 'true')")
 
-    def open(self, place: Path, *, known: bool) -> None:
+    def open(self, place: Path, *, preload: bool) -> None:
         self.table, self.compaction = f"delta.`{place}`", f"optimize delta.`{place}`"
-        if known:
+        if preload:
             self.spark.sql(f"select count(*) from {self.table}").collect()

@@ -24,14 +24,14 @@ class Engine(Protocol):
     def prepare(self, place: Path, layout: str) -> None:
         """Configure a table that was just loaded."""
 
-    def open(self, place: Path, *, known: bool) -> None:
-        """Set the table for the next steps. `known`: load its newest version now, so that the statement does not load it."""
+    def open(self, place: Path, *, preload: bool) -> None:
+        """Set the table for the next steps. `preload`: load its newest version now, so that the statement does not load it."""
 
     def source(self, name: str, path: Path) -> None:
         """Register a Parquet file under a name. A statement that reads the name reads the file."""
 
     def plan(self, step: Step, scenario: Scenario) -> None:
-        """Do the work that is not measured. Called directly before each step."""
+        """Prepare a step, without measuring it. The worker calls this directly before each step."""
 
     def run(self, step: Step, scenario: Scenario) -> str | None:
         """Run a step to its end. For a query, return its only row."""

@@ -36,9 +36,9 @@ class IcebergSpark(SparkSqlEngine):
         modes = ", ".join(f"'write.{operation}.mode' = '{self._mode}'" for operation in ("merge", "update", "delete"))
         self.spark.sql(f"alter table {self.table} set tblproperties ({modes})")
 
-    def open(self, place: Path, *, known: bool) -> None:
+    def open(self, place: Path, *, preload: bool) -> None:
         self._name(place)
-        if known:
+        if preload:
             self.spark.sql(f"select count(*) from {self.table}").collect()
 
     def _name(self, place: Path) -> None:

@@ -41,7 +41,7 @@ class Limit(ABC):
     def prepare(self, place: Path, layout: str) -> None:
         self._known.clear()
 
-    def open(self, place: Path, *, known: bool) -> None:
+    def open(self, place: Path, *, preload: bool) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir()
         self._files = [str(path) for path in sorted(place.rglob("*.parquet")) if "_delta_log" not in path.parts]
@@ -127,7 +127,7 @@ class SparkLimit(Limit):
         return {"PySpark": pyspark.__version__}
 
     def plan(self, step: Step, scenario: Scenario) -> None:
-        """Also have Spark list the files: of all of them it is given the folder, for to look at thousands of paths takes longer."""
+        """List the files with Spark too. If the step reads all files, Spark lists the folder: thousands of single paths take longer."""
         super().plan(step, scenario)
         files, _ = self._wanted
         self._rows = self._spark.read.parquet(*([str(self._place)] if len(files) == len(self._files) else files)) if files else None
@@ -157,15 +157,15 @@ def _words(query: Query) -> set[str]:
 def _holding(files: Sequence[str], source: str, columns: Sequence[str]) -> list[str]:
     """Return the files whose bounds of the first column include a value of the source."""
     keys = np.unique(pq.read_table(source, columns=[columns[0]])[columns[0]].to_numpy())
-    found = []
+    matching_files = []
     for file in files:
         metadata = pq.read_metadata(file)
         index = metadata.schema.names.index(columns[0])
         bounds = [metadata.row_group(n).column(index).statistics for n in range(metadata.num_row_groups)]
         low, high = min(b.min for b in bounds), max(b.max for b in bounds)
         if np.searchsorted(keys, low) < np.searchsorted(keys, high, side="right"):
-            found.append(file)
-    return found
+            matching_files.append(file)
+    return matching_files
 
 
 def _rows(scenario: Scenario, files: Sequence[str], source: str | None) -> int:

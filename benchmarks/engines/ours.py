@@ -37,9 +37,9 @@ class Rowmerge:
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         self._sql(f"alter table {self._table} set tblproperties ({listed})")
 
-    def open(self, place: Path, *, known: bool) -> None:
+    def open(self, place: Path, *, preload: bool) -> None:
         self._connect(place)
-        if known:
+        if preload:
             self._sql(f"select count(*) from {self._table}")
 
     def source(self, name: str, path: Path) -> None:

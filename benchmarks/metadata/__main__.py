@@ -54,8 +54,10 @@ def _results(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         iceberg = name.startswith("iceberg")
         for engine in ICEBERG_ENGINES if iceberg else DELTA_ENGINES:
             run = partial(_measured_in_place, "measure_iceberg") if iceberg else partial(_measured, "measure")
-            found = [run(engine, folder / name, files, scratch) for _ in range(arguments.runs)]
-            measured.setdefault(name, {"files": files})[engine] = {key: statistics.median(run[key] for run in found) for key in found[0]}
+            measurements = [run(engine, folder / name, files, scratch) for _ in range(arguments.runs)]
+            measured.setdefault(name, {"files": files})[engine] = {
+                key: statistics.median(run[key] for run in measurements) for key in measurements[0]
+            }
             print(name, engine, json.dumps(measured[name][engine]), file=sys.stderr, flush=True)
     memory = {"memory": measured_apart(arguments.memory)} if arguments.memory else {}
     return {"machine": machine(), "runs": arguments.runs, "tables": measured, **memory}
@@ -102,8 +104,8 @@ def _measured(module: str, engine: str, table: Path, files: int, scratch: Path) 
 
 def _run(module: str, engine: str, table: Path, files: int) -> dict[str, float]:
     command = [sys.executable, "-m", f"benchmarks.metadata.{module}", engine, str(table), str(files)]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
-    return dict(json.loads(done.stdout))
+    process = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
+    return dict(json.loads(process.stdout))
 
 
 if __name__ == "__main__":

@@ -169,8 +169,8 @@ def _checkpoint_batches(files: int, *, structs: bool) -> Iterator[pa.Table]:
     yield pa.Table.from_pylist(head, schema=schema)
     for start in range(0, files, _BATCH):
         numbers = np.arange(start, min(start + _BATCH, files))
-        nothing = [pa.nulls(len(numbers), field.type) for field in list(schema)[:2]]
-        yield pa.Table.from_arrays([*nothing, _adds(numbers, structs=structs)], schema=schema)
+        null_columns = [pa.nulls(len(numbers), field.type) for field in list(schema)[:2]]
+        yield pa.Table.from_arrays([*null_columns, _adds(numbers, structs=structs)], schema=schema)
 
 
 def _adds(numbers: np.ndarray, *, structs: bool) -> pa.StructArray:
@@ -197,8 +197,8 @@ def _typed(numbers: np.ndarray) -> pa.StructArray:
     fields = [(name, {"long": pa.int64(), "integer": pa.int32()}.get(type_, pa.string())) for name, type_ in COLUMNS.items()]
     sides = []
     for texts in zip(*(_bounds(number) for number in numbers.tolist()), strict=True):
-        found = pa.array([json.loads(text, parse_float=str) for text in texts], pa.struct(fields))
-        columns = [pc.struct_field(found, [name]).cast(_arrow_type(type_)) for name, type_ in COLUMNS.items()]
+        values = pa.array([json.loads(text, parse_float=str) for text in texts], pa.struct(fields))
+        columns = [pc.struct_field(values, [name]).cast(_arrow_type(type_)) for name, type_ in COLUMNS.items()]
         sides.append(pa.StructArray.from_arrays(columns, names=list(COLUMNS)))
     nulls = pa.StructArray.from_arrays([pa.repeat(pa.scalar(0, pa.int64()), len(numbers)) for _ in COLUMNS], names=list(COLUMNS))
     records = pa.repeat(pa.scalar(ROWS_OF_A_FILE, pa.int64()), len(numbers))

@@ -32,14 +32,14 @@ def measured(rows: int) -> dict[str, Any]:
             first, last = file * rows // files, (file + 1) * rows // files
             session.execute(f"INSERT INTO t SELECT /*+ COALESCE(1) */ id FROM range({first}, {last}, 1, 1)")
         session.execute("DELETE FROM t WHERE id < 0")
-        before = current()
+        start_memory = current()
         reset_peak()
         start = time.perf_counter()
         deleted = session.sql("DELETE FROM t WHERE id % 6 <> 0").collect()[0][0]
         seconds = time.perf_counter() - start
-        left = session.sql("SELECT count(*) FROM t").collect()[0][0]
-        assert deleted + left == rows, f"{deleted} rows are deleted and {left} left of {rows}"
-        return {"rows": rows, "deleted": deleted, "files": files, "before MB": before, "peak MB": peak(), "seconds": seconds}
+        remaining_rows = session.sql("SELECT count(*) FROM t").collect()[0][0]
+        assert deleted + remaining_rows == rows, f"{deleted} rows are deleted and {remaining_rows} left of {rows}"
+        return {"rows": rows, "deleted": deleted, "files": files, "before MB": start_memory, "peak MB": peak(), "seconds": seconds}
 
 
 def current() -> int:
@@ -50,12 +50,12 @@ def current() -> int:
 
 def measured_apart(sizes: list[int]) -> list[dict[str, Any]]:
     """Run `measured` for each number of rows in a new process."""
-    found = []
+    measurements = []
     for rows in sizes:
         code = f"import json; from benchmarks.metadata.driver_memory import measured; print(json.dumps(measured({rows})))"
-        done = subprocess.run([sys.executable, "-c", code], env=os.environ, stdout=subprocess.PIPE, check=True)
-        found.append(json.loads(done.stdout.splitlines()[-1]))
-    return found
+        process = subprocess.run([sys.executable, "-c", code], env=os.environ, stdout=subprocess.PIPE, check=True)
+        measurements.append(json.loads(process.stdout.splitlines()[-1]))
+    return measurements
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ ENGINES = {"rowmerge": Rowmerge, "delta-rs": DeltaRs}
 
 def measured(engine: Engine, files: int) -> dict[str, Any]:
     """Return the seconds, the CPU seconds and the peak of resident memory in MB of each operation, in execution order."""
-    found: dict[str, Any] = {"start MB": peak()}
+    measurements: dict[str, Any] = {"start MB": peak()}
 
     def run(name: str, operation: Any, expected: int | None = None) -> None:
         reset_peak()
@@ -148,9 +148,9 @@ def measured(engine: Engine, files: int) -> dict[str, Any]:
             answer = operation()
         except NotMeasured:
             return
-        found[name] = time.perf_counter() - start
-        found[f"{name} CPU"] = time.process_time() - computed
-        found[f"{name} MB"] = peak()
+        measurements[name] = time.perf_counter() - start
+        measurements[f"{name} CPU"] = time.process_time() - computed
+        measurements[f"{name} MB"] = peak()
         assert expected is None or answer == expected, f"{name}: {answer} files instead of {expected}"
 
     middle = files // 2
@@ -161,10 +161,10 @@ def measured(engine: Engine, files: int) -> dict[str, Any]:
     run("open again", engine.open_again, files + 1)
     run("prune again", lambda: engine.prune(low, high), PRUNED_TO)
     run("commit", lambda: engine.commit(files + 1))
-    if "commit" in found:
+    if "commit" in measurements:
         run("open after own commit", engine.open_again, files + 2)
     run("checkpoint", engine.checkpoint)
-    return found
+    return measurements
 
 
 def peak() -> int:

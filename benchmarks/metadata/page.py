@@ -42,15 +42,15 @@ commit 50 ms, for a commit 100 ms.
 def page(results: dict[str, Any]) -> str:
     """Return the Markdown of the results of `benchmarks.metadata`."""
     tables = results["tables"]
-    starts = [found["rowmerge"]["start MB"] for found in tables.values() if "rowmerge" in found]
+    starts = [measurements["rowmerge"]["start MB"] for measurements in tables.values() if "rowmerge" in measurements]
     introduction = _INTRODUCTION.format(machine=results["machine"], start=round(min(starts, default=0)))
-    parts = [introduction, *(_table(name, found) for name, found in tables.items())]
+    parts = [introduction, *(_table(name, measurements) for name, measurements in tables.items())]
     if "memory" in results:
         parts.append(_memory(results["memory"]))
     return "\n".join(parts)
 
 
-def _memory(found: list[dict[str, float]]) -> str:
+def _memory(measurements: list[dict[str, float]]) -> str:
     lines = [
         "## Memory of the driver for rows that are deleted",
         "",
@@ -59,7 +59,7 @@ def _memory(found: list[dict[str, float]]) -> str:
         "",
         "| rows deleted | files | driver before, MB | at the peak, MB |",
         "| ---: | ---: | ---: | ---: |",
-        *(f"| {row['deleted']:,} | {row['files']} | {row['before MB']} | {row['peak MB']} |" for row in found),
+        *(f"| {row['deleted']:,} | {row['files']} | {row['before MB']} | {row['peak MB']} |" for row in measurements),
     ]
     return "\n".join(lines) + "\n"
 
@@ -75,20 +75,20 @@ def machine() -> str:
     return f"{today}, {os.cpu_count()} cores ({processor}), {memory:.0f} GB, Python {platform.python_version()}, {versions}."
 
 
-def _table(name: str, found: dict[str, Any]) -> str:
-    engines = [engine for engine in found if engine != "files"]
-    lines = [f"## {_title(name, found['files'])}", "", "| | " + " | ".join(f"{engine}, s | MB" for engine in engines) + " |"]
+def _table(name: str, measurements: dict[str, Any]) -> str:
+    engines = [engine for engine in measurements if engine != "files"]
+    lines = [f"## {_title(name, measurements['files'])}", "", "| | " + " | ".join(f"{engine}, s | MB" for engine in engines) + " |"]
     lines.append("| --- |" + " ---: | ---: |" * len(engines))
     for key, said in OPERATIONS.items():
-        if not any(key in found[engine] for engine in engines):
+        if not any(key in measurements[engine] for engine in engines):
             continue
-        cells = [cell for engine in engines for cell in _cells(found[engine], key)]
+        cells = [cell for engine in engines for cell in _cells(measurements[engine], key)]
         lines.append(f"| {said} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _cells(found: dict[str, float], key: str) -> tuple[str, str]:
-    return (_seconds(found, key), f"{found[f'{key} MB']:.0f}") if key in found else ("–", "–")
+def _cells(measurements: dict[str, float], key: str) -> tuple[str, str]:
+    return (_seconds(measurements, key), f"{measurements[f'{key} MB']:.0f}") if key in measurements else ("–", "–")
 
 
 def _title(name: str, files: int) -> str:
@@ -100,8 +100,8 @@ def _title(name: str, files: int) -> str:
     return f"{files:,} files, " + ("checkpoint with JSON alone" if kind == "json" else "typed checkpoint")
 
 
-def _seconds(found: dict[str, float], key: str) -> str:
-    wall, computed = found[key], found[f"{key} CPU"]
+def _seconds(measurements: dict[str, float], key: str) -> str:
+    wall, computed = measurements[key], measurements[f"{key} CPU"]
     differs = wall > 0.01 and not 0.5 <= computed / wall <= 1.5
     return f"{_short(wall)} ({_short(computed)})" if differs else _short(wall)
 

@@ -52,12 +52,12 @@ def write_feed(folder: Path, batches: int = len(BATCHES)) -> None:
     airlines.to_csv(folder / "seeds/airlines.csv", index=False)
     airports[["faa", "name", "lat", "lon", "alt", "tzone"]].to_csv(folder / "seeds/airports.csv", index=False)
     flights = read_flights(data)
-    before = flights.iloc[:0]
+    previous_rows = flights.iloc[:0]
     for batch in BATCHES[:batches]:
         new = _new_messages(flights, batch)
-        rows = pd.concat([_repeated(before), new, new[_sample(new, one_in=100)]])
+        rows = pd.concat([_repeated(previous_rows), new, new[_sample(new, one_in=100)]])
         rows.to_csv(folder / f"flights/batch_{batch.number:02d}.csv", index=False, columns=COLUMNS)
-        before = new
+        previous_rows = new
 
 
 def read_flights(data: Path) -> pd.DataFrame:

@@ -28,7 +28,7 @@ def main(batches: int, dbt_target: str) -> int:
     write_feed(TARGET / "feed", batches)
     os.environ["FLIGHTS_WAREHOUSE"] = str(TARGET / "warehouse")
     timings = [("feed", time.perf_counter() - started)]
-    done: dict[int, dict[str, Any]] = {}
+    responses_by_batch: dict[int, dict[str, Any]] = {}
     for batch in range(batches):
         print(f"\n{'=' * 20} dbt build, batch {batch} of 0-{batches - 1} {'=' * 20}", flush=True)
         began = time.perf_counter()
@@ -37,9 +37,9 @@ def main(batches: int, dbt_target: str) -> int:
             print(f"\nThe build of batch {batch} failed; see above, and {PROJECT.name}/logs/dbt.log.")
             return 1
         timings.append((f"dbt build, batch {batch}", time.perf_counter() - began))
-        done[batch] = responses
-    print_rows(done)
-    merges = {batch: responses["fct_flights"] for batch, responses in done.items() if batch > 0}
+        responses_by_batch[batch] = responses
+    print_rows(responses_by_batch)
+    merges = {batch: responses["fct_flights"] for batch, responses in responses_by_batch.items() if batch > 0}
     (TARGET / "merges.json").write_text(json.dumps(merges, indent=2))
     began = time.perf_counter()
     proved = verify(TARGET, dbt_target)
@@ -61,10 +61,10 @@ def build(batch: int, dbt_target: str) -> dict[str, Any] | None:
     return {run.node.name: run.adapter_response for run in result.result if run.node.resource_type == "model"}
 
 
-def print_rows(done: dict[int, dict[str, Any]]) -> None:
+def print_rows(responses_by_batch: dict[int, dict[str, Any]]) -> None:
     """Print the row counts of each model, batch by batch."""
     print(f"\n{'batch':<6}{'model':<18}what happened to its rows")
-    for batch, responses in done.items():
+    for batch, responses in responses_by_batch.items():
         for model in ROW_MODELS:
             print(f"{batch:<6}{model:<18}{responses[model].get('_message', '')}")
 
@@ -73,5 +73,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, default=len(BATCHES), choices=range(1, len(BATCHES) + 1), help="how many batches to load")
     parser.add_argument("--target", choices=list(FORMATS), default="delta", help="the format of the tables, a target of profiles.yml")
-    given = parser.parse_args()
-    sys.exit(main(given.batches, given.target))
+    arguments = parser.parse_args()
+    sys.exit(main(arguments.batches, arguments.target))

@@ -150,8 +150,8 @@ def _differences(database: duckdb.DuckDBPyConnection, name: str, read: duckdb.Du
     """Return lines that describe how the rows of a reader differ from the expected rows."""
     database.execute("DROP TABLE IF EXISTS actual")
     read.create("actual")
-    found = _type_differences(database, name) or _row_differences(database, name)
-    return [f"as {reader} reads it:", *found] if found else []
+    differences = _type_differences(database, name) or _row_differences(database, name)
+    return [f"as {reader} reads it:", *differences] if differences else []
 
 
 def _type_differences(database: duckdb.DuckDBPyConnection, name: str) -> list[str]:
@@ -163,8 +163,8 @@ def _type_differences(database: duckdb.DuckDBPyConnection, name: str) -> list[st
 
 def _row_differences(database: duckdb.DuckDBPyConnection, name: str) -> list[str]:
     lines = []
-    for what, left, right in (("missing", f"expected_{name}", "actual"), ("surplus", "actual", f"expected_{name}")):
-        relation = database.sql(f"FROM {left} EXCEPT ALL FROM {right}")
+    for what, base_table, subtracted_table in (("missing", f"expected_{name}", "actual"), ("surplus", "actual", f"expected_{name}")):
+        relation = database.sql(f"FROM {base_table} EXCEPT ALL FROM {subtracted_table}")
         count = relation.count("*").fetchone()[0]
         if count:
             lines.append(f"{count:,} {what} row(s) in {name}, such as")

@@ -57,26 +57,28 @@ def assert_independent_readers_agree(session: rowmerge.Session, only: str | None
             if relation.kind == "table" and only in (None, relation.name):
                 described = session.describe(schema, relation.name)
                 name = f"{backquote(schema)}.{backquote(relation.name)}"
-                ours = session.table(name).toArrow()
+                our_rows = session.table(name).toArrow()
                 if relation.format == "iceberg":
-                    theirs = read_with_duckdb_iceberg(described.location)
-                    assert _comparable(theirs) == _comparable(ours), f"DuckDB reads other rows in {name}"
+                    reader_rows = read_with_duckdb_iceberg(described.location)
+                    assert _comparable(reader_rows) == _comparable(our_rows), f"DuckDB reads other rows in {name}"
                     # pyiceberg may read a NULL list or map as an empty one.
-                    lists = [field.name for field in ours.schema if "map<" in str(field.type) or "list<" in str(field.type)]
-                    theirs = read_with_pyiceberg(described.location).drop_columns(lists)
-                    assert _comparable(theirs) == _comparable(ours.drop_columns(lists)), f"pyiceberg reads other rows in {name}"
+                    lists = [field.name for field in our_rows.schema if "map<" in str(field.type) or "list<" in str(field.type)]
+                    reader_rows = read_with_pyiceberg(described.location).drop_columns(lists)
+                    assert _comparable(reader_rows) == _comparable(our_rows.drop_columns(lists)), f"pyiceberg reads other rows in {name}"
                     continue
                 if described.properties.get("delta.enableTypeWidening", "false") != "true":
                     # delta-rs refuses tables with this feature.
-                    assert _comparable(read_with_delta_rs(described.location)) == _comparable(ours), f"delta-rs reads other rows in {name}"
+                    assert _comparable(read_with_delta_rs(described.location)) == _comparable(our_rows), (
+                        f"delta-rs reads other rows in {name}"
+                    )
                 if _is_clone(described.location):
                     # DuckDB takes absolute paths for relative ones.
                     continue
-                theirs = read_with_duckdb(described.location)
+                reader_rows = read_with_duckdb(described.location)
                 if described.properties.get("delta.columnMapping.mode", "none") != "none":
                     # DuckDB looks partition values up by the column's name, and finds none where the physical name is another.
-                    ours, theirs = (rows.drop_columns(list(described.partition_columns)) for rows in (ours, theirs))
-                assert _comparable(theirs) == _comparable(ours), f"DuckDB reads other rows in {name}"
+                    our_rows, reader_rows = (rows.drop_columns(list(described.partition_columns)) for rows in (our_rows, reader_rows))
+                assert _comparable(reader_rows) == _comparable(our_rows), f"DuckDB reads other rows in {name}"
 
 
 def _is_clone(location: str) -> bool:
@@ -87,10 +89,10 @@ def _is_clone(location: str) -> bool:
 
 def _comparable(rows: pa.Table) -> list[str]:
     """Return sorted rows as strings with columns by name, and timestamps in UTC, because readers attach different time zones."""
-    return sorted(repr({name: _plain(row[name]) for name in sorted(row)}) for row in rows.to_pylist())
+    return sorted(repr({name: _to_comparable(row[name]) for name in sorted(row)}) for row in rows.to_pylist())
 
 
-def _plain(value: Any) -> Any:
+def _to_comparable(value: Any) -> Any:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat() + "Z"
     return value

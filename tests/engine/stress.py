@@ -48,9 +48,9 @@ class Statement:
                 elif key % 3:
                     rows[key] = self.value
         else:
-            low, high, rest = self.keys
+            low, high, least_digit = self.keys
             for key in rows:
-                if low <= key <= high and key % 10 >= rest:
+                if low <= key <= high and key % 10 >= least_digit:
                     rows[key] = (rows[key] * 3 + self.value) % MODULUS
 
 
@@ -104,7 +104,7 @@ def _transactions(folder: Path, metadata: Path | None) -> Iterator[tuple[str, in
                     yield transaction["appId"], transaction["version"]
         return
     newest = metadata or max((folder / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
-    for snapshot in sorted(json.loads(newest.read_text())["snapshots"], key=lambda found: found["sequence-number"]):
+    for snapshot in sorted(json.loads(newest.read_text())["snapshots"], key=lambda entry: entry["sequence-number"]):
         if APPLICATION in snapshot["summary"]:
             yield snapshot["summary"][APPLICATION], int(snapshot["summary"][APPLICATION_VERSION])
 

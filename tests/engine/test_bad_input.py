@@ -110,7 +110,7 @@ def test_a_damaged_data_file_is_reported_and_no_version_is_written(
 ) -> None:
     damaged = sorted(orders.glob("*.parquet"))[0]
     damage(damaged)
-    before = {path: path.stat().st_size for path in orders.rglob("*")}
+    old_sizes = {path: path.stat().st_size for path in orders.rglob("*")}
     session = reopened(spark, orders)
     for statement in (
         "update orders set v = 'z'",
@@ -119,7 +119,7 @@ def test_a_damaged_data_file_is_reported_and_no_version_is_written(
     ):
         with pytest.raises(UnreadableDataFile, match=damaged.name):
             session.sql(statement)
-    assert {path: path.stat().st_size for path in orders.rglob("*")} == before
+    assert {path: path.stat().st_size for path in orders.rglob("*")} == old_sizes
 
 
 def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(spark: Sp
 @pytest.mark.one_of("format_")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 def test_deleted_rows_are_assigned_to_their_files_at_equal_sizes(session: rowmerge.Session, format_: str) -> None:
-    plain = {"delta": "delta.parquet.compression.codec", "iceberg": "write.parquet.compression-codec"}[format_]
-    properties = f"'rowmerge.write.mode' = 'merge-on-read', '{plain}' = 'uncompressed'"
+    codec_property = {"delta": "delta.parquet.compression.codec", "iceberg": "write.parquet.compression-codec"}[format_]
+    properties = f"'rowmerge.write.mode' = 'merge-on-read', '{codec_property}' = 'uncompressed'"
     session.sql(f"create table t (id bigint, v string) using {format_} tblproperties ({properties})")
     for first in (0, 100, 200, 300):
         texts = "'same'" if first < 300 else "repeat(cast(id as string), 20)"
@@ -148,8 +148,8 @@ def test_deleted_rows_are_assigned_to_their_files_at_equal_sizes(session: rowmer
     place = Path(session.describe("default", "t").location.removeprefix("file://"))
     sizes = [path.stat().st_size for path in place.rglob("*.parquet") if "delete" not in path.name]
     assert len(sizes) == 4 and 1 < len(set(sizes)) < 4
-    left = [row["id"] for row in session.sql("select id from t order by id").collect()]
-    assert left == [id for id in range(400) if id not in (1, 102, 203, 304)]
+    remaining_ids = [row["id"] for row in session.sql("select id from t order by id").collect()]
+    assert remaining_ids == [id for id in range(400) if id not in (1, 102, 203, 304)]
 
 
 @pytest.mark.one_of("format_", "copies")
@@ -161,8 +161,8 @@ def test_small_files_are_read_with_large_files_that_have_deleted_rows(session: r
     for _ in range(copies):
         session.sql("insert into t select id from range(-9, 0, 1, 1)")
     session.sql("delete from t where id in (0, 7, 99998)")
-    found = session.sql("select count(*), count_if(id < 0), min(if(id >= 0, id, null)), max(id), count_if(id = 7) from t").collect()[0]
-    assert tuple(found) == (99996 + 9 * copies, 9 * copies, 1, 99997, 0)
+    totals = session.sql("select count(*), count_if(id < 0), min(if(id >= 0, id, null)), max(id), count_if(id = 7) from t").collect()[0]
+    assert tuple(totals) == (99996 + 9 * copies, 9 * copies, 1, 99997, 0)
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -176,13 +176,13 @@ def test_a_bad_deletion_vector_is_reported_and_no_version_is_written(
     (vector,) = orders.glob("deletion_vector_*.bin")
     content = vector.read_bytes()
     vector.unlink() if missing else vector.write_bytes(content[:-6] + bytes([content[-6] ^ 1]) + content[-5:])
-    before = {path: path.stat().st_size for path in orders.rglob("*")}
+    old_sizes = {path: path.stat().st_size for path in orders.rglob("*")}
     session = reopened(spark, orders)
     monkeypatch.setattr(deletion_vectors, "_cache", Cache(0))  # another process knows nothing of the vector
     for statement in ("select * from orders", "update orders set v = 'z' where id = 14", "optimize orders"):
         with pytest.raises(CorruptLog, match=f"{vector.name} .*{'missing' if missing else 'checksum'}"):
             session.sql(statement)
-    assert {path: path.stat().st_size for path in orders.rglob("*")} == before
+    assert {path: path.stat().st_size for path in orders.rglob("*")} == old_sizes
 
 
 def test_unreferenced_files_in_the_table_folder_are_ignored(spark: SparkSession, orders: Path) -> None:
@@ -239,14 +239,14 @@ def test_a_warehouse_below_a_file_is_rejected(spark: SparkSession, tmp_path: Pat
 def test_odd_identifiers_stay_inside_the_warehouse(session: rowmerge.Session, tmp_path: Path, name: str) -> None:
     quoted = "`" + name.replace("`", "``") + "`"
     column = quoted if not set(' "') & set(name) else "x"
-    before = set(tmp_path.rglob("*"))
+    old_paths = set(tmp_path.rglob("*"))
     session.sql(f"create schema {quoted}")
     session.sql(f"create table {quoted}.{quoted} ({column} int, p string) using delta partitioned by (p)")
     session.sql(f"insert into {quoted}.{quoted} values (1, 'x/../y'), (2, 'p=1')")
     session.sql(f"update {quoted}.{quoted} set {column} = 3 where p = 'p=1'")
     assert [row[0] for row in session.sql(f"select {column} from {quoted}.{quoted} order by 1").collect()] == [1, 3]
-    made = set(tmp_path.rglob("*")) - before
-    assert made and all((tmp_path / "warehouse") in path.parents for path in made)
+    new_paths = set(tmp_path.rglob("*")) - old_paths
+    assert new_paths and all((tmp_path / "warehouse") in path.parents for path in new_paths)
 
 
 def test_a_column_name_that_parquet_readers_cannot_read_is_rejected(session: rowmerge.Session) -> None:
@@ -258,9 +258,9 @@ def test_a_missing_java_is_reported(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PATH")}
     environment |= {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     code = f"import rowmerge; rowmerge.connect({str(tmp_path / 'w')!r})"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "ConfigurationError: Spark needs Java, but Java is not installed" in done.stderr
+    process = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    assert "ConfigurationError: Spark needs Java, but Java is not installed" in process.stderr
 
 
 def test_an_unknown_spark_config_key_is_rejected(tmp_path: Path) -> None:
@@ -274,10 +274,10 @@ def test_an_unknown_default_format_is_rejected_with_the_valid_formats(spark: Spa
 
 
 def test_a_failed_statement_leaves_no_files_behind(bare_session: rowmerge.Session, orders: Path) -> None:
-    before = sorted(orders.rglob("*"))
+    old_paths = sorted(orders.rglob("*"))
     with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch):
         bare_session.sql("merge into orders t using (values (1, 'x'), (1, 'y')) s (id, v) on t.id = s.id when matched then update set *")
-    assert sorted(orders.rglob("*")) == before
+    assert sorted(orders.rglob("*")) == old_paths
 
 
 @pytest.mark.parametrize(("mode", "format_"), [("replace", "parquet"), ("append", "iceberg")])

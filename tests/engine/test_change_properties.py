@@ -69,18 +69,18 @@ def test_change_rows_turn_one_version_into_the_next(
     spark.createDataFrame(differential._table(source)).createOrReplaceTempView(view)
     version = session.describe("default", "t").version
     for text in texts:
-        before = rows(session, f"t version as of {version}")
+        old_rows = rows(session, f"t version as of {version}")
         with suppress(MultipleSourceRowsMatch):
             session.sql(text.replace("TARGET", "t").replace("SOURCE", view))
         newest = session.describe("default", "t").version
-        after = rows(session, "t")
+        new_rows = rows(session, "t")
         if newest == version:
-            assert after == before, text
+            assert new_rows == old_rows, text
             continue
-        gone = rows(session, f"table_changes('t', {newest}, {newest})", "where _change_type in ('delete', 'update_preimage')")
-        come = rows(session, f"table_changes('t', {newest}, {newest})", "where _change_type in ('insert', 'update_postimage')")
-        assert gone <= before, text
-        assert before - gone + come == after, text
+        removed_rows = rows(session, f"table_changes('t', {newest}, {newest})", "where _change_type in ('delete', 'update_preimage')")
+        added_rows = rows(session, f"table_changes('t', {newest}, {newest})", "where _change_type in ('insert', 'update_postimage')")
+        assert removed_rows <= old_rows, text
+        assert old_rows - removed_rows + added_rows == new_rows, text
         version = newest
     spark.catalog.dropTempView(view)
 

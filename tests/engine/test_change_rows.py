@@ -52,11 +52,11 @@ def test_delta_rs_reads_the_change_rows_of_every_statement(session: rowmerge.Ses
     for text, _ in SCRIPT[:-1]:
         session.sql(text)
     rows = load_cdf(session, "t", 0)
-    for version, (text, wanted) in enumerate(SCRIPT[:-1], start=1):
-        assert sorted((row["id"], row["_change_type"]) for row in rows if row["_commit_version"] == version) == wanted, text
-    (before,) = [row for row in rows if row["_change_type"] == "update_preimage" and row["id"] == 1]
-    (after,) = [row for row in rows if row["_change_type"] == "update_postimage" and row["id"] == 1]
-    assert (before["p"], after["p"]) == ("a", "c")
+    for version, (text, expected_changes) in enumerate(SCRIPT[:-1], start=1):
+        assert sorted((row["id"], row["_change_type"]) for row in rows if row["_commit_version"] == version) == expected_changes, text
+    (old_row,) = [row for row in rows if row["_change_type"] == "update_preimage" and row["id"] == 1]
+    (new_row,) = [row for row in rows if row["_change_type"] == "update_postimage" and row["id"] == 1]
+    assert (old_row["p"], new_row["p"]) == ("a", "c")
 
 
 def test_a_statement_that_fails_leaves_no_change_rows(session: rowmerge.Session) -> None:
@@ -89,11 +89,11 @@ def test_the_change_rows_that_delta_rs_wrote_are_read(session: rowmerge.Session,
     folder = str(tmp_path / "theirs")
     rows = pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"], "v": ["x", "y", None]})
     deltalake.write_deltalake(folder, rows, partition_by=["p"], configuration={"delta.enableChangeDataFeed": "true"})
-    theirs = deltalake.DeltaTable(folder)
-    theirs.update(predicate="id = 1", updates={"v": "'new'"})
-    theirs.delete("id = 2")
+    delta_rs_table = deltalake.DeltaTable(folder)
+    delta_rs_table.update(predicate="id = 1", updates={"v": "'new'"})
+    delta_rs_table.delete("id = 2")
     source = pa.table({"id": [3, 4], "p": ["a", "c"], "v": ["m", "n"]})
-    merge = theirs.merge(source, predicate="t.id = s.id", source_alias="s", target_alias="t")
+    merge = delta_rs_table.merge(source, predicate="t.id = s.id", source_alias="s", target_alias="t")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     deltalake.write_deltalake(folder, rows.slice(0, 1), mode="overwrite")
     session.sql(f"create table theirs location '{folder}'")

@@ -32,9 +32,9 @@ def archive(tmp_path_factory):
     """Create an archive with the command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CACHE, str(tmp_path_factory.mktemp("the cache")))
-        made = subprocess.run([sys.executable, "-m", "rowmerge", "archive-classes"], capture_output=True, text=True, check=True)
+        process = subprocess.run([sys.executable, "-m", "rowmerge", "archive-classes"], capture_output=True, text=True, check=True)
         path = find_archive({})
-        assert made.stdout.startswith(f"{path} (") and made.stderr == ""
+        assert process.stdout.startswith(f"{path} (") and process.stderr == ""
         assert [entry.name for entry in path.parent.iterdir()] == [path.name]
         yield path
 
@@ -69,8 +69,8 @@ def test_a_truncated_archive_is_not_used(archive, tmp_path, length):
 
 
 def test_java_options_of_the_user_follow_those_of_the_engine(spark, tmp_path):
-    held = spark.conf.get("spark.driver.extraJavaOptions")
-    assert "log4j2.configurationFile" in held and "TieredStopAtLevel" in held
-    theirs = held[held.index("-XX:TieredStopAtLevel") :]
-    session = rowmerge.connect(str(tmp_path), spark_config={"spark.driver.extraJavaOptions": theirs})
+    java_options = spark.conf.get("spark.driver.extraJavaOptions")
+    assert "log4j2.configurationFile" in java_options and "TieredStopAtLevel" in java_options
+    user_options = java_options[java_options.index("-XX:TieredStopAtLevel") :]
+    session = rowmerge.connect(str(tmp_path), spark_config={"spark.driver.extraJavaOptions": user_options})
     assert session.spark is spark

@@ -184,8 +184,8 @@ def _merge(on: str, kinds: list[str], matched: Clauses, unmatched: Clauses, by_s
         unmatched = [("true", new[0])]
     listed = {MATCHED: matched, NOT_MATCHED: unmatched, BY_SOURCE: by_source}
     whens = [(kind, *clause) for kind in kinds for clause in listed[kind]]
-    written = [f"when {kind}{'' if condition == 'true' else f' and {condition}'} then {action}" for kind, condition, action in whens]
-    return Change(f"merge into TARGET t using SOURCE s on {on} {' '.join(written)}", on, tuple(matched))
+    when_clauses = [f"when {kind}{'' if condition == 'true' else f' and {condition}'} then {action}" for kind, condition, action in whens]
+    return Change(f"merge into TARGET t using SOURCE s on {on} {' '.join(when_clauses)}", on, tuple(matched))
 
 
 updates = st.one_of(
@@ -264,8 +264,8 @@ def test_random_statements_give_the_same_rows_as_duckdb(
                 patch.setattr(write_first, "reads_few_bytes", lambda _: made > 0)
                 session.sql(ours)
         spark.catalog.dropTempView(view)
-        found = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)
-        assert _sorted(found) == _sorted(oracle.execute("select k, v, w, p from target").to_arrow_table()), ours
+        table_rows = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)
+        assert _sorted(table_rows) == _sorted(oracle.execute("select k, v, w, p from target").to_arrow_table()), ours
     assert_independent_readers_agree(session)
 
 

@@ -66,16 +66,16 @@ def field(column: str, transform: str = "identity") -> PartitionField:
     return PartitionField(("x", column) if column == "a.b" else (column,), Transform.parse(transform), f"{column}_{transform[0]}")
 
 
-def partitions(written: WriteOutput) -> Counter[tuple[object, ...]]:
-    return Counter(tuple(file.partition.values()) for file in written.files)
+def partitions(output: WriteOutput) -> Counter[tuple[object, ...]]:
+    return Counter(tuple(file.partition.values()) for file in output.files)
 
 
 @pytest.fixture
 def far_from_utc(spark: SparkSession):
-    before = spark.conf.get("spark.sql.session.timeZone")
+    old_zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     yield
-    spark.conf.set("spark.sql.session.timeZone", before)
+    spark.conf.set("spark.sql.session.timeZone", old_zone)
 
 
 @pytest.mark.usefixtures("far_from_utc")
@@ -95,15 +95,15 @@ def far_from_utc(spark: SparkSession):
     ],
 )
 def test_rows_of_one_partition_are_written_to_one_file(spark: SparkSession, tmp_path: Path, fields: tuple[PartitionField, ...]) -> None:
-    written = rows(spark).write(shape(tmp_path, *fields))
-    assert sum(file.records for file in written.files) == 600
-    assert set(partitions(written).values()) == {1}
-    assert len(written.files) > 1
+    output = rows(spark).write(shape(tmp_path, *fields))
+    assert sum(file.records for file in output.files) == 600
+    assert set(partitions(output).values()) == {1}
+    assert len(output.files) > 1
 
 
 def test_distribution_mode_none_does_not_move_rows(spark: SparkSession, tmp_path: Path) -> None:
-    written = rows(spark).write(shape(tmp_path, field("n", "bucket[3]"), by=Distribution.NONE))
-    assert set(partitions(written).values()) == {2}
+    output = rows(spark).write(shape(tmp_path, field("n", "bucket[3]"), by=Distribution.NONE))
+    assert set(partitions(output).values()) == {2}
 
 
 @pytest.mark.usefixtures("far_from_utc")
@@ -114,11 +114,11 @@ def test_every_file_has_the_sort_order_of_the_table(spark: SparkSession, tmp_pat
         SortField(("d",), Transform.parse("truncate[1000]"), ascending=False, nulls_first=False),
         SortField(("n",), nulls_first=False),
     )
-    written = rows(spark).write(shape(tmp_path, field("s", "bucket[2]"), ordering=ordering, by=by))
-    assert all(file.ordered for file in written.files)
-    for file in written.files:
-        found = pq.read_table(file.path.removeprefix("file://"), columns=["l", "d", "n"]).to_pylist()
-        keys = [(row["l"].date(), -_tens(row["d"]), row["n"] is None, row["n"] or 0) for row in found]
+    output = rows(spark).write(shape(tmp_path, field("s", "bucket[2]"), ordering=ordering, by=by))
+    assert all(file.ordered for file in output.files)
+    for file in output.files:
+        file_rows = pq.read_table(file.path.removeprefix("file://"), columns=["l", "d", "n"]).to_pylist()
+        keys = [(row["l"].date(), -_tens(row["d"]), row["n"] is None, row["n"] or 0) for row in file_rows]
         assert keys == sorted(keys)
 
 
@@ -129,17 +129,17 @@ def _tens(value: Decimal) -> Decimal:
 def test_files_of_new_rows_cover_disjoint_ranges_of_the_sort_order(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
     try:
-        written = rows(spark).write(shape(tmp_path, ordering=(SortField(("i",)),), by=Distribution.RANGE))
+        output = rows(spark).write(shape(tmp_path, ordering=(SortField(("i",)),), by=Distribution.RANGE))
     finally:
         spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
-    spans = sorted((file.lower["i"], file.upper["i"]) for file in written.files)
+    spans = sorted((file.lower["i"], file.upper["i"]) for file in output.files)
     assert len(spans) == 2
     assert spans[0][1] < spans[1][0]
 
 
 def test_few_new_rows_are_one_file_in_a_sorted_table(spark: SparkSession, tmp_path: Path) -> None:
-    written = rows(spark, 20).write(shape(tmp_path, ordering=(SortField(("i",)),), by=Distribution.RANGE))
-    assert [file.records for file in written.files] == [20]
+    output = rows(spark, 20).write(shape(tmp_path, ordering=(SortField(("i",)),), by=Distribution.RANGE))
+    assert [file.records for file in output.files] == [20]
 
 
 def test_column_sizes_cover_every_leaf_column(spark: SparkSession, tmp_path: Path) -> None:
@@ -170,12 +170,12 @@ def test_merged_rows_are_distributed_by_the_merge_property(spark: SparkSession, 
     frame = rows(spark).frame
 
     def plan(gather: Gather, distribution: Distribution | None, ordering: tuple[SortField, ...] = ()) -> str:
-        made = distribute_rows(
+        distributed_rows = distribute_rows(
             frame, replace(table, parse_ordering=lambda: ordering), frame.columns, gather=gather, distribution=distribution
         )
-        with redirect_stdout(StringIO()) as told:
-            made.explain("simple")
-        return told.getvalue()
+        with redirect_stdout(StringIO()) as plan_text:
+            distributed_rows.explain("simple")
+        return plan_text.getvalue()
 
     order = (SortField(("i",)),)
     assert "Exchange" not in plan(Gather.BY_SIZE, Distribution.NONE)

@@ -72,7 +72,7 @@ def test_tables_outside_the_warehouse_and_other_objects_are_durable(
     assert_durable(calls, elsewhere)
     for below in (".schema.json", "v/metadata/v1.metadata.json", ".functions/f.json", "t/.rowmerge-location.json"):
         path = warehouse / "sales" / below
-        moment = calls.named(path)
+        moment = calls.find_naming(path)
         assert min(calls.syncs(path)) < moment < max(calls.syncs(path.parent)), below
 
 

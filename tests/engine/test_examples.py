@@ -56,9 +56,9 @@ def test_the_statement_of_a_strategy_runs(session: rowmerge.Session, block: Bloc
     ]
     columns = "id, day, amount" + (", op" if operations else "")
     session.sql(f"create temporary view new_orders as select * from values {', '.join(rows)} as v ({columns})")
-    before = session.describe("main", "orders").version
+    old_version = session.describe("main", "orders").version
     run(session, block.text)
-    assert session.describe("main", "orders").version == before + 1
+    assert session.describe("main", "orders").version == old_version + 1
 
 
 @pytest.mark.parametrize("block", examples_of("test_explain_prints_the_lines_of_the_page"), ids=str)

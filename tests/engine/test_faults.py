@@ -78,13 +78,13 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def copies(original: Path) -> Iterator[Path]:
     """Yield fresh copies of the table at the same path, because the paths of an Iceberg table are absolute."""
 
-    def made() -> Iterator[Path]:
+    def create_copies() -> Iterator[Path]:
         while True:
             shutil.rmtree(original)
             shutil.copytree(original.with_name("kept"), original)
             yield original
 
-    return made()
+    return create_copies()
 
 
 def expected(operation: str, copies: Iterator[Path]) -> tuple[list[Any], list[Any], list[str]]:
@@ -92,22 +92,22 @@ def expected(operation: str, copies: Iterator[Path]) -> tuple[list[Any], list[An
     folder = next(copies)
     if operation in ICEBERG_ONLY and isinstance(opened_any(str(folder)), DeltaTable):
         pytest.skip("there is no such thing in Delta")
-    before = rows(opened_any(str(folder)))
+    old_rows = rows(opened_any(str(folder)))
     fault = Fault()
     operations.run(operation, str(folder), fault)
-    return before, rows(opened_any(str(folder))), fault.calls
+    return old_rows, rows(opened_any(str(folder))), fault.calls
 
 
 def check_that_it_goes_on(folder: Path) -> None:
     """Verify that the next merge succeeds, and that VACUUM then leaves exactly the files of the newest version."""
-    before = rows(opened_any(str(folder)))
+    old_rows = rows(opened_any(str(folder)))
     operations.append(opened_any(str(folder)))
     time.sleep(0.005)
     table = opened_any(str(folder))
     table.vacuum(NOW)
     on_disk = {o.path for o in Storage(str(folder)).list() if not o.path.startswith("_delta_log/")}
     assert on_disk == (referenced_paths(table.snapshot()) if isinstance(table, DeltaTable) else needed(folder))
-    assert len(rows(opened_any(str(folder)))) == len(before) + 2
+    assert len(rows(opened_any(str(folder)))) == len(old_rows) + 2
 
 
 @pytest.mark.parametrize("kind", [Kind.KILLED, Kind.TORN], ids=lambda kind: kind.name.lower())
@@ -115,22 +115,22 @@ def check_that_it_goes_on(folder: Path) -> None:
 def test_a_kill_at_any_call_leaves_the_old_or_the_new_version(
     operation: str, kind: Kind, copies: Iterator[Path], executioner: Executioner
 ) -> None:
-    before, after, _ = expected(operation, copies)
+    old_rows, new_rows, _ = expected(operation, copies)
     # Counted there: what this process has read before it does not read again.
     calls = executioner.run(operation, next(copies), kind, 0)["calls"]
     points = [at for at, call in enumerate(calls, 1) if kind is Kind.KILLED or call.startswith("put")]
     points = _sampled(points)
-    seen = []
+    observed_states = []
     for at in points:
         folder = next(copies)
         assert executioner.run(operation, folder, kind, at)["killed"]
-        found = rows(opened_any(str(folder)))
-        assert found in (before, after), f"killed at call {at}, {calls[at - 1]}"
-        seen.append(found)
+        current_rows = rows(opened_any(str(folder)))
+        assert current_rows in (old_rows, new_rows), f"killed at call {at}, {calls[at - 1]}"
+        observed_states.append(current_rows)
         check_that_it_goes_on(folder)
     assert len(executioner.run(operation, next(copies), kind, len(calls) + 1)["calls"]) == len(calls)
     logger.info("%s: %s at %d of %d calls", operation, kind.value, len(points), len(calls))
-    assert before in seen
+    assert old_rows in observed_states
 
 
 def _sampled(points: Sequence[int]) -> list[int]:
@@ -143,20 +143,20 @@ def _sampled(points: Sequence[int]) -> list[int]:
 def test_a_failed_call_ends_in_a_commit_or_in_an_error_without_changes(
     operation: str, kind: Kind, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, after, calls = expected(operation, copies)
+    old_rows, new_rows, calls = expected(operation, copies)
     # A store that failed for good is asked as often, but sooner.
     monkeypatch.setattr("rowmerge.table.commits.commit.RETRY_WAITS", (0.01, 0.01, 0.01, 0.01))
     succeeded = 0
     for at in _sampled(range(1, len(calls) + 1)):
         folder = next(copies)
-        possible = [after]
+        possible = [new_rows]
         try:
             operations.run(operation, str(folder), Fault(kind, at))
             succeeded += 1
         except CommitStateUnknown:
-            possible = [before, after]
+            possible = [old_rows, new_rows]
         except RowmergeError:
-            possible = [before]
+            possible = [old_rows]
         assert rows(opened_any(str(folder))) in possible, f"call {at}, {calls[at - 1]}"
     logger.info("%s: %s at %d calls, of which %d did no harm", operation, kind.value, len(calls), succeeded)
 
@@ -181,9 +181,9 @@ def test_a_visible_object_is_complete_after_a_kill(tmp_path: Path) -> None:
         time.sleep(0.013 * turn)
         writer.kill()
         writer.wait()
-        named = [path for path in folder.iterdir() if "#" not in path.name]
-        assert len(named) > 1
-        for path in named:
+        visible_objects = [path for path in folder.iterdir() if "#" not in path.name]
+        assert len(visible_objects) > 1
+        for path in visible_objects:
             content = path.read_bytes()
             assert len(content) == 8_000_000
             assert content == content[:1] * len(content)

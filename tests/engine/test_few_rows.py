@@ -36,8 +36,8 @@ def test_statements_that_change_few_rows_need_no_python_on_executors(
     assert (counts["num_updated_rows"], counts["num_inserted_rows"]) == (1, 1)
     assert session.sql("update few set v = 'many' where id between 10 and 19").collect()[0][0] == 10
     assert session.sql("delete from few where id = 50").collect()[0][0] == 1
-    found = session.sql("select count(*), count_if(v in ('seven', 'new')), count_if(v = 'many') from few").collect()[0]
-    assert tuple(found) == (100, 2, 10)
+    totals = session.sql("select count(*), count_if(v in ('seven', 'new')), count_if(v = 'many') from few").collect()[0]
+    assert tuple(totals) == (100, 2, 10)
 
 
 @FORMATS
@@ -48,8 +48,8 @@ def test_one_source_row_can_match_more_rows_than_the_driver_collects(session: ro
     assert counts["num_updated_rows"] == FEW_ROWS
     counts = session.sql("merge into many t using (values (0L)) as s(x) on t.k <> 10 when matched then update set k = 20").collect()[0]
     assert counts["num_updated_rows"] == 2 * FEW_ROWS
-    found = session.sql("select count(*), count_if(k = 10), count_if(k = 20), count(distinct id) from many").collect()[0]
-    assert tuple(found) == (rows, FEW_ROWS, 2 * FEW_ROWS, rows)
+    totals = session.sql("select count(*), count_if(k = 10), count_if(k = 20), count(distinct id) from many").collect()[0]
+    assert tuple(totals) == (rows, FEW_ROWS, 2 * FEW_ROWS, rows)
 
 
 @FORMATS
@@ -64,5 +64,5 @@ def test_rewritten_small_files_become_one_file_per_partition(session: rowmerge.S
         session.sql(f"{source} when matched then update set * when not matched then insert *")
         # In the partition that the merge is about there are the rewritten file and the new one.
         assert session.sql("describe detail small").collect()[0]["numFiles"] == (8 - 4 + 2 if n == 1 else 4), n
-    found = session.sql("select count(*), count(distinct id), count_if(n = 5), count_if(n = 4), sum(n) from small").collect()[0]
-    assert tuple(found) == (40, 40, 4, 4, 36)
+    totals = session.sql("select count(*), count(distinct id), count_if(n = 5), count_if(n = 4), sum(n) from small").collect()[0]
+    assert tuple(totals) == (40, 40, 4, 4, 36)

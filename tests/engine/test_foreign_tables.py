@@ -89,8 +89,8 @@ def test_columns_are_read_by_field_id(session: rowmerge.Session, tmp_path: Path,
     adds = [add(name, folder / name) for name in ("old.parquet", "new.parquet")]
     log(folder, [*definition(schema, **{MAPPING_MODE: "id", "delta.columnMapping.maxColumnId": "9"}), *adds])
     registered(session, folder, mode)
-    shown = "select `the id`, l[0].x, l[0].y, size(l), v from t order by 1"
-    assert rows(session, shown) == [
+    query = "select `the id`, l[0].x, l[0].y, size(l), v from t order by 1"
+    assert rows(session, query) == [
         (1, 10, None, 2, None),
         (2, None, None, None, None),
         (3, None, None, None, "c"),
@@ -103,8 +103,8 @@ def test_columns_are_read_by_field_id(session: rowmerge.Session, tmp_path: Path,
         "when not matched then insert (`the id`, v, l) values (s.id, s.v, array(named_struct('x', 50, 'y', 'new')))"
     )
     session.sql("alter table t drop column l.element.y")
-    shown = "select `the id`, l[0].x, v from t order by 1"
-    assert rows(session, shown) == [(1, 10, "a"), (3, None, "C"), (4, None, "d"), (5, 50, "e")]
+    query = "select `the id`, l[0].x, v from t order by 1"
+    assert rows(session, query) == [(1, 10, "a"), (3, None, "C"), (4, None, "d"), (5, 50, "e")]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -160,17 +160,17 @@ def test_a_table_with_every_operation_of_delta_rs_is_writable(session: rowmerge.
     folder = tmp_path / "t"
     kinds = pa.schema([("id", pa.int64()), ("p", pa.string()), ("at", pa.timestamp("us", "UTC")), ("s", pa.struct([("x", pa.int32())]))])
 
-    def made(ids: range) -> pa.Table:
+    def create_rows(ids: range) -> pa.Table:
         columns = [list(ids), [f"p{i % 2}" for i in ids], [i * 1_000_000 for i in ids], [{"x": i} for i in ids]]
         return pa.Table.from_arrays([pa.array(values, f.type) for values, f in zip(columns, kinds, strict=True)], schema=kinds)
 
     for ids in (range(10), range(10, 20)):
         deltalake.write_deltalake(
-            folder, made(ids), mode="append", partition_by=["p"], configuration={"delta.enableChangeDataFeed": "true"}
+            folder, create_rows(ids), mode="append", partition_by=["p"], configuration={"delta.enableChangeDataFeed": "true"}
         )
     table = deltalake.DeltaTable(folder)
     table.merge(
-        made(range(18, 22)), "t.id = s.id", source_alias="s", target_alias="t"
+        create_rows(range(18, 22)), "t.id = s.id", source_alias="s", target_alias="t"
     ).when_matched_update_all().when_not_matched_insert_all().execute()
     table.delete("id = 7")
     table.optimize.z_order(["id"])

@@ -32,9 +32,9 @@ def test_a_concurrent_reader_uses_the_old_or_the_new_function(session: rowmerge.
     session.sql(PLUS.format(0))
     with ThreadPoolExecutor(4) as pool:
         replaced = pool.submit(lambda: [session.sql(PLUS.format(number)) for number in range(1, 5)])
-        seen = list(pool.map(lambda _: value(session, "select plus(0)"), range(6)))
+        read_values = list(pool.map(lambda _: value(session, "select plus(0)"), range(6)))
         replaced.result()
-    assert set(seen) <= set(range(5)) and value(session, "select plus(0)") == 4
+    assert set(read_values) <= set(range(5)) and value(session, "select plus(0)") == 4
 
 
 def test_functions_dropped_from_spark_are_registered_again(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,10 +40,10 @@ def comparable(rows: DataFrame) -> list[str]:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, name: str) -> None:
     bare_session.sql(f"create table golden using delta location '{GOLDEN / name / 'delta'}'")
-    found = bare_session.table("golden")
+    table_rows = bare_session.table("golden")
     expected = bare_session.spark.read.parquet(str(GOLDEN / name / "expected"))
-    assert sorted(found.columns) == sorted(expected.columns)
-    assert comparable(found) == comparable(expected)
+    assert sorted(table_rows.columns) == sorted(expected.columns)
+    assert comparable(table_rows) == comparable(expected)
 
 
 @pytest.mark.one_of("name", "mode", keep=3)
@@ -52,7 +52,7 @@ def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(session: rowmerge
     """Update one row and delete another; a MERGE from the previous version restores both."""
     shutil.copytree(GOLDEN / name / "delta", tmp_path / "copy", symlinks=True)
     session.sql(f"create table golden using delta location '{tmp_path / 'copy'}'")
-    before = comparable(session.table("golden"))
+    old_rows = comparable(session.table("golden"))
     version = session.describe("default", "golden").version
     session.sql(f"alter table golden set tblproperties ('rowmerge.write.mode' = '{mode}')")
     key = KEYS.get(name, "id")
@@ -64,9 +64,9 @@ def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(session: rowmerge
     other = next((column for column in session.table("golden").columns if column != key), None)
     assert session.execute(f"update golden set {f'`{other}` = null' if other else f'`{key}` = `{key}`'} where {first}").changes.updated == 1
     assert session.execute(f"delete from golden where {last}").changes.deleted == 1
-    assert comparable(session.table("golden")) != before
+    assert comparable(session.table("golden")) != old_rows
     session.sql(
         f"merge into golden t using (select * from golden version as of {version} where {first} or {last}) s on t.`{key}` = s.`{key}` "
         "when matched then update set * when not matched then insert *"
     )
-    assert comparable(session.table("golden")) == before
+    assert comparable(session.table("golden")) == old_rows

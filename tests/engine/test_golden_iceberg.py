@@ -18,9 +18,9 @@ WITHOUT_IDS = {"name_mapped", "name_mapped_partitioned"}
 @pytest.mark.parametrize("name", NAMES)
 def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, tmp_path: Path, name: str) -> None:
     copied(name, tmp_path / "warehouse" / "default" / name)
-    found = bare_session.table(name)
-    assert found.columns == expected(name)["columns"]
-    assert comparable(found.toArrow()) == expected(name)["rows"]
+    table_rows = bare_session.table(name)
+    assert table_rows.columns == expected(name)["columns"]
+    assert comparable(table_rows.toArrow()) == expected(name)["rows"]
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
@@ -28,17 +28,17 @@ def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, tm
 def test_rows_of_files_without_field_ids_are_changed_and_rewritten(session: rowmerge.Session, tmp_path: Path, name: str, mode: str) -> None:
     copied(name, tmp_path / "warehouse" / "default" / name)
     session.sql(f"alter table {name} set tblproperties ('rowmerge.write.mode' = '{mode}')")
-    before = {row["id"]: row for row in session.table(name).toArrow().to_pylist()}
+    old_rows = {row["id"]: row for row in session.table(name).toArrow().to_pylist()}
     assert session.execute(f"update {name} set id = id + 100 where id = 4").changes.updated == 1  # type: ignore[union-attr]
     assert session.execute(f"delete from {name} where id = 1").changes.deleted == 1  # type: ignore[union-attr]
     session.sql(
         f"merge into {name} t using (values (3), (9)) s (id) on t.id = s.id when not matched and s.id > 5 then insert (id) values (id)"
     )
     session.sql(f"call system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
-    after = {row["id"]: row for row in session.table(name).toArrow().to_pylist()}
-    assert after.keys() == before.keys() - {1, 4} | {104, 9}
-    assert {**after[104], "id": 4} == before[4]
-    assert {id_: row for id_, row in after.items() if id_ in before} == {id_: row for id_, row in before.items() if id_ in after}
+    new_rows = {row["id"]: row for row in session.table(name).toArrow().to_pylist()}
+    assert new_rows.keys() == old_rows.keys() - {1, 4} | {104, 9}
+    assert {**new_rows[104], "id": 4} == old_rows[4]
+    assert {id_: row for id_, row in new_rows.items() if id_ in old_rows} == {id_: row for id_, row in old_rows.items() if id_ in new_rows}
 
 
 def test_files_without_field_ids_require_a_name_mapping(bare_session: rowmerge.Session, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(
     """Update one row and delete another; a MERGE from the previous version restores both. Other readers read the result."""
     session, location = bare_session, tmp_path / "warehouse" / "default" / name
     copied(name, location)
-    before, key = expected(name)["rows"], f"`{KEYS.get(name, 'id')}`"
+    old_rows, key = expected(name)["rows"], f"`{KEYS.get(name, 'id')}`"
     version = session.describe("default", name).version
     modes = ", ".join(f"'write.{what}.mode' = '{mode}'" for what in ("delete", "update", "merge"))
     session.sql(f"alter table {name} set tblproperties ({modes})")
@@ -46,7 +46,7 @@ def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(
     assert session.execute(f"update {name} set `{other}` = null where {first}").changes.updated == 1
     assert session.execute(f"delete from {name} where {last}").changes.deleted == 1
     changed = comparable(session.table(name).toArrow())
-    assert len(changed) == len(before) - 1
+    assert len(changed) == len(old_rows) - 1
     if "equality" not in name:  # which pyiceberg refuses, and of which DuckDB dies
         assert comparable(read_with_duckdb_iceberg(str(location))) == changed
         assert name in EMPTY_FOR_NULL or comparable(read_with_pyiceberg(str(location))) == changed
@@ -54,4 +54,4 @@ def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(
         f"merge into {name} t using (select * from {name} version as of {version} where {first} or {last}) s on t.{key} = s.{key} "
         "when matched then update set * when not matched then insert *"
     )
-    assert comparable(session.table(name).toArrow()) == before
+    assert comparable(session.table(name).toArrow()) == old_rows

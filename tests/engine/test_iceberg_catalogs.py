@@ -30,7 +30,7 @@ def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[di
 
 
 @pytest.fixture
-def theirs(configuration: dict[str, Any]) -> Catalog:
+def pyiceberg_catalog(configuration: dict[str, Any]) -> Catalog:
     return load_catalog("default", **configuration)
 
 
@@ -42,7 +42,7 @@ def session(spark: SparkSession, configuration: dict[str, Any]) -> rowmerge.Sess
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_other_readers_read_the_changed_rows(session: rowmerge.Session, theirs: Catalog, mode: str) -> None:
+def test_other_readers_read_the_changed_rows(session: rowmerge.Session, pyiceberg_catalog: Catalog, mode: str) -> None:
     modes = ", ".join(f"'write.{what}.mode' = '{mode}'" for what in ("delete", "update", "merge"))
     session.sql(f"create table t using iceberg tblproperties ({modes}) as select id, concat('v', id) as v from range(1, 9)")
     version = session.describe("raw", "t").version
@@ -57,22 +57,22 @@ def test_other_readers_read_the_changed_rows(session: rowmerge.Session, theirs: 
     expected = [(2, "updated"), (3, "merged"), *((id_, f"v{id_}") for id_ in range(4, 9)), (9, "updated"), (20, "new")]
     assert session.sql("select id, v from t order by id").collect() == expected
     assert session.sql(f"select count(*) from t version as of {version}").collect() == [(8,)]
-    table = theirs.load_table("raw.t")
+    table = pyiceberg_catalog.load_table("raw.t")
     assert sorted(rows_of(table.scan().to_arrow())) == [(*row, None) for row in expected]
     assert rows_of(read_with_duckdb_iceberg(table.metadata_location, "id")) == [(*row, None) for row in expected]
 
 
-def test_commits_of_other_writers_are_read_and_merged_into(session: rowmerge.Session, theirs: Catalog) -> None:
+def test_commits_of_other_writers_are_read_and_merged_into(session: rowmerge.Session, pyiceberg_catalog: Catalog) -> None:
     session.sql("create table t (id bigint, v string)")
-    table = theirs.load_table("raw.t")
+    table = pyiceberg_catalog.load_table("raw.t")
     table.append(session.sql("select id, cast(null as string) as v from range(3)").toArrow())
     session.sql("update t set v = 'ours' where id = 1")
     table.refresh()
     table.delete("id = 0")
     assert session.sql("select * from t order by id").collect() == [(1, "ours"), (2, None)]
     session.sql("create or replace table t as select 'x' as a")
-    assert theirs.load_table("raw.t").scan().to_arrow().to_pylist() == [{"a": "x"}]
-    theirs.drop_table("raw.t")
+    assert pyiceberg_catalog.load_table("raw.t").scan().to_arrow().to_pylist() == [{"a": "x"}]
+    pyiceberg_catalog.drop_table("raw.t")
     with pytest.raises(TableNotFound):
         session.sql("select * from t")
     session.sql("create table t as select 1 as b")
@@ -106,7 +106,7 @@ def test_unsupported_operations_of_a_catalog_are_rejected(
 
 
 def test_format_version_3_requires_a_server_that_writes_it(
-    session: rowmerge.Session, theirs: Catalog, configuration: dict[str, Any], request: pytest.FixtureRequest
+    session: rowmerge.Session, pyiceberg_catalog: Catalog, configuration: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """pyiceberg's own catalogs write at most version 2, and so does the test server, which uses one of them."""
     create = (
@@ -129,8 +129,8 @@ def test_format_version_3_requires_a_server_that_writes_it(
     session.sql("create table raised using iceberg as select 1 as id")
     session.sql("alter table raised set tblproperties ('format-version' = '3')")
     session.sql("insert into raised values (2)")
-    table = theirs.load_table("raw.t")
+    table = pyiceberg_catalog.load_table("raw.t")
     assert sorted(rows_of(table.scan().to_arrow())) == [(0, "v", 7), (2, "u", 7), (3, "v", 7)]
-    found = read_lineage_with_duckdb(table.metadata_location).to_pylist()
-    assert {row["id"]: row["_row_id"] for row in found} == {0: 0, 2: 2, 3: 3}
-    assert theirs.load_table("raw.raised").metadata.next_row_id == 2  # type: ignore[union-attr]
+    lineage_rows = read_lineage_with_duckdb(table.metadata_location).to_pylist()
+    assert {row["id"]: row["_row_id"] for row in lineage_rows} == {0: 0, 2: 2, 3: 3}
+    assert pyiceberg_catalog.load_table("raw.raised").metadata.next_row_id == 2  # type: ignore[union-attr]

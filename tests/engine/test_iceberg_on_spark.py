@@ -28,7 +28,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def theirs(warehouse: Path) -> Iterator[JvmPeer]:
+def iceberg_spark(warehouse: Path) -> Iterator[JvmPeer]:
     iceberg = iceberg_on_spark(warehouse)
     yield iceberg
     iceberg.close()
@@ -47,14 +47,14 @@ def rows(session: rowmerge.Session, query: str) -> list[str]:
     return sorted(row[0] for row in session.sql(f"select to_json(struct(q.*)) from ({query}) q").collect())
 
 
-def assert_same(ours: rowmerge.Session, theirs: JvmPeer, name: str) -> list[str]:
-    found = rows(ours, f"select * from {name}")
-    assert theirs.sql(f"select * from default.{name}") == found
-    return found
+def assert_same(ours: rowmerge.Session, iceberg_spark: JvmPeer, name: str) -> list[str]:
+    our_rows = rows(ours, f"select * from {name}")
+    assert iceberg_spark.sql(f"select * from default.{name}") == our_rows
+    return our_rows
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_iceberg_on_spark_reads_and_maintains_our_tables(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
+def test_iceberg_on_spark_reads_and_maintains_our_tables(ours: rowmerge.Session, iceberg_spark: JvmPeer, mode: str) -> None:
     name = f"ours_{mode.replace('-', '_')}"
     ours.sql(
         f"create table {name} (id bigint, p string, v string, ts timestamp, s struct<a: int, l: array<int>>, m map<string, double>) "
@@ -64,73 +64,77 @@ def test_iceberg_on_spark_reads_and_maintains_our_tables(ours: rowmerge.Session,
         f"insert into {name} select id, if(id % 3 = 0, null, concat('p', id % 3)), concat('v', id), timestamp'2024-01-01 00:00:00' + "
         "make_dt_interval(cast(id as int)), named_struct('a', cast(id as int), 'l', array(1, null)), map('k', double(id)) from range(12)"
     )
-    assert len(assert_same(ours, theirs, name)) == 12
+    assert len(assert_same(ours, iceberg_spark, name)) == 12
     ours.sql(f"update {name} set v = 'updated' where id in (1, 5)")
     ours.sql(f"delete from {name} where id in (0, 7)")
     ours.sql(MERGE.format(t=name))
     ours.sql(f"alter table {name} add column more int")
     ours.sql(f"alter table {name} rename column v to renamed")
     ours.sql(f"insert into {name} (id, renamed, more) values (40, 'after', 4)")
-    before = assert_same(ours, theirs, name)
-    assert len(before) == 12
+    old_rows = assert_same(ours, iceberg_spark, name)
+    assert len(old_rows) == 12
     for metadata in ("files", "entries", "manifests", "partitions", "history", "position_deletes"):
-        theirs.sql(f"select * from default.{name}.{metadata}")
-    operations = theirs.sql(f"select operation from default.{name}.snapshots")
+        iceberg_spark.sql(f"select * from default.{name}.{metadata}")
+    operations = iceberg_spark.sql(f"select operation from default.{name}.snapshots")
     assert operations.count('{"operation":"append"}') == 2 and len(operations) == 5
-    theirs.sql(f"call w.system.rewrite_manifests('default.{name}')")
-    theirs.sql(f"call w.system.rewrite_position_delete_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
-    theirs.sql(f"call w.system.rewrite_data_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
-    theirs.sql(f"call w.system.expire_snapshots(table => 'default.{name}', older_than => timestamp'2100-01-01 00:00:00', retain_last => 1)")
-    assert assert_same(ours, theirs, name) == before
+    iceberg_spark.sql(f"call w.system.rewrite_manifests('default.{name}')")
+    iceberg_spark.sql(f"call w.system.rewrite_position_delete_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
+    iceberg_spark.sql(f"call w.system.rewrite_data_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
+    iceberg_spark.sql(
+        f"call w.system.expire_snapshots(table => 'default.{name}', older_than => timestamp'2100-01-01 00:00:00', retain_last => 1)"
+    )
+    assert assert_same(ours, iceberg_spark, name) == old_rows
     ours.sql(f"delete from {name} where id = 40")
-    assert len(assert_same(ours, theirs, name)) == 11
+    assert len(assert_same(ours, iceberg_spark, name)) == 11
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_tables_of_iceberg_on_spark_are_read_and_merged_into(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
+def test_tables_of_iceberg_on_spark_are_read_and_merged_into(ours: rowmerge.Session, iceberg_spark: JvmPeer, mode: str) -> None:
     name = f"theirs_{mode.replace('-', '_')}"
-    theirs.sql(
+    iceberg_spark.sql(
         f"create table default.{name} (id bigint, p string, v string) using iceberg partitioned by (truncate(1, p)) "
         f"tblproperties ({modes(mode)}, 'format-version' = '2')"
     )
-    theirs.sql(f"insert into default.{name} select id, if(id % 2 = 0, 'p', 'q'), concat('v', id) from range(10)")
-    theirs.sql(f"delete from default.{name} where id = 4")
-    assert len(assert_same(ours, theirs, name)) == 9
+    iceberg_spark.sql(f"insert into default.{name} select id, if(id % 2 = 0, 'p', 'q'), concat('v', id) from range(10)")
+    iceberg_spark.sql(f"delete from default.{name} where id = 4")
+    assert len(assert_same(ours, iceberg_spark, name)) == 9
     ours.sql(MERGE.format(t=name))
-    assert len(assert_same(ours, theirs, name)) == 10
-    theirs.sql(f"alter table default.{name} add partition field bucket(2, id)")
-    theirs.sql(f"update default.{name} set v = 'theirs' where id in (3, 5)")
+    assert len(assert_same(ours, iceberg_spark, name)) == 10
+    iceberg_spark.sql(f"alter table default.{name} add partition field bucket(2, id)")
+    iceberg_spark.sql(f"update default.{name} set v = 'theirs' where id in (3, 5)")
     ours.sql(f"update {name} set v = 'ours' where id in (5, 6, 30)")
     ours.sql(f"delete from {name} where p = 'p' and id > 6")
-    theirs.sql(MERGE.format(t=f"default.{name}").replace("(30, 'r'", "(31, 'r'"))
-    found = assert_same(ours, theirs, name)
-    assert len(found) == 10 and '{"id":5,"p":"q","v":"ours"}' in found and '{"id":31,"p":"r","v":"new"}' in found
+    iceberg_spark.sql(MERGE.format(t=f"default.{name}").replace("(30, 'r'", "(31, 'r'"))
+    shared_rows = assert_same(ours, iceberg_spark, name)
+    assert len(shared_rows) == 10 and '{"id":5,"p":"q","v":"ours"}' in shared_rows and '{"id":31,"p":"r","v":"new"}' in shared_rows
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_iceberg_on_spark_reads_our_uuid_and_fixed_columns(ours: rowmerge.Session, theirs: JvmPeer, warehouse: Path, mode: str) -> None:
+def test_iceberg_on_spark_reads_our_uuid_and_fixed_columns(
+    ours: rowmerge.Session, iceberg_spark: JvmPeer, warehouse: Path, mode: str
+) -> None:
     name = f"fixed_{mode.replace('-', '_')}"
     copied("uuid_and_fixed", warehouse / "default" / name)
     ours.sql(f"alter table {name} set tblproperties ({modes(mode)})")
-    assert len(assert_same(ours, theirs, name)) == 2
+    assert len(assert_same(ours, iceberg_spark, name)) == 2
     key = "123e4567-e89b-12d3-a456-426614174000"
     ours.sql(f"insert into {name} values (4, upper('{key}'), X'01020304')")
     ours.sql(f"alter table {name} add partition field bucket(4, u)")
     ours.sql(f"merge into {name} t using (select 1 as id, '{key}' as u) s on t.id = s.id when matched then update set u = s.u, fx = null")
-    assert len(assert_same(ours, theirs, name)) == 3
-    assert theirs.sql(f"select id from default.{name} where u = '{key}'") == ['{"id":1}', '{"id":4}']
-    theirs.sql(f"update default.{name} set fx = X'ffffffff' where u = '{key}'")
+    assert len(assert_same(ours, iceberg_spark, name)) == 3
+    assert iceberg_spark.sql(f"select id from default.{name} where u = '{key}'") == ['{"id":1}', '{"id":4}']
+    iceberg_spark.sql(f"update default.{name} set fx = X'ffffffff' where u = '{key}'")
     ours.sql(f"delete from {name} where id = 3")
-    assert len(assert_same(ours, theirs, name)) == 2
+    assert len(assert_same(ours, iceberg_spark, name)) == 2
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rows_of_version_3_keep_their_ids_with_both_writers(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
+def test_rows_of_version_3_keep_their_ids_with_both_writers(ours: rowmerge.Session, iceberg_spark: JvmPeer, mode: str) -> None:
     name = f"lineage_{mode.replace('-', '_')}"
 
     def lineage() -> list[str]:
-        assert_same(ours, theirs, name)
-        return theirs.sql(f"select id, _row_id as row, _last_updated_sequence_number as age from default.{name}")
+        assert_same(ours, iceberg_spark, name)
+        return iceberg_spark.sql(f"select id, _row_id as row, _last_updated_sequence_number as age from default.{name}")
 
     ours.sql(f"create table {name} (id bigint, v string) using iceberg tblproperties ('format-version' = '3', {modes(mode)})")
     ours.sql(f"insert into {name} select /*+ repartition(1) */ id, 'v' from range(6)")
@@ -140,43 +144,46 @@ def test_rows_of_version_3_keep_their_ids_with_both_writers(ours: rowmerge.Sessi
         f"merge into {name} t using (values (2)) s (id) on t.id = s.id when matched then update set v = 'u' "
         "when not matched by source and t.id = 0 then delete"
     )
-    theirs.sql(f"update default.{name} set v = 'theirs' where id = 3")
-    theirs.sql(f"delete from default.{name} where id = 5")
+    iceberg_spark.sql(f"update default.{name} set v = 'theirs' where id = 3")
+    iceberg_spark.sql(f"delete from default.{name} where id = 5")
     expected = [f'{{"id":{id_},"row":{id_},"age":{age}}}' for id_, age in ((2, 3), (3, 4), (4, 1))]
     assert lineage() == expected
     ours.sql(f"call system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
     assert lineage() == expected
-    theirs.sql(f"call w.system.rewrite_data_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
+    iceberg_spark.sql(f"call w.system.rewrite_data_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
     ours.sql(f"delete from {name} where id = 3")
     assert lineage() == [expected[0], expected[2]]
     ours.sql(f"alter table {name} add columns (n int default 7, d date default date'2020-02-03', x decimal(9, 2) default 1.5)")
     ours.sql(f"alter table {name} alter column n set default 8")
     ours.sql(f"insert into {name} (id, v, d) values (7, 'w', date'2021-01-01')")
-    found = assert_same(ours, theirs, name)
-    assert '{"id":4,"v":"v","n":7,"d":"2020-02-03","x":1.50}' in found and '{"id":7,"v":"w","n":8,"d":"2021-01-01","x":1.50}' in found
+    shared_rows = assert_same(ours, iceberg_spark, name)
+    assert (
+        '{"id":4,"v":"v","n":7,"d":"2020-02-03","x":1.50}' in shared_rows
+        and '{"id":7,"v":"w","n":8,"d":"2021-01-01","x":1.50}' in shared_rows
+    )
 
 
-def test_both_engines_read_the_same_rows_of_a_shared_branch(ours: rowmerge.Session, theirs: JvmPeer) -> None:
+def test_both_engines_read_the_same_rows_of_a_shared_branch(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
     ours.sql(f"create table branched using iceberg tblproperties ({modes('merge-on-read')}) as select id, 'v' as v from range(5)")
     ours.sql("alter table branched create branch audit")
     ours.sql("update branched.branch_audit set v = 'ours' where id < 2")
-    theirs.sql("insert into default.branched.branch_audit values (7, 'theirs')")
+    iceberg_spark.sql("insert into default.branched.branch_audit values (7, 'theirs')")
     ours.sql("delete from branched.branch_audit where id = 4")
-    found = rows(ours, "select * from default.branched.branch_audit")
-    assert theirs.sql("select * from default.branched.branch_audit") == found and len(found) == 5
-    assert len(assert_same(ours, theirs, "branched")) == 5
+    shared_rows = rows(ours, "select * from default.branched.branch_audit")
+    assert iceberg_spark.sql("select * from default.branched.branch_audit") == shared_rows and len(shared_rows) == 5
+    assert len(assert_same(ours, iceberg_spark, "branched")) == 5
     ours.sql("call system.fast_forward('branched', 'main', 'audit')")
-    assert assert_same(ours, theirs, "branched") == found
+    assert assert_same(ours, iceberg_spark, "branched") == shared_rows
 
 
-def test_each_engine_drops_and_recreates_tables_of_the_other(ours: rowmerge.Session, theirs: JvmPeer) -> None:
+def test_each_engine_drops_and_recreates_tables_of_the_other(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
     ours.sql("create table passing using iceberg as select 1 as id")
-    theirs.sql("drop table default.passing purge")
+    iceberg_spark.sql("drop table default.passing purge")
     assert ours.relation("default", "passing") is None
-    theirs.sql("create table default.passing (a string) using iceberg")
+    iceberg_spark.sql("create table default.passing (a string) using iceberg")
     ours.sql("insert into passing values ('x')")
-    assert assert_same(ours, theirs, "passing") == ['{"a":"x"}']
+    assert assert_same(ours, iceberg_spark, "passing") == ['{"a":"x"}']
     ours.sql("drop table passing")
-    assert theirs.sql("show tables in default like 'passing'") == []
-    theirs.sql("create table default.passing using iceberg as select 2 as b")
-    assert assert_same(ours, theirs, "passing") == ['{"b":2}']
+    assert iceberg_spark.sql("show tables in default like 'passing'") == []
+    iceberg_spark.sql("create table default.passing using iceberg as select 2 as b")
+    assert assert_same(ours, iceberg_spark, "passing") == ['{"b":2}']

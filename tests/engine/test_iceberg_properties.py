@@ -20,9 +20,9 @@ def test_files_have_the_location_and_settings_of_the_table(session: rowmerge.Ses
     )
     session.sql("merge into raw.t using (select 3L as id) s on t.id = s.id when matched then update set v = 'merged'")
     session.sql("update raw.t set v = 'updated' where id = 4")
-    found = sorted(elsewhere.rglob("*.parquet"))
-    assert found and not list((tmp_path / "warehouse/raw/t").rglob("*c000*.parquet"))
-    largest = pq.read_metadata(max(found, key=lambda path: path.stat().st_size))
+    data_files = sorted(elsewhere.rglob("*.parquet"))
+    assert data_files and not list((tmp_path / "warehouse/raw/t").rglob("*c000*.parquet"))
+    largest = pq.read_metadata(max(data_files, key=lambda path: path.stat().st_size))
     assert largest.num_row_groups > 2 and largest.row_group(0).column(0).compression == "GZIP"
     assert session.sql("select id, v from raw.t where id in (3, 4, 5) order by id").collect() == [
         (3, "merged"),

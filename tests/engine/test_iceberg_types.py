@@ -55,7 +55,7 @@ NESTED = Schema(
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Catalog:
+def pyiceberg_catalog(tmp_path: Path) -> Catalog:
     return load_catalog("default", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/w")
 
 
@@ -67,30 +67,32 @@ def session(spark: SparkSession, tmp_path: Path) -> rowmerge.Session:
     return session
 
 
-def made(theirs: Catalog, schema: Schema, mode: str, spec: PartitionSpec | None = None) -> Table:
+def create_table(pyiceberg_catalog: Catalog, schema: Schema, mode: str, spec: PartitionSpec | None = None) -> Table:
     modes = {f"write.{what}.mode": mode for what in ("delete", "update", "merge")}
-    return theirs.create_table("raw.t", schema, partition_spec=spec or PartitionSpec(), properties=modes)
+    return pyiceberg_catalog.create_table("raw.t", schema, partition_spec=spec or PartitionSpec(), properties=modes)
 
 
 def appended(table: Table, rows: list[dict[str, object]]) -> None:
     schema = table.schema().as_arrow()
-    table.append(pa.Table.from_pylist(rows, schema=pa.schema([field.with_type(plain(field.type)) for field in schema])).cast(schema))
+    table.append(
+        pa.Table.from_pylist(rows, schema=pa.schema([field.with_type(replace_uuids(field.type)) for field in schema])).cast(schema)
+    )
 
 
-def plain(type_: pa.DataType) -> pa.DataType:
+def replace_uuids(type_: pa.DataType) -> pa.DataType:
     """Return the type with 16 bytes instead of a UUID, because Arrow converts no nested Python values to UUIDs."""
     if pa.types.is_struct(type_):
-        return pa.struct([field.with_type(plain(field.type)) for field in type_])
+        return pa.struct([field.with_type(replace_uuids(field.type)) for field in type_])
     if pa.types.is_map(type_):
-        return pa.map_(type_.key_field.with_type(plain(type_.key_type)), type_.item_field.with_type(plain(type_.item_type)))
+        return pa.map_(type_.key_field.with_type(replace_uuids(type_.key_type)), type_.item_field.with_type(replace_uuids(type_.item_type)))
     if pa.types.is_large_list(type_) or pa.types.is_list(type_):
-        return pa.list_(type_.value_field.with_type(plain(type_.value_type)))
+        return pa.list_(type_.value_field.with_type(replace_uuids(type_.value_type)))
     return pa.binary(16) if isinstance(type_, pa.UuidType) else type_
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_uuids_are_strings_and_fixed_is_binary_at_any_depth(session: rowmerge.Session, theirs: Catalog, mode: str) -> None:
-    table = made(theirs, NESTED, mode)
+def test_uuids_are_strings_and_fixed_is_binary_at_any_depth(session: rowmerge.Session, pyiceberg_catalog: Catalog, mode: str) -> None:
+    table = create_table(pyiceberg_catalog, NESTED, mode)
     appended(
         table,
         [
@@ -127,9 +129,9 @@ def test_uuids_are_strings_and_fixed_is_binary_at_any_depth(session: rowmerge.Se
     table.refresh()
     assert comparable(table.scan().to_arrow().drop_columns(["m"])) == comparable(rows_without_maps(expected))
     assert comparable(read_with_duckdb_iceberg(table.metadata_location)) == comparable(session.table("t").toArrow())
-    written = [pq.ParquetFile(task.file.file_path.removeprefix("file://")) for task in table.scan().plan_files()]
-    assert {str(file.schema.column(at).logical_type) for file in written for at in (1, 3, 5, 7)} == {"UUID"}
-    assert {file.schema.column(at).length for file in written for at in (1, 2, 4)} == {16, 4, 2}
+    parquet_files = [pq.ParquetFile(task.file.file_path.removeprefix("file://")) for task in table.scan().plan_files()]
+    assert {str(file.schema.column(at).logical_type) for file in parquet_files for at in (1, 3, 5, 7)} == {"UUID"}
+    assert {file.schema.column(at).length for file in parquet_files for at in (1, 2, 4)} == {16, 4, 2}
     with pytest.raises(ValueOutOfRange, match=r"12 does not fit the column `u` of .*t \(uuid\).*123e4567-e89b-12d3-a456-426614174000\."):
         session.sql("update t set u = '12' where id = 1")
     with pytest.raises(ValueOutOfRange, match=r"X'0102' does not fit the column `f` of .*t \(fixed\[4\]\)"):
@@ -156,10 +158,10 @@ def _texts(value: object) -> object:
 
 @pytest.mark.parametrize("transform", [IdentityTransform(), BucketTransform(16)])
 def test_uuid_partitions_equal_those_of_other_writers_and_prune_files(
-    session: rowmerge.Session, theirs: Catalog, transform: Transform[Any, Any]
+    session: rowmerge.Session, pyiceberg_catalog: Catalog, transform: Transform[Any, Any]
 ) -> None:
     schema = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "u", UUIDType(), required=False))
-    table = made(theirs, schema, "merge-on-read", PartitionSpec(PartitionField(2, 1000, transform, "p")))
+    table = create_table(pyiceberg_catalog, schema, "merge-on-read", PartitionSpec(PartitionField(2, 1000, transform, "p")))
     session.sql(f"insert into t values (1, '{FIRST}'), (2, '{SECOND}'), (3, null)")
     session.sql(f"insert into t values (4, upper('{THIRD}')), (5, '{SECOND}')")
     table.refresh()

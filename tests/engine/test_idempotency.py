@@ -34,9 +34,9 @@ STATEMENTS = [
 @pytest.fixture(params=["delta", "iceberg"])
 def session(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
     """Yield a session that creates tables of one format. Independent readers read them after the test."""
-    made = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=request.param)
-    yield made
-    assert_independent_readers_agree(made)
+    new_session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=request.param)
+    yield new_session
+    assert_independent_readers_agree(new_session)
 
 
 @pytest.fixture
@@ -60,13 +60,13 @@ def test_a_statement_with_a_key_commits_once(table: rowmerge.Session, statement:
     first = table.execute(statement, idempotency_key="night of 2024-01-01")
     assert not first.replayed
     versions = versions_of(table)
-    after = rows(table)
+    changed_rows = rows(table)
     table.sql("insert into t values (7, 0)")
     again = table.execute(statement, idempotency_key="night of 2024-01-01")
     assert (again.version, again.replayed, again.changes) == (first.version, True, rowmerge.RowCounts())
     assert f"already committed as version {first.version}" in again.message
     assert sum(again.frame.collect()[0]) == 0
-    assert rows(table) == sorted([*after, (7, 0)])
+    assert rows(table) == sorted([*changed_rows, (7, 0)])
     assert len(versions_of(table)) == len(versions) + 1
 
 
@@ -87,7 +87,7 @@ def test_two_concurrent_runs_make_one_commit(table: rowmerge.Session, spark: Spa
 
 @pytest.mark.parametrize("statement", ["insert into t values (5, 5)", STATEMENTS[6]])
 def test_exactly_one_of_concurrent_replays_commits(table: rowmerge.Session, statement: str) -> None:
-    start, before = Barrier(4), len(versions_of(table))
+    start, old_count = Barrier(4), len(versions_of(table))
 
     def run(_: int) -> rowmerge.StatementResult:
         start.wait()
@@ -97,7 +97,7 @@ def test_exactly_one_of_concurrent_replays_commits(table: rowmerge.Session, stat
         results = list(pool.map(run, range(4)))
     assert sorted(result.replayed for result in results) == [False, True, True, True]
     assert {result.version for result in results} == {versions_of(table)[0]}
-    assert len(versions_of(table)) == before + 1
+    assert len(versions_of(table)) == old_count + 1
 
 
 def test_the_hint_and_the_settings_of_delta_set_keys(table: rowmerge.Session, spark: SparkSession) -> None:
@@ -131,8 +131,8 @@ def test_tables_are_created_and_written_once(session: rowmerge.Session) -> None:
     assert [session.execute(replaced, idempotency_key="r").replayed for _ in range(2)] == [False, True]
     data = pa.table({"id": pa.array([3], pa.int32()), "n": pa.array([3], pa.int32())})
     for mode in ("append", "overwrite", "replace"):
-        written = [session.write(data, "t", mode=mode, idempotency_key=mode) for _ in range(2)]  # type: ignore[arg-type]
-        assert [result.replayed for result in written] == [False, True]
+        results = [session.write(data, "t", mode=mode, idempotency_key=mode) for _ in range(2)]  # type: ignore[arg-type]
+        assert [result.replayed for result in results] == [False, True]
     assert rows(session) == [(3, 3)]
 
 

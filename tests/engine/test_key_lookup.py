@@ -62,15 +62,15 @@ def test_rows_are_looked_up_by_several_keys_without_a_scan(session: rowmerge.Ses
         "when matched then update set part = s.part + 100 when not matched and s.id % 10 <> 4 then insert *"
     ).collect()[0]
     matched = [n for n in range(0, 1000, 2) if n % 10 != 4]
-    gone = [n for n in matched if n % 7 == 1]
+    deleted_ids = [n for n in matched if n % 7 == 1]
     new = [n for n in range(1000, 1200, 2) if n % 10 != 4] + list(range(3, 1003, 10))
     assert (counts["num_deleted_rows"], counts["num_updated_rows"], counts["num_inserted_rows"]) == (
-        len(gone), len(matched) - len(gone), len(new),
+        len(deleted_ids), len(matched) - len(deleted_ids), len(new),
     )  # fmt: skip
     rows = session.sql("select id, name, part from kept").collect()
     parts = {row["id"]: row["part"] for row in rows}
-    assert len(rows) == len(parts) == 900 - len(gone) + len(new)
-    assert all(parts[n] == n % 7 + 100 for n in matched if n not in set(gone))
+    assert len(rows) == len(parts) == 900 - len(deleted_ids) + len(new)
+    assert all(parts[n] == n % 7 + 100 for n in matched if n not in set(deleted_ids))
     assert all(parts[n] == n % 7 for n in new)
     assert sum(row["name"].startswith("moved") for row in rows) == 100
 
@@ -104,10 +104,10 @@ def test_rows_are_deleted_by_keys_without_a_matching_job(
     request.getfixturevalue("no_jobs_for_rows")
     on, keys = KEYS[by]
     counts = session.sql(f"merge into kept t using ({keys}) s on {on} when matched then delete").collect()[0]
-    gone = {n for n in range(0, 1000, 2) if n % 10 != 6}
-    assert (counts["num_affected_rows"], counts["num_deleted_rows"]) == (len(gone), len(gone))
-    left = {row["id"] for row in session.sql("select id from kept").collect()}
-    assert left == {n for n in range(1000) if n % 10 not in (3, 6)} - gone
+    deleted_ids = {n for n in range(0, 1000, 2) if n % 10 != 6}
+    assert (counts["num_affected_rows"], counts["num_deleted_rows"]) == (len(deleted_ids), len(deleted_ids))
+    remaining_ids = {row["id"] for row in session.sql("select id from kept").collect()}
+    assert remaining_ids == {n for n in range(1000) if n % 10 not in (3, 6)} - deleted_ids
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
@@ -132,16 +132,16 @@ def test_an_upsert_writes_the_source_rows_directly(session: rowmerge.Session, re
     request.getfixturevalue("no_jobs_for_rows")
     for first, last, tasks in ((500, 1500, 4), (900, 7000, 1)):
         source = f"(select {COLUMNS.replace('k', 'n')} from range({first}, {last}, 1, {tasks}))"
-        before = session.sql("select count(*) from kept").collect()[0][0]
+        old_count = session.sql("select count(*) from kept").collect()[0][0]
         counts = session.sql(
             f"merge into kept t using {source} s on t.id = s.id when matched then update set * when not matched then insert *"
         ).collect()[0]
-        after = session.sql("select count(*), count_if(startswith(name, 'n')) from kept").collect()[0]
+        totals = session.sql("select count(*), count_if(startswith(name, 'n')) from kept").collect()[0]
         assert counts["num_updated_rows"] + counts["num_inserted_rows"] == counts["num_affected_rows"] == last - first
         assert counts["num_deleted_rows"] == 0
-        assert after[0] == before + counts["num_inserted_rows"]
-        assert after[1] == last - 500
-    assert session.sql("select count(distinct id), sum(id) from kept").collect()[0][0] == after[0]
+        assert totals[0] == old_count + counts["num_inserted_rows"]
+        assert totals[1] == last - 500
+    assert session.sql("select count(distinct id), sum(id) from kept").collect()[0][0] == totals[0]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TABLES if kind != "iceberg 3"])
@@ -167,18 +167,18 @@ def test_clauses_that_read_only_the_source_need_no_join(
         ("when not matched then insert *", 0, 0, lambda n: True),
     )  # fmt: skip
     for text, deleted, changed, is_new in clauses:
-        met = {n for n in range(500, last) if n in expected}
-        gone, updated = {n for n in met if n % 7 < deleted}, {n for n in met if deleted <= n % 7 < changed}
-        new = {n for n in range(500, last) if n not in met and is_new(n)}
+        matched_ids = {n for n in range(500, last) if n in expected}
+        deleted_ids, updated = {n for n in matched_ids if n % 7 < deleted}, {n for n in matched_ids if deleted <= n % 7 < changed}
+        new = {n for n in range(500, last) if n not in matched_ids and is_new(n)}
         counts = session.sql(f"merge into kept t using {rows} s on t.id = s.id {text}").collect()[0]
         expected |= {n: f"n{n}" for n in updated | new}
-        expected = {n: name for n, name in expected.items() if n not in gone}
+        expected = {n: name for n, name in expected.items() if n not in deleted_ids}
         assert (counts["num_updated_rows"], counts["num_deleted_rows"], counts["num_inserted_rows"]) == (
-            len(updated), len(gone), len(new),
+            len(updated), len(deleted_ids), len(new),
         )  # fmt: skip
-        found = session.sql("select id, name from kept").collect()
-        assert len(found) == len(expected)
-        assert {row["id"]: row["name"] for row in found} == expected
+        table_rows = session.sql("select id, name from kept").collect()
+        assert len(table_rows) == len(expected)
+        assert {row["id"]: row["name"] for row in table_rows} == expected
 
 
 def test_values_of_clauses_that_do_not_apply_raise_no_error(session: rowmerge.Session) -> None:
@@ -214,18 +214,18 @@ CASES = {
 def test_an_upsert_with_duplicate_target_keys_equals_a_join(session: rowmerge.Session, case: str) -> None:
     target, source_rows = CASES[case]
     session.sql(f"create table kept {VECTORS} as {target}")
-    before = [tuple(row) for row in session.sql("select id, name from kept").collect()]
+    old_rows = [tuple(row) for row in session.sql("select id, name from kept").collect()]
     news = [tuple(row) for row in session.sql(f"select id, name from ({source_rows})").collect()]
     counts = session.sql(
         f"merge into kept t using ({source_rows}) s on t.id = s.id when matched then update set * when not matched then insert *"
     ).collect()[0]
-    met = [new for id_, _ in before for new in news if id_ is not None and new[0] == id_]
-    kept = [row for row in before if row[0] is None or row[0] not in {new[0] for new in news}]
-    added = [new for new in news if new[0] is None or new[0] not in {id_ for id_, _ in before}]
+    updated_rows = [new for id_, _ in old_rows for new in news if id_ is not None and new[0] == id_]
+    unmatched_rows = [row for row in old_rows if row[0] is None or row[0] not in {new[0] for new in news}]
+    added = [new for new in news if new[0] is None or new[0] not in {id_ for id_, _ in old_rows}]
     assert sorted(map(str, (tuple(row) for row in session.sql("select id, name from kept").collect()))) == sorted(
-        map(str, [*kept, *met, *added])
+        map(str, [*unmatched_rows, *updated_rows, *added])
     )
-    assert (counts["num_updated_rows"], counts["num_inserted_rows"]) == (len(met), len(added))
+    assert (counts["num_updated_rows"], counts["num_inserted_rows"]) == (len(updated_rows), len(added))
 
 
 def test_residual_conditions_are_evaluated_for_each_row(session: rowmerge.Session) -> None:
@@ -242,12 +242,12 @@ def test_a_large_source_of_one_task_is_divided_between_tasks(session: rowmerge.S
     monkeypatch.setattr(source.os, "cpu_count", lambda: 3)
     session.sql(f"create table kept {VECTORS} as select id, 0 as v from range(300000)")
     session.sql("create table given using delta as select id, 1 as v from range(299000, 306000, 1, 1)")
-    done = session.execute(
+    counts = session.execute(
         "merge into kept t using given s on t.id = s.id when matched and s.v = 1 then update set * when not matched then insert *"
     ).changes
-    assert (done.updated, done.inserted, done.files_marked, done.files_added) == (1000, 6000, 1, 3)
-    told = session.sql("select count(*), count(distinct id), sum(v), sum(id) from kept").collect()[0]
-    assert tuple(told) == (306_000, 306_000, 7_000, sum(range(306_000)))
+    assert (counts.updated, counts.inserted, counts.files_marked, counts.files_added) == (1000, 6000, 1, 3)
+    totals = session.sql("select count(*), count(distinct id), sum(v), sum(id) from kept").collect()[0]
+    assert tuple(totals) == (306_000, 306_000, 7_000, sum(range(306_000)))
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 70])
@@ -258,9 +258,9 @@ def test_keys_of_many_rows_are_collected_completely(session: rowmerge.Session, t
         3: "select id from range(0, 69998, 1, 1) union all select 69998L union all select 69999L",
         70: "select id from range(0, 70000, 1, 70)",
     }[tasks]
-    made = source.evaluate_source(session.spark.sql(rows), "s", (KeyPair("id", "=", "s.id"),))
-    (key,) = made.keys
-    assert made.row_count == made.frame.count() == 70_000
+    evaluated = source.evaluate_source(session.spark.sql(rows), "s", (KeyPair("id", "=", "s.id"),))
+    (key,) = evaluated.keys
+    assert evaluated.row_count == evaluated.frame.count() == 70_000
     assert key.values is not None
     assert key.values.to_pylist() == list(range(70_000))
 
@@ -269,19 +269,19 @@ def test_many_short_keys_are_collected_instead_of_a_join(session: rowmerge.Sessi
     rows, pair = session.spark.sql("select id, cast(id as string) as name from range(5000)"), KeyPair("id", "=", "s.id")
     monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 1_000)
 
-    def known(pair: KeyPair, max_keys: int) -> bool:
+    def collects_keys(pair: KeyPair, max_keys: int) -> bool:
         (key,) = source.evaluate_source(rows, "s", (pair,), max_keys=max_keys).keys
         assert key.values is not None or (str(key.low), str(key.high)) == ("0", "4999" if pair.column == "id" else "999")
         return key.values is not None
 
-    assert known(pair, 5_000)
-    assert not known(pair, 0)
-    assert not known(pair, 4_999)
+    assert collects_keys(pair, 5_000)
+    assert not collects_keys(pair, 0)
+    assert not collects_keys(pair, 4_999)
     text = KeyPair("name", "=", "s.name")
     monkeypatch.setattr(source, "MAX_KEY_BYTES", 10 + 90 * 2 + 900 * 3 + 4_000 * 4 + 5_000 * 8)
-    assert known(text, 5_000)
+    assert collects_keys(text, 5_000)
     monkeypatch.setattr(source, "MAX_KEY_BYTES", source.MAX_KEY_BYTES - 1)
-    assert not known(text, 5_000)
+    assert not collects_keys(text, 5_000)
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])

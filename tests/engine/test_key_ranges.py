@@ -25,8 +25,8 @@ def test_pages_without_a_key_are_not_read(bare_session, table_format):
     _spoil_last_pages(Path(path.removeprefix("file://")), "v")
 
     merge = f"merge into {table} t using (values {{keys}}) as s(id) on t.id = s.id when matched then update set v = concat(v, '!')"
-    found = bare_session.sql(merge.format(keys="(7L), (8L), (30000L)")).collect()[0]
-    assert found["num_updated_rows"] == 3
+    counts = bare_session.sql(merge.format(keys="(7L), (8L), (30000L)")).collect()[0]
+    assert counts["num_updated_rows"] == 3
     few = bare_session.sql(f"select count(*), max(v like '%!') from {table} where id in (7, 8, 30000)").collect()[0]
     assert tuple(few) == (3, True)
     with pytest.raises(UnreadableDataFile):

@@ -111,13 +111,13 @@ def _merge_and_die(warehouse: str, point: int, format_: str) -> int:
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])},
     )
-    told, _ = process.communicate()
+    output, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL
-    return int(told)
+    return int(output)
 
 
 def _check_that_vacuum_leaves_what_is_needed(session: rowmerge.Session) -> None:
-    before = session.table("ledger").toArrow()
+    old_rows = session.table("ledger").toArrow()
     session.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
     session.sql("vacuum ledger retain 0 hours")
     session.sql("set spark.databricks.delta.retentionDurationCheck.enabled = true")
@@ -126,7 +126,7 @@ def _check_that_vacuum_leaves_what_is_needed(session: rowmerge.Session) -> None:
     on_disk = {o.path for o in storage.list() if not o.path.startswith("_delta_log/")}
     delta = (folder / "_delta_log").is_dir()
     assert on_disk == (referenced_paths(DeltaTable(storage, "ledger").snapshot()) if delta else needed(folder))
-    assert session.table("ledger").toArrow().sort_by("id").equals(before.sort_by("id"))
+    assert session.table("ledger").toArrow().sort_by("id").equals(old_rows.sort_by("id"))
 
 
 WRITERS = [("delta", "copy-on-write"), ("delta", "merge-on-read"), ("sql", "merge-on-read")]
@@ -156,10 +156,10 @@ def _kill_the_writer(spark: SparkSession, tmp_path: Path, place: str, mode: str,
     session.write(ids, "ledger", mode="replace", properties=properties)
     for _ in range(kills):
         acknowledged = _merge_until_killed(warehouse, catalog)
-        found = rowmerge.connect(warehouse, catalog=catalog, spark=spark).table("ledger").toArrow()
-        assert found.num_rows == ROWS
-        assert sorted(found["id"].to_pylist()) == list(range(ROWS))
-        turns = pc.unique(found["turn"]).to_pylist()
+        ledger = rowmerge.connect(warehouse, catalog=catalog, spark=spark).table("ledger").toArrow()
+        assert ledger.num_rows == ROWS
+        assert sorted(ledger["id"].to_pylist()) == list(range(ROWS))
+        turns = pc.unique(ledger["turn"]).to_pylist()
         assert len(turns) == 1, f"rows of several turns: {turns}"
         assert turns[0] >= acknowledged, "a merge that was reported done is lost"
     session = rowmerge.connect(warehouse, catalog=catalog, spark=spark)
@@ -181,6 +181,6 @@ def _merge_until_killed(warehouse: str, catalog: dict[str, str] | None) -> int:
     assert first[0] == "turn"
     time.sleep(random.uniform(0.2, 1.5))
     os.killpg(process.pid, signal.SIGKILL)
-    rest = [line.split() for line in process.stdout.read().splitlines() if line.startswith("turn ")]
+    later_turns = [line.split() for line in process.stdout.read().splitlines() if line.startswith("turn ")]
     process.wait()
-    return int((rest or [first])[-1][1])
+    return int((later_turns or [first])[-1][1])

@@ -44,5 +44,5 @@ def test_a_folder_name_can_contain_glob_characters(spark: SparkSession, tmp_path
     session.sql("insert into t values (3, '*'), (4, 'plain')")
     source = "(values (2, 'x'), (5, '{y}')) s (id, p)"
     session.sql(f"merge into t using {source} on t.id = s.id when matched then update set * when not matched then insert *")
-    found = sorted(tuple(row) for row in session.sql("select * from t").collect())
-    assert found == [(1, "*"), (2, "x"), (3, "*"), (4, "plain"), (5, "{y}")]
+    table_rows = sorted(tuple(row) for row in session.sql("select * from t").collect())
+    assert table_rows == [(1, "*"), (2, "x"), (3, "*"), (4, "plain"), (5, "{y}")]

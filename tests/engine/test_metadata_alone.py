@@ -18,9 +18,9 @@ def test_whole_partitions_are_deleted_without_reading_them(session: rowmerge.Ses
     session.sql("insert into t values (1, 'a'), (2, 'a'), (3, 'b'), (4, null)")
     remove_data_files(session, "p=a")
     assert session.sql("delete from t where p = 'a'").collect()[0][0] == 2
-    told = newest(session)
-    assert told["operation"] == "DELETE"
-    metrics = told["operationMetrics"]
+    commit = newest(session)
+    assert commit["operation"] == "DELETE"
+    metrics = commit["operationMetrics"]
     assert {name: metrics[name] for name in ("numDeletedRows", "numRemovedFiles", "numAddedFiles", "numCopiedRows")} == {
         "numDeletedRows": "2",
         "numRemovedFiles": "1",
@@ -53,7 +53,7 @@ def newest(session: rowmerge.Session) -> Any:
 
 def remove_data_files(session: rowmerge.Session, folder: str) -> None:
     location = session.describe("default", "t").location.removeprefix("file://")
-    found = list((Path(location) / folder).glob("*.parquet"))
-    assert found
-    for path in found:
+    data_files = list((Path(location) / folder).glob("*.parquet"))
+    assert data_files
+    for path in data_files:
         path.unlink()

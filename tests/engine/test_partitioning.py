@@ -28,7 +28,7 @@ ROWS = """
 
 
 def assert_files_hold_their_partitions(session: rowmerge.Session, name: str = "t") -> list[Any]:
-    """Every data file's partition values are what its rows give, by the spec it was written with. The files."""
+    """Verify that each data file has the partition values of its rows, by the spec of its writer, and return the files."""
     location = session.describe("default", name).location
     table = StaticTable.from_metadata(newest_metadata(location))
     files = [task.file for task in table.scan(row_filter=AlwaysTrue()).plan_files()]
@@ -39,8 +39,8 @@ def assert_files_hold_their_partitions(session: rowmerge.Session, name: str = "t
             path, source = schema.find_column_name(part.source_id), schema.find_type(part.source_id)
             assert path is not None
             transform = part.transform.transform(source)
-            found = {transform(_internal(_at(row, path.split(".")))) for row in rows}
-            assert found == {file.partition[at]}, f"{file.file_path}: {part}"
+            expected_values = {transform(_internal(_at(row, path.split(".")))) for row in rows}
+            assert expected_values == {file.partition[at]}, f"{file.file_path}: {part}"
     return files
 
 
@@ -51,7 +51,7 @@ def _at(row: Any, path: list[str]) -> Any:
 
 
 def _internal(value: Any) -> Any:
-    """As pyiceberg's transforms take it, and its manifests hold it."""
+    """Convert a value to the type that pyiceberg's transforms take and its manifests contain."""
     if hasattr(value, "timestamp"):
         whole = value.replace(microsecond=0)
         seconds = (whole.replace(tzinfo=None) - type(value)(1970, 1, 1)).total_seconds()
@@ -120,16 +120,16 @@ def test_files_of_a_sorted_table_have_its_order(session: rowmerge.Session) -> No
 
 
 def test_files_of_other_buckets_are_skipped(session: rowmerge.Session) -> None:
-    """Ids that are spread over all files leave none out by their bounds."""
+    """Each file has ids of the whole range, so no bounds exclude a file."""
     session.sql("create table t (id bigint, v string) using iceberg partitioned by (bucket(8, id))")
     session.sql("insert into t select id, 'old' from range(400)")
-    told = "\n".join(row[0] for row in session.sql("explain update t set v = 'x' where id in (7, 107)").collect())
-    assert re.search(r"id in \(7, 107\): excludes [67] by statistics", told), told
-    before = {file.file_path for file in assert_files_hold_their_partitions(session)}
+    explanation = "\n".join(row[0] for row in session.sql("explain update t set v = 'x' where id in (7, 107)").collect())
+    assert re.search(r"id in \(7, 107\): excludes [67] by statistics", explanation), explanation
+    old_files = {file.file_path for file in assert_files_hold_their_partitions(session)}
     session.sql("""
         merge into t using (values (7), (1007)) s (id) on t.id = s.id
         when matched then update set v = 'new' when not matched then insert (id) values (id)""")
-    assert len(before & {file.file_path for file in assert_files_hold_their_partitions(session)}) >= 6
+    assert len(old_files & {file.file_path for file in assert_files_hold_their_partitions(session)}) >= 6
     assert session.sql("select id, v from t where v = 'new' or v is null order by id").collect() == [(7, "new"), (1007, None)]
 
 
@@ -137,18 +137,18 @@ def test_python_creates_a_table_with_partition_transforms(session: rowmerge.Sess
     session.sql(f"create table s using iceberg as {ROWS.format(0, 5)}")
     rows = session.table("s").toArrow()
     warehouse = session.describe("default", "s").location.rpartition("/default/")[0]
-    made = rowmerge.connect(warehouse, spark=session.spark, default_format="iceberg")
-    made.write(rows, "t", mode="replace", partitioned_by=["bucket(2, id)", "day"])
+    iceberg_session = rowmerge.connect(warehouse, spark=session.spark, default_format="iceberg")
+    iceberg_session.write(rows, "t", mode="replace", partitioned_by=["bucket(2, id)", "day"])
     files = assert_files_hold_their_partitions(session)
     assert len(files) == 5
-    told = [tuple(row) for row in session.sql("describe t").collect()]
-    assert told[-4:] == [("", "", ""), ("# Partitioning", "", ""), ("Part 0", "bucket(2, id)", ""), ("Part 1", "day", "")]
+    description = [tuple(row) for row in session.sql("describe t").collect()]
+    assert description[-4:] == [("", "", ""), ("# Partitioning", "", ""), ("Part 0", "bucket(2, id)", ""), ("Part 1", "day", "")]
     with pytest.raises(errors.UnsupportedStatement, match="squares is not a partition transform"):
-        made.write(rows, "t", mode="replace", partitioned_by=["squares(id)"])
+        iceberg_session.write(rows, "t", mode="replace", partitioned_by=["squares(id)"])
 
 
 def test_dynamic_overwrite_requires_partition_values_of_every_file(session: rowmerge.Session) -> None:
-    """Files from before a change of the partitioning do not; OPTIMIZE writes them anew."""
+    """Files older than a change of the partitioning have no value for the new field; OPTIMIZE rewrites them."""
     session.sql("create table t (id bigint, p string) using iceberg partitioned by (p)")
     session.sql("insert into t values (1, 'a'), (2, 'b'), (3, null)")
     session.sql("alter table t add partition field bucket(2, id)")

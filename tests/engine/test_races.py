@@ -20,7 +20,7 @@ TWELVE = "insert into t select cast(id as int), 0 as n, concat('k', id) as k fro
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> str:
-    """Where the `session` fixture keeps its tables."""
+    """Return the folder with the tables of the `session` fixture."""
     return str(tmp_path / "warehouse")
 
 
@@ -36,9 +36,9 @@ def values(*rows: str) -> str:
 
 
 def rows_of(session: rowmerge.Session) -> dict[int, int]:
-    found = session.sql("select id, n from t").collect()
-    assert len({row[0] for row in found}) == len(found), "a row was doubled"
-    return {row[0]: row[1] for row in found}
+    rows = session.sql("select id, n from t").collect()
+    assert len({row[0] for row in rows}) == len(rows), "a row was doubled"
+    return {row[0]: row[1] for row in rows}
 
 
 UPSERT = "merge into t using {} on t.id = s.id when matched then update set n = s.n when not matched then insert (id, n) values (s.id, s.n)"
@@ -101,8 +101,8 @@ def test_only_changes_of_the_same_rows_conflict(
 ) -> None:
     prepared(session, "merge-on-read", level, format_)
     result, _ = overtaken(spark, warehouse, loser, winner)
-    told = "again" if result.attempts > 1 else "rebased" if result.rebases else "together"
-    assert told == how, result
+    outcome = "again" if result.attempts > 1 else "rebased" if result.rebases else "together"
+    assert outcome == how, result
     expected = dict.fromkeys(range(1, 13), 0) | changed
     assert rows_of(session) == {id_: n for id_, n in expected.items() if n is not None}
 
@@ -149,7 +149,7 @@ def test_appends_to_an_iceberg_table_conflict_by_its_isolation_level(
 def test_a_large_source_conflicts_with_changes_of_any_row_in_its_files(
     session: rowmerge.Session, spark: SparkSession, warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its join does not tell which rows met one of the source: a row of the file that is gone may have been one."""
+    """The join does not return which target rows match a source row, so each row deleted from a read file counts as a match."""
     monkeypatch.setattr("rowmerge.spark.source.source.MAX_BROADCAST_BYTES", -1)
     prepared(session, "merge-on-read")
     merge = "merge into t using (values (5, 2), (60, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
@@ -199,7 +199,7 @@ ANEW = ("drop table t", "create table t (id int, n int, k string) using {}", "in
 def test_a_statement_runs_on_a_table_created_after_a_concurrent_drop(
     session: rowmerge.Session, spark: SparkSession, warehouse: str, format_: str, statement: str, expected: dict[int, int]
 ) -> None:
-    """As if it came after the DROP and the CREATE. Without another attempt it is a conflict."""
+    """The statement has the result of a run after the DROP and the CREATE. Without another attempt it is a conflict."""
     prepared(session, "merge-on-read", "Serializable" if format_ == "delta" else "serializable", format_)
     result, _ = overtaken(spark, warehouse, statement, together=[text.format(format_) for text in ANEW])
     assert result.attempts == 2  # type: ignore[union-attr]

@@ -19,12 +19,12 @@ def rows(session, query):
 @pytest.fixture
 def folder(tmp_path):
     """Return a folder with a blank, a quote and a backquote in its name."""
-    made = tmp_path / "it's `odd`"
-    made.mkdir()
-    (made / "a.csv").write_text("id;v\n1;x\n2;y\n")
-    (made / "b.json").write_text('{"id": 1, "v": "x"}\n')
-    pq.write_table(pa.table({"id": [1, 2]}), made / "c.parquet")
-    return str(made).replace("'", "\\'")
+    files_folder = tmp_path / "it's `odd`"
+    files_folder.mkdir()
+    (files_folder / "a.csv").write_text("id;v\n1;x\n2;y\n")
+    (files_folder / "b.json").write_text('{"id": 1, "v": "x"}\n')
+    pq.write_table(pa.table({"id": [1, 2]}), files_folder / "c.parquet")
+    return str(files_folder).replace("'", "\\'")
 
 
 def test_files_are_read_with_options_names_and_aliases(session, folder):
@@ -32,10 +32,10 @@ def test_files_are_read_with_options_names_and_aliases(session, folder):
     assert rows(session, f"select * from {csv}") == [(1, "x"), (2, "y")]
     assert rows(session, f"select f.v from {csv} as f join read_files('{folder}/c.parquet') p on p.id = f.id") == [("x",), ("y",)]
     assert rows(session, f"select read_files.id from read_files('{folder}/*.json')") == [(1,)]
-    named = f"read_files('{folder}/c.parquet', name => 'raw.orders')"
-    assert rows(session, f"select raw.orders.id, orders.id from {named} where orders.id > 1") == [(2, 2)]
-    given = f"read_files('{folder}/a.csv', format => 'CSV', header => 'true', delimiter => ';', schema => 'id string, `v` string')"
-    assert rows(session, f"with read as (select * from {given}) select id from read") == [("1",), ("2",)]
+    parquet_call = f"read_files('{folder}/c.parquet', name => 'raw.orders')"
+    assert rows(session, f"select raw.orders.id, orders.id from {parquet_call} where orders.id > 1") == [(2, 2)]
+    csv_call = f"read_files('{folder}/a.csv', format => 'CSV', header => 'true', delimiter => ';', schema => 'id string, `v` string')"
+    assert rows(session, f"with read as (select * from {csv_call}) select id from read") == [("1",), ("2",)]
 
 
 def test_a_view_over_files_reads_files_added_later(session, tmp_path):

@@ -53,11 +53,11 @@ def rows(session: rowmerge.Session, query: str) -> list[str]:
 @pytest.mark.one_of("table", keep=4)
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_has_the_rows_that_0_1_0_read(readers_session: rowmerge.Session, table: str) -> None:
-    known = expected()["tables"][table]
+    expected_table = expected()["tables"][table]
     frame = readers_session.table(table)
-    assert frame.columns == known["columns"]
-    assert comparable(frame.toArrow()) == known["rows"]
-    oldest = known["oldest"]
+    assert frame.columns == expected_table["columns"]
+    assert comparable(frame.toArrow()) == expected_table["rows"]
+    oldest = expected_table["oldest"]
     assert rows(readers_session, f"select * from {table} version as of {oldest['version']}") == oldest["rows"]
 
 
@@ -121,8 +121,8 @@ def _literal(column: str, value: object) -> str:
 
 
 def assert_ids(session: rowmerge.Session, table: str, ids: set[int]) -> None:
-    found = session.table(table).toArrow()["id"].to_pylist()
-    assert sorted(found) == sorted(ids)
+    table_ids = session.table(table).toArrow()["id"].to_pylist()
+    assert sorted(table_ids) == sorted(ids)
 
 
 def vacuum(session: rowmerge.Session, table: str) -> None:
@@ -133,24 +133,24 @@ def vacuum(session: rowmerge.Session, table: str) -> None:
 
 @pytest.mark.parametrize("table", ["keyed", "ice_keyed"])
 def test_a_statement_that_0_1_0_ran_with_an_idempotency_key_is_not_run_again(session: rowmerge.Session, table: str) -> None:
-    before = rows(session, f"select * from {table}")
+    old_rows = rows(session, f"select * from {table}")
     session.sql(f"insert into {table} values (7, 'twice', 7.00, date '2026-01-07')", idempotency_key="load-7")
-    assert rows(session, f"select * from {table}") == before
+    assert rows(session, f"select * from {table}") == old_rows
 
 
 @pytest.mark.parametrize("table", sorted(LEFT_BY_KILLS))
 def test_vacuum_deletes_files_of_a_killed_insert(session: rowmerge.Session, table: str) -> None:
     folder = folder_of(session, table)
-    left = [folder / path for path in LEFT_BY_KILLS[table]]
-    assert [path for path in left if not path.exists()] == []
+    leftover_files = [folder / path for path in LEFT_BY_KILLS[table]]
+    assert [path for path in leftover_files if not path.exists()] == []
     data = [path for path in data_files(folder) if not path.name.endswith("-deletes.parquet")]
     orphans = [path for path in data if pq.read_table(path)["id"].to_pylist() == [NEVER_COMMITTED]]
     assert len(orphans) == 1
-    before = rows(session, f"select * from {table}")
+    old_rows = rows(session, f"select * from {table}")
     session.sql(f"insert into {table} values (8, 'h', 8.00, date '2026-01-08')")
     vacuum(session, table)
     assert not orphans[0].exists()
-    assert [row for row in rows(session, f"select * from {table}") if '"id": 8,' not in row] == before
+    assert [row for row in rows(session, f"select * from {table}") if '"id": 8,' not in row] == old_rows
 
 
 @pytest.mark.one_of("table", keep=2)

@@ -60,20 +60,24 @@ def test_rows_of_an_upgraded_table_get_ids_with_the_next_snapshot(session: rowme
     session.sql("delete from t where id = 1")
     session.sql("alter table t set tblproperties ('format-version' = '3')")
     session.sql("delete from t where id = 2")
-    found = lineage(session, "t")
-    assert found.keys() == {0, 3, 4} and len({id_ for id_, _ in found.values()}) == 3 and None not in {id_ for id_, _ in found.values()}
+    first_lineage = lineage(session, "t")
+    assert (
+        first_lineage.keys() == {0, 3, 4}
+        and len({id_ for id_, _ in first_lineage.values()}) == 3
+        and None not in {id_ for id_, _ in first_lineage.values()}
+    )
     session.sql("update t set id = id + 10 where id = 3")
     session.sql("optimize t")
-    assert lineage(session, "t") == {0: found[0], 13: (found[3][0], 4), 4: found[4]}
+    assert lineage(session, "t") == {0: first_lineage[0], 13: (first_lineage[3][0], 4), 4: first_lineage[4]}
 
 
 def test_rows_of_files_without_field_ids_keep_their_row_ids(session: rowmerge.Session, tmp_path: Path) -> None:
     copied("name_mapped", tmp_path / "warehouse" / "default" / "t")
     session.sql("alter table t set tblproperties ('format-version' = '3', 'rowmerge.write.mode' = 'merge-on-read')")
     session.sql("insert into t (id) values (100)")
-    before = lineage(session, "t")
+    old_lineage = lineage(session, "t")
     session.sql("update t set more = 1 where id in (1, 4)")
     session.sql("call system.rewrite_data_files(table => 't', options => map('rewrite-all', 'true'))")
-    after = lineage(session, "t")
-    assert {key: id_ for key, (id_, _) in after.items()} == {key: id_ for key, (id_, _) in before.items()}
-    assert {key for key, (_, changed_in) in after.items() if changed_in != before[key][1]} == {1, 4}
+    new_lineage = lineage(session, "t")
+    assert {key: id_ for key, (id_, _) in new_lineage.items()} == {key: id_ for key, (id_, _) in old_lineage.items()}
+    assert {key for key, (_, changed_in) in new_lineage.items() if changed_in != old_lineage[key][1]} == {1, 4}

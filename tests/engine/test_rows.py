@@ -46,25 +46,25 @@ class Case:
 
 
 def cases(path: Path) -> list[Case]:
-    found: list[Case] = []
+    parsed_cases: list[Case] = []
     statement: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("--- "):
             claim = line[4:].strip()
             words = re.sub(r"[^a-zA-Z0-9]+", "_", claim.removeprefix("delta: "))
-            found.append(Case(f"{path.stem}-{words}", claim.startswith("delta: ") or path.stem in DELTA_ALONE))
+            parsed_cases.append(Case(f"{path.stem}-{words}", claim.startswith("delta: ") or path.stem in DELTA_ALONE))
         elif line.startswith("=>"):
-            step = found[-1].steps[-1]
+            step = parsed_cases[-1].steps[-1]
             step.rows = (step.rows or []) + ([] if line.strip() == "=> -" else [line[2:].strip()])
         elif line.startswith("!>"):
-            found[-1].steps[-1].error = line[2:].strip()
+            parsed_cases[-1].steps[-1].error = line[2:].strip()
         elif line.strip() or statement:
             statement.append(line)
             if line.rstrip().endswith(";"):
-                found[-1].steps.append(Step("\n".join(statement).rstrip().removesuffix(";")))
+                parsed_cases[-1].steps.append(Step("\n".join(statement).rstrip().removesuffix(";")))
                 statement = []
     assert not statement, f"{path.name}: the last statement has no semicolon"
-    return found
+    return parsed_cases
 
 
 def parameters() -> list[Any]:
@@ -98,12 +98,12 @@ def test_case(session: rowmerge.Session, case: Case, format_: str, mode: str) ->
             continue
         result = session.sql(text)
         if step.rows is not None:
-            assert [" | ".join(shown(cell) for cell in row).rstrip() for row in result.collect()] == step.rows, text
+            assert [" | ".join(format_cell(cell) for cell in row).rstrip() for row in result.collect()] == step.rows, text
             checked += 1
     assert checked, "a case must say what comes of it"
 
 
-def shown(cell: Any) -> str:
+def format_cell(cell: Any) -> str:
     if cell is None:
         return "NULL"
     if isinstance(cell, bool):

@@ -149,7 +149,7 @@ def test_a_violated_constraint_leaves_no_file_and_no_version(session: rowmerge.S
     def files() -> list[Path]:
         return sorted(path for path in folder_of(session).rglob("*") if path.is_file())
 
-    before = files()
+    old_files = files()
     for statement in (
         "insert into t select 50 - id, id % 5 from range(100)",
         "insert into t select 99 - id, 3 from range(0, 100, 1, 10)",
@@ -160,7 +160,7 @@ def test_a_violated_constraint_leaves_no_file_and_no_version(session: rowmerge.S
     ):
         with pytest.raises(ConstraintViolated):
             session.sql(statement)
-        assert files() == before
+        assert files() == old_files
 
 
 def test_rows_of_a_frame_get_default_and_generated_values(session: rowmerge.Session) -> None:
@@ -177,12 +177,12 @@ def test_rows_of_a_frame_get_default_and_generated_values(session: rowmerge.Sess
 def test_describe_extended_and_explain_print_the_constraints(session: rowmerge.Session) -> None:
     columns = "id int not null default 1, twice int generated always as (id * 2), constraint small check (id < 10)"
     session.sql(f"create table t ({columns}) using delta")
-    told = [tuple(row) for row in session.sql("describe extended t").collect()]
+    description = [tuple(row) for row in session.sql("describe extended t").collect()]
     headings = ("# Column Default Values", "# Generated Columns", "# Constraints")
-    after = {heading: told[told.index((heading, "", "")) + 1 :] for heading in headings}
-    assert after["# Column Default Values"][0] == ("id", "int", "1")
-    assert after["# Generated Columns"][0] == ("twice", "int", "GENERATED ALWAYS AS (id * 2)")
-    assert after["# Constraints"][:2] == [("", "NOT NULL of column `id`", ""), ("small", "CHECK (id < 10)", "")]
+    sections = {heading: description[description.index((heading, "", "")) + 1 :] for heading in headings}
+    assert sections["# Column Default Values"][0] == ("id", "int", "1")
+    assert sections["# Generated Columns"][0] == ("twice", "int", "GENERATED ALWAYS AS (id * 2)")
+    assert sections["# Constraints"][:2] == [("", "NOT NULL of column `id`", ""), ("small", "CHECK (id < 10)", "")]
     plan = session.sql("explain update t set id = default").collect()[0][0]
     assert "SET id = 1" in plan
     assert "  generated twice = id * 2\n" in plan

@@ -20,8 +20,8 @@ def test_written_rows_add_columns_with_schema_evolution(session: rowmerge.Sessio
     with pytest.raises(UnknownColumn, match="`more`"):
         session.write(more, "t")
     assert session.write(more, "t", schema_evolution=True).version == 3
-    found = [row.asDict(recursive=True) for row in session.sql("select * from t order by k").collect()]
-    assert found == [
+    table_rows = [row.asDict(recursive=True) for row in session.sql("select * from t order by k").collect()]
+    assert table_rows == [
         {"k": 1, "s": {"a": None, "b": 2}, "extra": "x", "more": None},
         {"k": 2, "s": None, "extra": None, "more": True},
     ]

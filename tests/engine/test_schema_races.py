@@ -68,8 +68,8 @@ def test_a_concurrent_schema_change_restarts_the_statement(
 def test_concurrent_row_changes_do_not_conflict_with_a_new_column(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
     result, _ = overtaken(spark, warehouse, ADDS.format("(1, 1, 'x')", "n, extra"), "update t set n = 2 where id = 2")
     assert (result.attempts, result.rebases) == (1, 1)
-    found = [tuple(row) for row in session.sql("select * from t order by id").collect()]
-    assert found == [(1, 1, "x"), (2, 2, None), (3, 0, None), (4, 0, None)]
+    table_rows = [tuple(row) for row in session.sql("select * from t order by id").collect()]
+    assert table_rows == [(1, 1, "x"), (2, 2, None), (3, 0, None), (4, 0, None)]
 
 
 def test_a_source_keeps_the_schema_of_its_first_read(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:

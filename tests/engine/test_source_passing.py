@@ -35,40 +35,44 @@ def mirrored(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypa
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Record which sources are persisted."""
-    asked: Callable[..., source.Source] = source.evaluate_source
-    found: list[object] = []
-    monkeypatch.setattr(source, "evaluate_source", lambda *given, **more: found.append(given[1]) or asked(*given, **more))
-    return found
+def persisted_sources(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return the list of the sources that statements persist."""
+    evaluate_source: Callable[..., source.Source] = source.evaluate_source
+    sources: list[object] = []
+    monkeypatch.setattr(
+        source, "evaluate_source", lambda *arguments, **options: sources.append(arguments[1]) or evaluate_source(*arguments, **options)
+    )
+    return sources
 
 
 def _rows(session: rowmerge.Session, mirrored: str) -> dict[int, str]:
     """Return the rows that an independent reader reads. Their ids are unique."""
     location = session.sql("describe detail mirrored").collect()[0]["location"]
     rows = READERS[mirrored](location).to_pylist()
-    found = {row["id"]: row["name"] for row in rows}
-    assert len(found) == len(rows)
-    return found
+    names = {row["id"]: row["name"] for row in rows}
+    assert len(names) == len(rows)
+    return names
 
 
-def test_a_mirror_reads_its_source_once(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
+def test_a_mirror_reads_its_source_once(session: rowmerge.Session, mirrored: str, persisted_sources: list[object]) -> None:
     changed = f"select id, if(id >= 1000, 'new', name) as name from ({CHANGED})"
-    done = session.execute(f"merge into mirrored t using ({changed}) s {MIRROR}").changes
-    assert (done.updated, done.inserted, done.deleted) == (50, 200, 500)
+    counts = session.execute(f"merge into mirrored t using ({changed}) s {MIRROR}").changes
+    assert (counts.updated, counts.inserted, counts.deleted) == (50, 200, 500)
     assert _rows(session, mirrored) == AFTER
-    assert kept == []
+    assert persisted_sources == []
     if mirrored == "delta":
         metrics = session.sql("describe history mirrored limit 1").collect()[0]["operationMetrics"]
         assert metrics["numSourceRows"] == "700"
 
 
-def test_unmatched_target_rows_are_deleted_without_new_rows(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
+def test_unmatched_target_rows_are_deleted_without_new_rows(
+    session: rowmerge.Session, mirrored: str, persisted_sources: list[object]
+) -> None:
     clauses = "on t.id = s.id when matched then update set name = s.name when not matched by source then update set name = 'gone'"
-    done = session.execute(f"merge into mirrored t using (select id, 'here' as name from range(900, 1200)) s {clauses}").changes
-    assert (done.updated, done.inserted, done.deleted) == (1000, 0, 0)
+    counts = session.execute(f"merge into mirrored t using (select id, 'here' as name from range(900, 1200)) s {clauses}").changes
+    assert (counts.updated, counts.inserted, counts.deleted) == (1000, 0, 0)
     assert _rows(session, mirrored) == {n: "here" if n >= 900 else "gone" for n in range(1000)}
-    assert kept == []
+    assert persisted_sources == []
 
 
 @pytest.mark.parametrize("rows", ["select id, 'x' as name from range(10) where id < 0", "select id, name from nobody where id < 0"])
@@ -77,19 +81,19 @@ def test_an_empty_source_deletes_all_unmatched_rows(session: rowmerge.Session, m
     session.sql("create table nobody as select id, 'x' as name, uuid() as text from range(1000) where id % 2 = 1")
     session.sql("update nobody set id = -1 where id = 1")
     session.sql("delete from nobody where id = -1")
-    done = session.execute(f"merge into mirrored t using ({rows}) s {MIRROR}").changes
-    assert (done.updated, done.inserted, done.deleted) == (0, 0, 1000)
+    counts = session.execute(f"merge into mirrored t using ({rows}) s {MIRROR}").changes
+    assert (counts.updated, counts.inserted, counts.deleted) == (0, 0, 1000)
     assert _rows(session, mirrored) == {}
 
 
-def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
+def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, mirrored: str, persisted_sources: list[object]) -> None:
     rows = "select id, if(rand() < 0.5, 'old', 'new') as name from range(500, 3000) where rand() < 0.5"
-    done = session.execute(f"merge into mirrored t using ({rows}) s {MIRROR}").changes
-    found = _rows(session, mirrored)
-    assert 1000 - done.deleted == sum(n < 1000 for n in found)
-    assert done.inserted == sum(n >= 1000 for n in found)
-    assert done.updated == sum(n < 1000 and name == "new" for n, name in found.items())
-    assert kept == []
+    counts = session.execute(f"merge into mirrored t using ({rows}) s {MIRROR}").changes
+    names = _rows(session, mirrored)
+    assert 1000 - counts.deleted == sum(n < 1000 for n in names)
+    assert counts.inserted == sum(n >= 1000 for n in names)
+    assert counts.updated == sum(n < 1000 and name == "new" for n, name in names.items())
+    assert persisted_sources == []
 
 
 def test_two_source_rows_for_one_target_row_are_reported_without_a_change(session: rowmerge.Session, mirrored: str) -> None:
@@ -99,19 +103,23 @@ def test_two_source_rows_for_one_target_row_are_reported_without_a_change(sessio
     assert _rows(session, mirrored) == dict.fromkeys(range(1000), "old")
 
 
-def test_the_source_is_reused_after_a_conflict(session: rowmerge.Session, mirrored: str, kept: list[object], tmp_path: Path) -> None:
+def test_the_source_is_reused_after_a_conflict(
+    session: rowmerge.Session, mirrored: str, persisted_sources: list[object], tmp_path: Path
+) -> None:
     """The concurrent changes are read again."""
     winner = "update mirrored set name = 'theirs' where id in (100, 700)"
     changed = f"select id, if(id >= 1000, 'new', name) as name from ({CHANGED})"
     result, _ = overtaken(session.spark, str(tmp_path / "warehouse"), f"merge into mirrored t using ({changed}) s {MIRROR}", winner)
     assert result.attempts == 2
     assert _rows(session, mirrored) == AFTER
-    assert len(kept) == 1
+    assert len(persisted_sources) == 1
 
 
 @pytest.mark.parametrize("clause", ["when not matched by source and t.id < 10 then delete", "when not matched then insert *"])
-def test_a_source_of_unknown_size_is_persisted(session: rowmerge.Session, mirrored: str, kept: list[object], clause: str) -> None:
-    """Such a source can be broadcast, or its keys prune files."""
+def test_a_source_of_unknown_size_is_persisted(
+    session: rowmerge.Session, mirrored: str, persisted_sources: list[object], clause: str
+) -> None:
+    """A persisted source has a size, so Spark can broadcast it and its keys can prune files."""
     session.sql(f"merge into mirrored t using ({CHANGED}) s on t.id = s.id when matched and t.name <> s.name then update set * {clause}")
-    assert len(kept) == 1
+    assert len(persisted_sources) == 1
     assert len(_rows(session, mirrored)) == (990 if "delete" in clause else 1200)

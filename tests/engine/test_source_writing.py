@@ -22,7 +22,7 @@ READERS = {"delta": read_with_delta_rs, "iceberg": read_with_pyiceberg}
 
 
 @pytest.fixture(params=["delta", "iceberg"])
-def kept(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> str:
+def kept_format(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> str:
     """Create a table of 1000 rows, and return its format. Its sources count as large."""
     monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
     session.sql(f"create table kept {VECTORS[request.param]} as select id, 'old' as name from range(1000)")
@@ -45,36 +45,36 @@ def _files(session: rowmerge.Session) -> set[str]:
     return {path.name for path in Path("/" + location.lstrip("/")).rglob("part-*.parquet")}
 
 
-def _rows(session: rowmerge.Session, kept: str) -> dict[int, str]:
+def _rows(session: rowmerge.Session, kept_format: str) -> dict[int, str]:
     """Return the rows that an independent reader reads. Their ids are unique."""
     location = session.sql("describe detail kept").collect()[0]["location"]
-    rows = READERS[kept](location).to_pylist()
-    found = {row["id"]: row["name"] for row in rows}
-    assert len(found) == len(rows)
-    return found
+    rows = READERS[kept_format](location).to_pylist()
+    names = {row["id"]: row["name"] for row in rows}
+    assert len(names) == len(rows)
+    return names
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 40, 100])
 @pytest.mark.usefixtures("not_kept")
-def test_few_rows_in_many_tasks_become_one_file(session: rowmerge.Session, kept: str, tasks: int) -> None:
+def test_few_rows_in_many_tasks_become_one_file(session: rowmerge.Session, kept_format: str, tasks: int) -> None:
     """The driver writes the rows of the first tasks. The last of a hundred tasks write small files, which are combined."""
-    before = _files(session)
-    done = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, 1900, 1, {tasks})) s {UPSERT}").changes
-    assert (done.updated, done.inserted, done.files_added) == (500, 900, 1)
-    assert _rows(session, kept) == {n: "old" if n < 500 else "new" for n in range(1900)}
-    assert len(_files(session) - before) == 1
+    old_files = _files(session)
+    counts = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, 1900, 1, {tasks})) s {UPSERT}").changes
+    assert (counts.updated, counts.inserted, counts.files_added) == (500, 900, 1)
+    assert _rows(session, kept_format) == {n: "old" if n < 500 else "new" for n in range(1900)}
+    assert len(_files(session) - old_files) == 1
 
 
 @pytest.mark.usefixtures("not_kept")
-def test_a_task_with_many_rows_writes_its_own_file(session: rowmerge.Session, kept: str) -> None:
+def test_a_task_with_many_rows_writes_its_own_file(session: rowmerge.Session, kept_format: str) -> None:
     source_rows = "(select id, 'new' as name from range(900, 200900, 1, 2))"
-    done = session.execute(f"merge into kept t using {source_rows} s {UPSERT}").changes
-    assert (done.updated, done.inserted, done.files_added) == (100, 199_900, 2)
-    assert _rows(session, kept) == {n: "old" if n < 900 else "new" for n in range(200_900)}
+    counts = session.execute(f"merge into kept t using {source_rows} s {UPSERT}").changes
+    assert (counts.updated, counts.inserted, counts.files_added) == (100, 199_900, 2)
+    assert _rows(session, kept_format) == {n: "old" if n < 900 else "new" for n in range(200_900)}
 
 
 @pytest.mark.usefixtures("not_kept")
-def test_rows_are_replaced_by_keys(session: rowmerge.Session, kept: str) -> None:
+def test_rows_are_replaced_by_keys(session: rowmerge.Session, kept_format: str) -> None:
     """One key can have many new rows."""
     new = "select id, 'new' as name from range(900, 1100) union all select 950L, 'newer' union all select null, 'none'"
     session.sql(f"insert into kept replace using (id) {new}")
@@ -84,11 +84,11 @@ def test_rows_are_replaced_by_keys(session: rowmerge.Session, kept: str) -> None
 
 @pytest.mark.usefixtures("not_kept")
 @pytest.mark.parametrize("rows", ["where false", "where id < 0", "where id >= 5000"])
-def test_an_empty_source_and_a_source_of_new_rows(session: rowmerge.Session, kept: str, rows: str) -> None:
-    done = session.execute(f"merge into kept t using (select id, 'new' as name from range(6000) {rows}) s {UPSERT}").changes
+def test_an_empty_source_and_a_source_of_new_rows(session: rowmerge.Session, kept_format: str, rows: str) -> None:
+    counts = session.execute(f"merge into kept t using (select id, 'new' as name from range(6000) {rows}) s {UPSERT}").changes
     new = 1000 if "5000" in rows else 0
-    assert (done.updated, done.inserted) == (0, new)
-    assert len(_rows(session, kept)) == 1000 + new
+    assert (counts.updated, counts.inserted) == (0, new)
+    assert len(_rows(session, kept_format)) == 1000 + new
 
 
 THROWN_AWAY = {
@@ -101,42 +101,42 @@ THROWN_AWAY = {
 @pytest.mark.parametrize("case", THROWN_AWAY)
 @pytest.mark.parametrize("last", [1100, 90_000])
 def test_files_of_an_abandoned_attempt_are_deleted(
-    session: rowmerge.Session, kept: str, monkeypatch: pytest.MonkeyPatch, case: str, last: int
+    session: rowmerge.Session, kept_format: str, monkeypatch: pytest.MonkeyPatch, case: str, last: int
 ) -> None:
     """Duplicate keys in table or source, or too many keys for the driver: the source is evaluated again and persisted."""
     before_it, rows, more = THROWN_AWAY[case]
     session.sql(before_it)
     if case == "many":
         monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 500 if last > 1100 else 100)
-    tried: list[object] = []
-    asked = source_writing.insert_every_source_row
-    monkeypatch.setattr(write_first, "insert_every_source_row", lambda *given: tried.append(asked(*given)) or tried[-1])
-    before = _files(session)
-    done = session.execute(f"merge into kept t using ({rows.format(last=last)}) s {UPSERT}").changes
-    assert [found is None for found in tried] == [case == "many"]
-    assert done.updated == 100 + more
-    assert done.inserted == last - 1000 + (2 if case == "source" else 0)
-    assert len(_files(session) - before) == done.files_added
+    attempts: list[object] = []
+    insert_rows = source_writing.insert_every_source_row
+    monkeypatch.setattr(write_first, "insert_every_source_row", lambda *arguments: attempts.append(insert_rows(*arguments)) or attempts[-1])
+    old_files = _files(session)
+    counts = session.execute(f"merge into kept t using ({rows.format(last=last)}) s {UPSERT}").changes
+    assert [attempt is None for attempt in attempts] == [case == "many"]
+    assert counts.updated == 100 + more
+    assert counts.inserted == last - 1000 + (2 if case == "source" else 0)
+    assert len(_files(session) - old_files) == counts.files_added
     assert session.sql("select count(*) from kept").collect()[0][0] == last + {"target": 1, "source": 2, "many": 0}[case]
 
 
-def test_a_failed_source_row_leaves_no_files(session: rowmerge.Session, kept: str) -> None:
-    before = _files(session)
+def test_a_failed_source_row_leaves_no_files(session: rowmerge.Session, kept_format: str) -> None:
+    old_files = _files(session)
     rows = "select id, if(id = 80000, raise_error('no such row'), 'new') as name from range(0, 90000, 1, 2)"
     with pytest.raises(rowmerge.errors.SparkFailed, match="no such row"):
         session.sql(f"merge into kept t using ({rows}) s {UPSERT}")
-    assert _files(session) == before
-    assert _rows(session, kept) == dict.fromkeys(range(1000), "old")
+    assert _files(session) == old_files
+    assert _rows(session, kept_format) == dict.fromkeys(range(1000), "old")
 
 
-def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, kept: str) -> None:
+def test_a_nondeterministic_source_is_evaluated_once(session: rowmerge.Session, kept_format: str) -> None:
     """The keys that are looked up are those of the written rows."""
     rows = "select cast(rand() * 1e15 as bigint) as id, 'new' as name from range(60000) union all select cast(rand() * 10 as bigint), 'new'"
-    done = session.execute(f"merge into kept t using ({rows}) s {UPSERT}").changes
-    found = _rows(session, kept)
-    assert done.updated == 1
-    assert len(found) == 1000 + done.inserted
-    assert sum(name == "new" for name in found.values()) == done.inserted + 1
+    counts = session.execute(f"merge into kept t using ({rows}) s {UPSERT}").changes
+    names = _rows(session, kept_format)
+    assert counts.updated == 1
+    assert len(names) == 1000 + counts.inserted
+    assert sum(name == "new" for name in names.values()) == counts.inserted + 1
 
 
 def test_the_size_of_a_source_is_estimated_from_its_inputs(

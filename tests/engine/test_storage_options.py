@@ -31,10 +31,10 @@ def with_options(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
 
 
 def test_a_running_session_gets_the_settings_and_hides_secrets(with_options: SparkSession) -> None:
-    shown = {row["key"]: row["value"] for row in with_options.sql("set").collect() if row["key"].startswith("fs.")}
+    settings = {row["key"]: row["value"] for row in with_options.sql("set").collect() if row["key"].startswith("fs.")}
     assert with_options.conf.get("fs.s3a.secret.key") == with_options.conf.get("fs.azure.account.key") == "hush"
-    assert shown["fs.s3a.endpoint"] == "http://store:9000"
-    assert "hush" not in str(shown) and "redacted" in shown["fs.azure.account.key"]
+    assert settings["fs.s3a.endpoint"] == "http://store:9000"
+    assert "hush" not in str(settings) and "redacted" in settings["fs.azure.account.key"]
 
 
 def test_the_settings_reach_the_file_systems_of_queries(with_options: SparkSession) -> None:

@@ -80,12 +80,12 @@ def _stress(session: rowmerge.Session, spark: SparkSession, tmp_path: Path, form
     rows = {key: key % 100 for key in range(KEYS)}
     metadata = None if catalog is None else load_catalog("default", **catalog).load_table("default.t").metadata_location
     newest = None if metadata is None else Path(metadata.removeprefix("file://"))
-    done = list(turns_in_log(Path(warehouse) / "default" / "t", newest))
-    assert sorted(done) == [(worker, turn) for worker in range(load.threads + load.processes) for turn in range(load.turns)]
-    for worker, turn in done:
+    committed_turns = list(turns_in_log(Path(warehouse) / "default" / "t", newest))
+    assert sorted(committed_turns) == [(worker, turn) for worker in range(load.threads + load.processes) for turn in range(load.turns)]
+    for worker, turn in committed_turns:
         statement(worker, turn, level).apply(rows)
-    found = sorted((row[0], row[1]) for row in session.sql("select id, n from t").collect())
-    assert found == sorted(rows.items())
+    table_rows = sorted((row[0], row[1]) for row in session.sql("select id, n from t").collect())
+    assert table_rows == sorted(rows.items())
 
 
 def start(warehouse: str, worker: int, turns: int, level: str, catalog: dict[str, str] | None) -> subprocess.Popen[str]:

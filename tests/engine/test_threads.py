@@ -19,9 +19,9 @@ pytestmark = pytest.mark.one_of("session", "mode")
 @pytest.fixture(params=["delta", "iceberg"])
 def session(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
     """Yield a session that creates tables of one format. Independent readers read them after the test."""
-    made = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=request.param)
-    yield made
-    assert_independent_readers_agree(made)
+    new_session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=request.param)
+    yield new_session
+    assert_independent_readers_agree(new_session)
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
@@ -30,7 +30,7 @@ def test_four_threads_merge_different_keys_without_loss(session: rowmerge.Sessio
     session.sql("insert into t select id, 0 from range(40)")
 
     def work(thread: int) -> int:
-        done = 0
+        merge_count = 0
         for turn in range(3):
             first, new = thread * 10, 100 + thread * 10 + turn
             text = f"""merge into t using (select id from range({first}, {first + 10}) union all select {new}) s on t.id = s.id
@@ -41,8 +41,8 @@ def test_four_threads_merge_different_keys_without_loss(session: rowmerge.Sessio
                     break
                 except CommitConflict:
                     continue
-            done += 1
-        return done
+            merge_count += 1
+        return merge_count
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [3, 3, 3, 3]

@@ -36,18 +36,18 @@ def suite_classes() -> dict[str, type]:
     """Return the suite's classes with tests by module and name, without the package's name and without aliases of classes."""
     root = Path(next(iter(dbt.tests.adapter.__path__)))
     names = sorted(".".join(path.relative_to(root).with_suffix("").parts) for path in root.rglob("*.py") if path.stem != "__init__")
-    found = {f"{name}.{each}": class_ for name in names for each, class_ in _classes(importlib.import_module(SUITE + name)).items()}
-    return {name: class_ for name, class_ in found.items() if _tests(class_) and not _alias(class_)}
+    classes = {f"{name}.{each}": class_ for name in names for each, class_ in _classes(importlib.import_module(SUITE + name)).items()}
+    return {name: class_ for name, class_ in classes.items() if _tests(class_) and not _alias(class_)}
 
 
 @cache
 def our_classes() -> list[type]:
     """Return the classes of the suite's tests below tests/functional/adapter."""
-    found = []
+    classes = []
     for path in sorted(OURS.rglob("test_*.py")):
         name = ".".join(path.relative_to(OURS.parents[2]).with_suffix("").parts)
-        found += [class_ for each, class_ in _classes(importlib.import_module(name)).items() if each.startswith("Test")]
-    return [class_ for class_ in found if _of_the_suite(class_)]
+        classes += [class_ for each, class_ in _classes(importlib.import_module(name)).items() if each.startswith("Test")]
+    return [class_ for class_ in classes if _of_the_suite(class_)]
 
 
 def run_here() -> dict[str, set[str]]:
@@ -69,9 +69,9 @@ def page() -> str:
         misses[name.split(".")[0]] += items
     lines = [_row(area, [*(counts[area] for counts in passes.values()), misses[area]]) for area in sorted({*passes[RELEASES[-1]], *misses})]
     total = _row("all", [*(counts.total() for counts in passes.values()), misses.total()])
-    why = [f"- {_told(sum(items for _, items, its in missed if its == reason))}: {reason}" for reason in LEFT_OUT]
+    why = [f"- {_show_count(sum(items for _, items, its in missed if its == reason))}: {reason}" for reason in LEFT_OUT]
     newer = [
-        f"- {_told((passes[release] - passes[older]).total())} need dbt-core {release}: {_new_areas(passes[older], passes[release])}."
+        f"- {_show_count((passes[release] - passes[older]).total())} need dbt-core {release}: {_new_areas(passes[older], passes[release])}."
         for older, release in pairwise(RELEASES)
     ]
     sections = ["", "## Tests that need a newer dbt-core", "", *newer, "", "## Excluded tests", "", *why, ""]
@@ -103,7 +103,7 @@ def _left_out(name: str, classes: dict[str, type]) -> int:
     return 1 if "[" in name else _tests(classes[class_name])[test]
 
 
-def _told(items: int) -> str:
+def _show_count(items: int) -> str:
     return f"{items} {'test' if items == 1 else 'tests'}"
 
 
@@ -122,8 +122,8 @@ def _classes(module: ModuleType) -> dict[str, type]:
 
 def _tests(class_: type) -> dict[str, int]:
     """Return the tests of a class with their numbers of items. A fixture called `tests` is not a test."""
-    found = {name: getattr(class_, name) for name in dir(class_) if name.startswith("test_")}
-    return {name: _items(test) for name, test in found.items() if inspect.isfunction(test)}
+    test_functions = {name: getattr(class_, name) for name in dir(class_) if name.startswith("test_")}
+    return {name: _items(test) for name, test in test_functions.items() if inspect.isfunction(test)}
 
 
 def _items(test: object) -> int:

@@ -98,11 +98,11 @@ class Model:
         )
         # The next process of this worker inserts other ids, whatever becomes of this one.
         self._next_ids[worker] += 10 * _STATEMENTS
-        ours, theirs = _PROCESSES.Pipe(duplex=False)
-        process = _PROCESSES.Process(target=run, args=(task, theirs), daemon=True)
+        parent_pipe, child_pipe = _PROCESSES.Pipe(duplex=False)
+        process = _PROCESSES.Process(target=run, args=(task, child_pipe), daemon=True)
         process.start()
-        theirs.close()
-        return _Process(worker, process, ours)
+        child_pipe.close()
+        return _Process(worker, process, parent_pipe)
 
     def _receive(self, process: _Process) -> bool:
         """Receive one message, and return False if the process has ended."""
@@ -139,8 +139,8 @@ class Model:
             return
         rows = self.allowed.setdefault(statement.table_id, {})
         for id_, value in statement.rows.items():
-            before = rows.get(id_, {None})
-            rows[id_] = {value} if outcome == "committed" else before | {value}
+            old_values = rows.get(id_, {None})
+            rows[id_] = {value} if outcome == "committed" else old_values | {value}
 
     # ------------------------------------------------------------------ the table
 
@@ -175,6 +175,6 @@ class Model:
         for read in _READERS[self.format]:
             table: pa.Table = read(f"{self.warehouse}/{SCHEMA}/{NAME}")
             names = zip(table["id"].to_pylist(), table["name"].to_pylist(), strict=True)
-            seen = {id_: int(name.split(".")[0]) for id_, name in names}
-            assert seen == values, f"{read.__name__} sees other rows"
-            assert table.num_rows == len(seen)
+            reader_values = {id_: int(name.split(".")[0]) for id_, name in names}
+            assert reader_values == values, f"{read.__name__} sees other rows"
+            assert table.num_rows == len(reader_values)

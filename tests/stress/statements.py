@@ -122,11 +122,11 @@ def rows_of(snapshot: Snapshot, storage: Storage) -> list[tuple[str, int, int, i
     for path in paths:
         folder, _, name = path.rpartition("/")
         table = pq.read_table(pa.BufferReader(storage.at(folder).get(name)), columns=["id", "name"])
-        gone = set(deleted.get(path, ()))
+        deleted_positions = set(deleted.get(path, ()))
         rows += [
             (path, at, id_, int(name.split(".")[0]))
             for at, (id_, name) in enumerate(zip(*table.to_pydict().values(), strict=True))
-            if at not in gone
+            if at not in deleted_positions
         ]
     return rows
 
@@ -226,9 +226,9 @@ class _Worker:
             return self.append()
         path, position, id_, value = self.random.choice(own)
         assert value == self.rows[id_], f"row {id_} has the value {value} instead of {self.rows[id_]}"
-        known = snapshot.deleted_positions([path]).get(path, Positions())
+        old_positions = snapshot.deleted_positions([path]).get(path, Positions())
         added = self.written(snapshot, [id_], f"{value + 1}.") if operation == "UPDATE" else ()
-        files = FileChanges(added, (), {path: known | Positions([position])})
+        files = FileChanges(added, (), {path: old_positions | Positions([position])})
         reads = Reads(frozenset([path]), rows={path: Positions([position])})
         return self.commit(
             table, snapshot, CommitRequest(operation, files=files, reads=reads), {id_: value + 1 if operation == "UPDATE" else None}
@@ -266,9 +266,9 @@ class _Worker:
             else {name: str(value).lower() if isinstance(value, bool) else value for name, value in self.task.options["config"].items()}
             | {"allow_http": "true"}
         )
-        theirs = deltalake.DeltaTable(f"{self.task.warehouse}/{SCHEMA}/{NAME}", storage_options=config)
-        theirs.create_checkpoint()
-        theirs.cleanup_metadata()
+        delta_rs_table = deltalake.DeltaTable(f"{self.task.warehouse}/{SCHEMA}/{NAME}", storage_options=config)
+        delta_rs_table.create_checkpoint()
+        delta_rs_table.cleanup_metadata()
 
     # ------------------------------------------------------------------ inside
 

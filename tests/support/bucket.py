@@ -53,13 +53,13 @@ class Bucket:
         """Return the response to a DeleteObjects request."""
         keys = [element.text or "" for element in ElementTree.fromstring(body).iter() if element.tag.endswith("Key")]
         self.requests.append(len(keys))
-        told = [
+        results = [
             f"<Deleted><Key>{escape(key)}</Key></Deleted>"
             if self.delete(key)
             else f"<Error><Key>{escape(key)}</Key><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
             for key in keys
         ]
-        return f'<?xml version="1.0" encoding="UTF-8"?><DeleteResult xmlns="{_NAMESPACE}">{"".join(told)}</DeleteResult>'
+        return f'<?xml version="1.0" encoding="UTF-8"?><DeleteResult xmlns="{_NAMESPACE}">{"".join(results)}</DeleteResult>'
 
 
 @contextmanager

@@ -94,8 +94,8 @@ def bounds(rows: pa.Table) -> tuple[dict[str, Any], dict[str, Any]]:
     upper: dict[str, Any] = {}
     for name in rows.column_names:
         if not pa.types.is_nested(rows[name].type) and rows[name].null_count < rows.num_rows:
-            found = pc.min_max(rows[name]).as_py()
-            lower[name], upper[name] = found["min"], found["max"]
+            extremes = pc.min_max(rows[name]).as_py()
+            lower[name], upper[name] = extremes["min"], extremes["max"]
     return lower, upper
 
 
@@ -116,8 +116,8 @@ def live_rows(snapshot: Snapshot) -> pa.Table:
 def file_rows(snapshot: Snapshot, path: str, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:
     """Return all rows of a data file, with the column names of the table."""
     rows = pq.ParquetFile(path[len("file://") :], coerce_int96_timestamp_unit="us").read()
-    own, held = (arrow_schema(bare(s, metadata_keys=(FIELD_ID,))) for s in (snapshot.schema, snapshot.shape.stored_schema))
-    return conformed(to_table_rows(rows, own, held, by_field_id=snapshot.shape.by_field_id), schema, partition)
+    table_schema, file_schema = (arrow_schema(bare(s, metadata_keys=(FIELD_ID,))) for s in (snapshot.schema, snapshot.shape.stored_schema))
+    return conformed(to_table_rows(rows, table_schema, file_schema, by_field_id=snapshot.shape.by_field_id), schema, partition)
 
 
 def conformed(rows: pa.Table, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:

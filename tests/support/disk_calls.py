@@ -48,7 +48,7 @@ class DiskCalls:
         monkeypatch.setattr(os, "link", recorded_link)
         monkeypatch.setattr(os, "replace", recorded_replace)
 
-    def named(self, path: Path) -> int:
+    def find_naming(self, path: Path) -> int:
         """Return the index of the event that named the path."""
         return max(at for at, event in enumerate(self.events) if event == ("name", str(path)))
 
@@ -74,7 +74,7 @@ def named_files(folder: Path) -> set[Path]:
 def assert_durable(calls: DiskCalls, folder: Path) -> None:
     """Verify that the newest commit was synced before it was named, that its folder was synced afterwards, and its files before."""
     commit = newest_commit(folder)
-    moment = calls.named(commit)
+    moment = calls.find_naming(commit)
     assert [at for at in calls.syncs(commit) if at < moment], "the commit is synced before it has its name"
     assert [at for at in calls.syncs(commit.parent) if at > moment], "its folder is synced before it is acknowledged"
     names = named_files(folder)

@@ -102,8 +102,8 @@ def serve(run: Callable[[str, str, Fault], None]) -> None:
         if child == 0:
             fault = Fault(Kind[request["kind"]], request["at"])
             run(request["operation"], request["folder"], fault)
-            with os.fdopen(write, "w") as told:
-                json.dump(fault.calls, told)
+            with os.fdopen(write, "w") as output:
+                json.dump(fault.calls, output)
             os._exit(0)
         os.close(write)
         with os.fdopen(read) as answer:

@@ -56,9 +56,11 @@ class Lake:
         """Commit a snapshot that marks rows as deleted in files that stay live."""
         snapshot = self.table.snapshot()
         paths = self.paths
-        known = snapshot.deleted_positions(paths)
+        old_positions = snapshot.deleted_positions(paths)
         rows = {path: Positions(at for at, id_ in enumerate(self.ids_in(path)) if id_ in ids) for path in paths}
-        return self.change(deleted={path: known.get(path, Positions()) | found for path, found in rows.items() if found})
+        return self.change(
+            deleted={path: old_positions.get(path, Positions()) | positions for path, positions in rows.items() if positions}
+        )
 
     def remove(self, *ids: int) -> int:
         """Commit a snapshot that removes the files that begin with these ids."""
@@ -75,18 +77,20 @@ class Lake:
         metadata, snapshot_id = self.current.metadata, uuid.uuid4().int >> 65
         parent = metadata.current_snapshot()
         assert parent is not None
-        made = SnapshotFiles(self.storage, metadata, snapshot_id, ())
-        manifests = made.write_delete_manifests(files)
+        snapshot_files = SnapshotFiles(self.storage, metadata, snapshot_id, ())
+        manifests = snapshot_files.write_delete_manifests(files)
         entries = [Entry.added(file, snapshot_id) for file in files]
-        before = read_manifest_list(self.storage, parent.manifest_list)
-        produced = made.put_snapshot(metadata, parent, [*manifests, *before], entries)
+        old_manifests = read_manifest_list(self.storage, parent.manifest_list)
+        produced = snapshot_files.put_snapshot(metadata, parent, [*manifests, *old_manifests], entries)
         self.update(*snapshot_updates(metadata, MAIN, parent, produced, CommitRequest("DELETE")))
         return snapshot_id
 
     def shared_deletes(self, *ids: int) -> ContentFile:
         """Write a file of position deletes for all data files that have these ids, and return its entry."""
-        found = [(path, at) for path in self.paths for at, id_ in enumerate(self.ids_in(path)) if id_ in ids]
-        rows = pa.table({"file_path": [path for path, _ in found], "pos": pa.array([at for _, at in found], pa.int64())}, schema=_POSITIONS)
+        addresses = [(path, at) for path in self.paths for at, id_ in enumerate(self.ids_in(path)) if id_ in ids]
+        rows = pa.table(
+            {"file_path": [path for path, _ in addresses], "pos": pa.array([at for _, at in addresses], pa.int64())}, schema=_POSITIONS
+        )
         return self._content(Content.POSITION_DELETES, rows)
 
     def equality_deletes(self, *ids: int) -> ContentFile:
@@ -131,7 +135,7 @@ class Lake:
         return [snapshot.snapshot_id for snapshot in self.current.metadata.snapshots]
 
     def on_disk(self, folder: str = "") -> set[str]:
-        return {found.path for found in self.storage.list(folder)}
+        return {file.path for file in self.storage.list(folder)}
 
     def aged(self, days: float, *paths: str) -> None:
         """Set the modification times of files some days back. Without names, of all files in the folder."""

@@ -115,7 +115,7 @@ def _folder(location: str) -> str:
 
 def _sorted(table: pa.Table, order_by: Sequence[str] | str) -> pa.Table:
     # Views and dictionaries cannot be sorted or compared everywhere.
-    table = table.cast(pa.schema([pa.field(f.name, _plain(f.type)) for f in table.schema]))
+    table = table.cast(pa.schema([pa.field(f.name, _simplify_type(f.type)) for f in table.schema]))
     names = [order_by] if isinstance(order_by, str) else list(order_by)
     simple = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
     # By position: Arrow takes a dot in a column's name for a path.
@@ -124,15 +124,15 @@ def _sorted(table: pa.Table, order_by: Sequence[str] | str) -> pa.Table:
     return table.take(order)
 
 
-def _plain(type_: pa.DataType) -> pa.DataType:
+def _simplify_type(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(type_):
-        return pa.struct([pa.field(f.name, _plain(f.type)) for f in type_])
+        return pa.struct([pa.field(f.name, _simplify_type(f.type)) for f in type_])
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return pa.list_(_plain(type_.value_type))
+        return pa.list_(_simplify_type(type_.value_type))
     if pa.types.is_map(type_):
-        return pa.map_(_plain(type_.key_type), _plain(type_.item_type))
+        return pa.map_(_simplify_type(type_.key_type), _simplify_type(type_.item_type))
     if pa.types.is_dictionary(type_):
-        return _plain(type_.value_type)
+        return _simplify_type(type_.value_type)
     if pa.types.is_string_view(type_) or pa.types.is_large_string(type_):
         return pa.string()
     if pa.types.is_binary_view(type_) or pa.types.is_large_binary(type_):

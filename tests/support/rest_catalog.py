@@ -118,13 +118,16 @@ class Endpoints:
             "DELETE /v1/namespaces/{}": self.drop_namespace,
             "GET /v1/namespaces/{}/tables": lambda body, n: (
                 200,
-                {"identifiers": [_named(each) for each in self.catalog.list_tables((n,))]},
+                {"identifiers": [_serialize_identifier(each) for each in self.catalog.list_tables((n,))]},
             ),
             "POST /v1/namespaces/{}/tables": self.create_table,
             "GET /v1/namespaces/{}/tables/{}": lambda body, n, t: (200, _loaded(self.catalog.load_table((n, t)))),
             "POST /v1/namespaces/{}/tables/{}": self.commit,
             "DELETE /v1/namespaces/{}/tables/{}": lambda body, n, t: (204, self.catalog.drop_table((n, t))),
-            "GET /v1/namespaces/{}/views": lambda body, n: (200, {"identifiers": [_named(each) for each in self.views if each[0] == n]}),
+            "GET /v1/namespaces/{}/views": lambda body, n: (
+                200,
+                {"identifiers": [_serialize_identifier(each) for each in self.views if each[0] == n]},
+            ),
             "POST /v1/namespaces/{}/views": self.create_view,
             "GET /v1/namespaces/{}/views/{}": lambda body, n, v: (200, self.view(n, v)),
             "POST /v1/namespaces/{}/views/{}": self.replace_view,
@@ -175,8 +178,8 @@ class Endpoints:
             if creates
             else self.catalog.load_table(identifier)
         )
-        done = self.catalog.commit_table(target, request.requirements, request.updates)
-        return 200, {"metadata-location": done.metadata_location, "metadata": json.loads(done.metadata.model_dump_json())}
+        response = self.catalog.commit_table(target, request.requirements, request.updates)
+        return 200, {"metadata-location": response.metadata_location, "metadata": json.loads(response.metadata.model_dump_json())}
 
     def create_view(self, body: dict[str, Any], namespace: str) -> Answer:
         key = (namespace, body["name"])
@@ -225,7 +228,7 @@ class Endpoints:
         return 204, None
 
 
-def _named(identifier: tuple[str, ...]) -> dict[str, Any]:
+def _serialize_identifier(identifier: tuple[str, ...]) -> dict[str, Any]:
     return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
 
 

@@ -73,8 +73,8 @@ def _test_without_variant(item: pytest.Item) -> str:
     marker = item.get_closest_marker("one_of")
     if marker is None or not _parameters(item):
         return item.nodeid
-    rest = [f"{name}={getattr(value, 'name', value)}" for name, value in sorted(_parameters(item).items()) if name not in marker.args]
-    return "::".join([item.nodeid.split("[")[0], *rest])
+    parameters = [f"{name}={getattr(value, 'name', value)}" for name, value in sorted(_parameters(item).items()) if name not in marker.args]
+    return "::".join([item.nodeid.split("[")[0], *parameters])
 
 
 def _parameters(item: pytest.Item) -> dict[str, object]:

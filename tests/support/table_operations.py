@@ -70,9 +70,9 @@ def built(folder: str, format_: str = "delta") -> None:
     assert isinstance(table.create(definition, CommitRequest("CREATE TABLE")), Committed)
     for ids in (range(10), range(10, 20), range(20, 25)):
         _committed(table, lambda snapshot, ids=ids: CommitRequest("WRITE", files=FileChanges(written(snapshot, ids))))  # type: ignore[misc]
-    marked, _, gone = sorted(_paths(table.snapshot()), key=lambda path: _ids(path)[0])
+    marked, _, removed_path = sorted(_paths(table.snapshot()), key=lambda path: _ids(path)[0])
     for positions in (Positions([0]), Positions([0, 1])):
-        files = FileChanges(removed=(gone,) if len(positions) == 1 else (), deleted={marked: positions})
+        files = FileChanges(removed=(removed_path,) if len(positions) == 1 else (), deleted={marked: positions})
         _committed(table, lambda snapshot, files=files: CommitRequest("DELETE", files=files, reads=Reads(frozenset({marked}))))  # type: ignore[misc]
     Path(folder, "part-of-nobody.parquet").write_bytes(b"PAR1")
 
@@ -98,8 +98,8 @@ def merge_on_read(table: Table) -> None:
 
     def change(snapshot: Snapshot) -> CommitRequest:
         paths = _paths(snapshot, records=10)
-        known = snapshot.deleted_positions(paths)
-        deleted = {path: Positions([*known.get(path, ()), 5]) for path in paths}
+        old_positions = snapshot.deleted_positions(paths)
+        deleted = {path: Positions([*old_positions.get(path, ()), 5]) for path in paths}
         return CommitRequest("MERGE", files=FileChanges(written(snapshot, (5, 15, 100), "new"), (), deleted), reads=Reads(frozenset(paths)))
 
     _committed(table, change)
@@ -110,9 +110,9 @@ def copy_on_write(table: Table) -> None:
 
     def change(snapshot: Snapshot) -> CommitRequest:
         paths = _paths(snapshot, records=10)
-        known = snapshot.deleted_positions(paths)
+        old_positions = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot.shape)
-        again = [write_live_rows(spec, {path: Positions([*known.get(path, ()), 5])}, {}, discard_paths) for path in paths]
+        again = [write_live_rows(spec, {path: Positions([*old_positions.get(path, ()), 5])}, {}, discard_paths) for path in paths]
         added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
         return CommitRequest("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
 

@@ -38,5 +38,5 @@ def test_every_listed_test_exists_and_is_not_run():
 
 
 def test_the_page_is_generated_from_the_classes():
-    written = Path(__file__).parents[2] / "docs" / "conformance.md"
-    assert written.read_text(encoding="utf-8") == page(), "run: python -m tests.functional.conformance_page > docs/conformance.md"
+    page_path = Path(__file__).parents[2] / "docs" / "conformance.md"
+    assert page_path.read_text(encoding="utf-8") == page(), "run: python -m tests.functional.conformance_page > docs/conformance.md"

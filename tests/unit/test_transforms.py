@@ -96,15 +96,17 @@ def test_partition_values_equal_those_of_pyiceberg(types: list[tuple[pa.DataType
         values = pa.array(drawn(arrow), arrow)
         for text in texts:
             function = parse_transform(text).transform(type_)
-            held = values.cast(pa.int32() if pa.types.is_date(arrow) else pa.int64()) if arrow in (ZONED, LOCAL, pa.date32()) else values
-            expected = [function(value) for value in held.to_pylist()]
+            stored_values = (
+                values.cast(pa.int32() if pa.types.is_date(arrow) else pa.int64()) if arrow in (ZONED, LOCAL, pa.date32()) else values
+            )
+            expected = [function(value) for value in stored_values.to_pylist()]
             for form in (values, values.slice(3, 250), values.slice(0, 0)):
-                found = transformed(form, text)
-                wanted = arrow if text == "identity" or text.startswith("truncate") else pa.int32()
-                assert found.type == wanted, (arrow, text)
+                results = transformed(form, text)
+                expected_type = arrow if text == "identity" or text.startswith("truncate") else pa.int32()
+                assert results.type == expected_type, (arrow, text)
                 start = 3 if 0 < len(form) < len(values) else 0
-                plain = found.cast(held.type) if text == "identity" else found
-                assert plain.to_pylist() == expected[start : start + len(form)], (arrow, text)
+                plain_results = results.cast(stored_values.type) if text == "identity" else results
+                assert plain_results.to_pylist() == expected[start : start + len(form)], (arrow, text)
 
 
 def test_void_is_always_null() -> None:

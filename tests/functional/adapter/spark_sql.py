@@ -15,7 +15,7 @@ _NAME = re.compile(r'"(\w+)"')
 
 def spark_sql(sql):
     """Replace the names of types, the quotes of names, and timestamp literals."""
-    sql = _TYPE.sub(lambda found: TYPES[found[1].lower()], sql)
+    sql = _TYPE.sub(lambda match: TYPES[match[1].lower()], sql)
     return _NAME.sub(r"`\1`", _MOMENT.sub(r"timestamp'\1'", sql))
 
 

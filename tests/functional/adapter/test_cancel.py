@@ -65,10 +65,10 @@ class TestCancel:
             time.sleep(2)
             # As a terminal does it: every process of the group gets it.
             os.killpg(run.pid, signal.SIGINT)
-            told, _ = run.communicate(timeout=60)
+            output, _ = run.communicate(timeout=60)
         finally:
             if run.poll() is None:
                 os.killpg(run.pid, signal.SIGKILL)
         assert run.returncode != 0
-        assert "CANCEL" in told
+        assert "CANCEL" in output
         assert self.facts(project) == built

@@ -37,8 +37,8 @@ class TestClone:
 
         def orders(schema):
             with project.adapter.connection_named("test"):
-                found = project.adapter.session.sql(f"select id, amount from {schema}.orders order by id").collect()
-            return [tuple(row) for row in found]
+                table_rows = project.adapter.session.sql(f"select id, amount from {schema}.orders order by id").collect()
+            return [tuple(row) for row in table_rows]
 
         dev = ["--target", "dev", "--state", "state"]
         dbt("(1, 10), (2, 20)", "run", "--full-refresh")

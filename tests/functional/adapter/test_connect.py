@@ -99,16 +99,16 @@ def server(tmp_path_factory):
 def python(*arguments: str, **environment: str) -> str:
     """Run a program in a new Python process, and return its output."""
     variables = os.environ | {"PYTHONPATH": str(ROOT), **environment}
-    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=variables, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    process = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 @pytest.mark.full_suite("the models of the next test run statements of most kinds on a server")
 def test_statements_of_all_kinds_run_on_a_server(server):
     chosen = ["--suite", "full", "tests/engine/test_rows.py", "-k", f"({STATEMENTS}) and not copy"]
-    told = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, ROWMERGE_REMOTE=server)
-    assert " passed" in told
+    output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, ROWMERGE_REMOTE=server)
+    assert " passed" in output
 
 
 def test_models_of_all_kinds_are_built_on_a_server(server, tmp_path):

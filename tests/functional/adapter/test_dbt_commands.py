@@ -72,21 +72,21 @@ class TestCommands:
 
     def test_a_failing_test_skips_downstream_models_and_retry_builds_them(self, project):
         results, said = run_dbt_and_capture(["build", "--exclude", "sampled_batches"], expect_pass=False)
-        found = {result.node.name: str(result.status) for result in results}
-        assert (found["events"], found["not_null_events_id"]) == ("success", "pass")
-        assert found["only_few"] == "fail"
-        assert found["below"] == "skipped"
+        statuses = {result.node.name: str(result.status) for result in results}
+        assert (statuses["events"], statuses["not_null_events_id"]) == ("success", "pass")
+        assert statuses["only_few"] == "fail"
+        assert statuses["below"] == "skipped"
         assert said.count("The `grants` of") == 1
-        kept = project.run_sql("select count(*), min(id) from {schema}_dbt_test__audit.only_few", fetch="one")
-        assert kept == (8, 2)
+        failed_rows = project.run_sql("select count(*), min(id) from {schema}_dbt_test__audit.only_few", fetch="one")
+        assert failed_rows == (8, 2)
 
         failing = Path(project.project_root, "tests", "only_few.sql")
         write_file(failing.read_text().replace("id > 1", "id > 9"), str(failing))
         assert {result.node.name for result in run_dbt(["retry"])} >= {"only_few", "below"}
 
-        shown = run_dbt_and_capture(["show", "--inline", "select id from {{ ref('events') }} order by id desc", "--limit", "2"])[1]
-        assert "|  9 |" in shown
-        assert "|  7 |" not in shown
+        output = run_dbt_and_capture(["show", "--inline", "select id from {{ ref('events') }} order by id desc", "--limit", "2"])[1]
+        assert "|  9 |" in output
+        assert "|  7 |" not in output
         nodes = run_dbt(["ls", "--select", "below+", "--resource-type", "model"])
         assert nodes == ["test.below"]
         compiled = run_dbt(["compile", "--select", "below"])[0].node.compiled_code
@@ -108,13 +108,13 @@ class TestCommands:
         ):
             run_dbt(["run", *how, "--select", *SAMPLED, "--sample", f"{{'start': '{start}', 'end': '{end}'}}"])
             for name in SAMPLED:
-                found = [row[0] for row in project.run_sql(f"select id from {{schema}}.{name} order by id", fetch="all")]
-                assert found == ids, name
+                table_ids = [row[0] for row in project.run_sql(f"select id from {{schema}}.{name} order by id", fetch="all")]
+                assert table_ids == ids, name
 
     def test_source_freshness_uses_the_commit_a_field_or_a_query(self, project):
         run_dbt(["run", "--select", "events"])
         run_dbt(["source", "freshness"])
         results = get_artifact(project.project_root, "target", "sources.json")["results"]
-        found = {each["unique_id"].rsplit(".", 1)[-1]: each for each in results}
-        assert {name: each["status"] for name, each in found.items()} == {"events": "pass", "by_field": "warn", "by_query": "warn"}
-        assert found["by_field"]["max_loaded_at"] == found["by_query"]["max_loaded_at"]
+        sources = {each["unique_id"].rsplit(".", 1)[-1]: each for each in results}
+        assert {name: each["status"] for name, each in sources.items()} == {"events": "pass", "by_field": "warn", "by_query": "warn"}
+        assert sources["by_field"]["max_loaded_at"] == sources["by_query"]["max_loaded_at"]

@@ -163,8 +163,8 @@ class TestAProjectWithEveryMaterialization:
 
 def documented_configs() -> list[dict[str, object]]:
     """Return the configs above the statements of docs/strategies.md."""
-    found = re.findall(r"^-- (\{.*\})$", STRATEGIES_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return [yaml.safe_load(text) for text in found if text != "{}"]
+    config_texts = re.findall(r"^-- (\{.*\})$", STRATEGIES_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [yaml.safe_load(text) for text in config_texts if text != "{}"]
 
 
 class TestDocumentedConfigs:

@@ -38,8 +38,8 @@ class TestOperations:
         with project.adapter.connection_named("test"):
             optimized = project.adapter.session.describe(project.test_schema, "counted").version
         build(3)
-        told = operation("restore", f"{{relation: {project.test_schema}.counted, version: {optimized}}}")
-        assert "1 file removed, 0 restored; the table has 1 file" in told
+        message = operation("restore", f"{{relation: {project.test_schema}.counted, version: {optimized}}}")
+        assert "1 file removed, 0 restored; the table has 1 file" in message
         assert project.run_sql("select id from {schema}.counted order by id", fetch="all") == [(1,), (2,)]
 
         assert "0 files would be deleted" in operation("vacuum", "{relation: numbers, dry_run: true}")

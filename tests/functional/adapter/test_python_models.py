@@ -78,9 +78,9 @@ class TestPythonModels:
         for _ in range(2):
             run_dbt(["run", "--select", *names.values()])
         for strategy, rows in STRATEGIES.items():
-            found = project.run_sql(f"select id, is_new, told from {{schema}}.{names[strategy]} order by id, is_new", fetch="all")
-            assert [row[:2] for row in found] == rows, strategy
-            assert {row[2] for row in found} == {f"{names[strategy]} incremental"}
+            table_rows = project.run_sql(f"select id, is_new, told from {{schema}}.{names[strategy]} order by id, is_new", fetch="all")
+            assert [row[:2] for row in table_rows] == rows, strategy
+            assert {row[2] for row in table_rows} == {f"{names[strategy]} incremental"}
 
     def test_an_error_names_the_model_and_its_line(self, project):
         messages = {result.node.name: result.message for result in run_dbt(["run", "--select", "numbers", "broken"], expect_pass=False)}

@@ -55,10 +55,10 @@ seeds:
     @pytest.mark.parametrize("arguments", [[], ["--full-refresh"]])
     def test_seeding_again_replaces_rows_and_columns_in_one_commit(self, project, arguments):
         write_file(PEOPLE, project.project_root, "seeds", "people.csv")
-        before = run_dbt(["seed", *arguments])[0].adapter_response["version"]
+        old_version = run_dbt(["seed", *arguments])[0].adapter_response["version"]
         write_file("id,name,code,price,town\n3,c,1,2,Rome\n", project.project_root, "seeds", "people.csv")
-        after = run_dbt(["seed", *arguments])[0].adapter_response["version"]
-        assert after == before + 1
+        new_version = run_dbt(["seed", *arguments])[0].adapter_response["version"]
+        assert new_version == old_version + 1
         assert project.run_sql("select * from {schema}.people", fetch="all") == [(3, "c", "1", Decimal("2.00"), "Rome")]
 
     def test_a_value_out_of_range_fails_the_seed(self, project):

@@ -28,7 +28,7 @@ class History:
         return {"history.sql": SNAPSHOT.format(config=self.config)}
 
     @pytest.fixture
-    def taken(self, project):
+    def first_snapshot(self, project):
         project.run_sql(f"create or replace table {{schema}}.people ({self.columns})")
         project.run_sql(f"insert into {{schema}}.people values {self.first}")
         run_dbt(["snapshot"])
@@ -44,7 +44,7 @@ class History:
 class TestTimestampWithCompositeKey(History):
     config = "unique_key=['id', 'town'], strategy='timestamp', updated_at='at', hard_deletes='invalidate', target_schema=schema"
 
-    def test_changed_new_and_deleted_rows_are_recorded_without_helper_columns(self, project, taken, history):
+    def test_changed_new_and_deleted_rows_are_recorded_without_helper_columns(self, project, first_snapshot, history):
         project.run_sql("update {schema}.people set name = 'A', at = timestamp'2024-02-01' where id = 1 and town = 'Rome'")
         project.run_sql("delete from {schema}.people where id = 2")
         project.run_sql("insert into {schema}.people values (3, 'Oslo', 'd', timestamp'2024-02-01')")
@@ -69,7 +69,7 @@ class TestCheckWithNewColumn(History):
     columns = "id int, name string"
     first = "(1, 'a'), (2, 'b')"
 
-    def test_a_new_column_is_added_to_the_history(self, project, taken, history):
+    def test_a_new_column_is_added_to_the_history(self, project, first_snapshot, history):
         project.run_sql("alter table {schema}.people add columns (town string)")
         project.run_sql("update {schema}.people set town = 'Rome' where id = 1")
         run_dbt(["snapshot"])
@@ -82,7 +82,7 @@ class TestDeletesAsRecords(History):
     columns = "id int, at timestamp"
     first = "(1, timestamp'2024-01-01'), (2, timestamp'2024-01-01')"
 
-    def test_a_deleted_row_gets_a_separate_record(self, project, taken, history):
+    def test_a_deleted_row_gets_a_separate_record(self, project, first_snapshot, history):
         project.run_sql("delete from {schema}.people where id = 2")
         run_dbt(["snapshot"])
         assert history("id, dbt_is_deleted, dbt_valid_to is null") == [
@@ -97,7 +97,7 @@ class TestCurrentRowsWithAnEnd(History):
     columns = "id int, at timestamp"
     first = "(1, timestamp'2024-01-01'), (2, timestamp'2024-01-01')"
 
-    def test_a_current_row_ends_in_the_far_future(self, project, taken, history):
+    def test_a_current_row_ends_in_the_far_future(self, project, first_snapshot, history):
         project.run_sql("update {schema}.people set at = timestamp'2024-02-01' where id = 1")
         run_dbt(["snapshot"])
         assert history("id, year(dbt_valid_from), month(dbt_valid_from), year(dbt_valid_to)") == [
@@ -149,9 +149,9 @@ class TestEveryKind:
         project.run_sql("alter table {schema}.people add columns (size struct<w: int>)")
         project.run_sql("update {schema}.people set name = 'A', at = timestamp'2024-02-01', size.w = 1 where id = 1 and town = 'Rome'")
         project.run_sql("delete from {schema}.people where id = 2")
-        before = {kind: commits(kind) for kind in KINDS}
+        old_counts = {kind: commits(kind) for kind in KINDS}
         run_dbt(["snapshot"])
-        assert {kind: [count - 1 for count in commits(kind)] for kind in KINDS} == before
+        assert {kind: [count - 1 for count in commits(kind)] for kind in KINDS} == old_counts
         project.run_sql("insert into {schema}.people values (2, 'Rome', 'c', timestamp'2024-03-01', null)")
         run_dbt(["snapshot"])
         changed = [(1, "Bonn", "b", None, True), (1, "Rome", "A", 1, True), (1, "Rome", "a", None, False)]

@@ -154,15 +154,15 @@ class TestStrategies:
 
         run_dbt(["run"])
         relations = [(f"{format}_{name}", name) for format in FORMATS for name in MODELS]
-        before = {relation: versions(relation) for relation, name in relations if one_commit_each(name)}
+        old_versions = {relation: versions(relation) for relation, name in relations if one_commit_each(name)}
         # A model that says so is not built anew.
         run_dbt(["run", "--full-refresh", "--select", *(f"{format}_kept_as_is" for format in FORMATS)])
         run_dbt(["run", "--exclude", *(f"{format}_kept_as_is" for format in FORMATS)])
         for relation, name in relations:
             columns, rows = EXPECTED[name]
-            found = project.run_sql(f"select {columns} from {{schema}}.{relation}", fetch="all")
-            assert sorted(found, key=repr) == rows, relation
-            assert not one_commit_each(name) or versions(relation) == before[relation] + 1, relation
+            table_rows = project.run_sql(f"select {columns} from {{schema}}.{relation}", fetch="all")
+            assert sorted(table_rows, key=repr) == rows, relation
+            assert not one_commit_each(name) or versions(relation) == old_versions[relation] + 1, relation
         with project.adapter.connection_named("test"):
             for format in FORMATS:
                 described = project.adapter.session.describe(project.test_schema, f"{format}_changes")

@@ -26,9 +26,9 @@ class Iceberg:
     def rows(self, project, warehouse):
         def fetch(table, columns):
             location = f"{warehouse}/{project.test_schema}/{table}"
-            found = [rows_of(read(location).select(columns)) for read in (read_with_pyiceberg, read_with_duckdb_iceberg)]
-            assert sorted(found[0], key=repr) == sorted(found[1], key=repr)
-            return sorted(found[0], key=repr)
+            rows_by_reader = [rows_of(read(location).select(columns)) for read in (read_with_pyiceberg, read_with_duckdb_iceberg)]
+            assert sorted(rows_by_reader[0], key=repr) == sorted(rows_by_reader[1], key=repr)
+            return sorted(rows_by_reader[0], key=repr)
 
         return fetch
 
@@ -44,8 +44,8 @@ class TestStrategies(Iceberg):
     def test_every_strategy_writes_its_documented_rows_to_iceberg(self, project, rows, mode):
         def build(values, *arguments, **variables):
             more = {"partition_by": ["bucket(2, id)", "day"], "tblproperties": {"write.merge.mode": mode, "rowmerge.write.mode": mode}}
-            given = {"rows": values, **variables, "more": more | variables.get("more", {})}
-            return run_dbt(["run", "--vars", str(given), *arguments])[0]
+            dbt_variables = {"rows": values, **variables, "more": more | variables.get("more", {})}
+            return run_dbt(["run", "--vars", str(dbt_variables), *arguments])[0]
 
         def orders():
             return rows("orders", ["id", "day", "amount"])
@@ -228,16 +228,16 @@ select 1 as id
     @pytest.fixture
     def run(self, project):
         def run(command, format_, *arguments, kind="table", value="1", passes=True):
-            given = {"format": format_, "kind": kind, "value": value}
-            return run_dbt([command, "--vars", str(given), *arguments], expect_pass=passes)
+            dbt_variables = {"format": format_, "kind": kind, "value": value}
+            return run_dbt([command, "--vars", str(dbt_variables), *arguments], expect_pass=passes)
 
         return run
 
     @pytest.fixture
-    def found(self, project, warehouse):
+    def read_table(self, project, warehouse):
         """Return the format of a table, and its ids as another reader reads them."""
 
-        def found(table):
+        def read_table(table):
             with project.adapter.connection_named("test"):
                 relations = project.adapter.session.relations(project.test_schema)
             (relation,) = [relation for relation in relations if relation.name.startswith(table)]
@@ -245,39 +245,39 @@ select 1 as id
             read = read_with_delta_rs if relation.format == "delta" else read_with_pyiceberg
             return relation.format, rows_of(read(f"{warehouse}/{project.test_schema}/{table}"))
 
-        return found
+        return read_table
 
-    def test_a_table_changes_its_format_completely(self, run, found):
+    def test_a_table_changes_its_format_completely(self, run, read_table):
         run("run", "delta")
-        assert found("changing") == ("delta", [(1,)])
+        assert read_table("changing") == ("delta", [(1,)])
         (result,) = run("run", "iceberg", value="2")
         assert result.message.startswith("OK create: 1 row, 1 file")
-        assert found("changing") == ("iceberg", [(2,)])
+        assert read_table("changing") == ("iceberg", [(2,)])
         run("run", "delta", value="3")
-        assert found("changing") == ("delta", [(3,)])
+        assert read_table("changing") == ("delta", [(3,)])
 
-    def test_an_incremental_model_changes_its_format_only_with_a_full_refresh(self, project, run, found):
+    def test_an_incremental_model_changes_its_format_only_with_a_full_refresh(self, project, run, read_table):
         run("run", "delta", "--full-refresh", kind="incremental")
         (failed,) = run("run", "iceberg", kind="incremental", passes=False)
         assert "is a table of the format delta, and the model asks for iceberg. Run it with --full-refresh" in failed.message
-        assert found("changing") == ("delta", [(1,)])
+        assert read_table("changing") == ("delta", [(1,)])
         run("run", "iceberg", "--full-refresh", kind="incremental", value="2")
         run("run", "iceberg", kind="incremental", value="3")
-        assert found("changing") == ("iceberg", [(2,), (3,)])
+        assert read_table("changing") == ("iceberg", [(2,), (3,)])
         with project.adapter.connection_named("test"):
             assert project.adapter.session.describe(project.test_schema, "changing").columns[0].comment == "The id"
 
     @pytest.mark.parametrize("wrong", ["cast('x' as int)", "nothing"])
-    def test_a_failed_query_leaves_the_table_in_the_old_format(self, run, found, wrong):
+    def test_a_failed_query_leaves_the_table_in_the_old_format(self, run, read_table, wrong):
         run("run", "delta", "--full-refresh")
         run("run", "iceberg", value=wrong, passes=False)
-        assert found("changing") == ("delta", [(1,)])
+        assert read_table("changing") == ("delta", [(1,)])
 
-    def test_a_snapshot_keeps_its_format(self, run, found):
+    def test_a_snapshot_keeps_its_format(self, run, read_table):
         run("snapshot", "delta")
         (failed,) = run("snapshot", "iceberg", passes=False)
         assert "A snapshot is never built anew: set its file_format to delta" in failed.message
-        assert found("kept")[0] == "delta"
+        assert read_table("kept")[0] == "delta"
 
     @pytest.mark.parametrize("format_", ["parquet", "hudi"])
     def test_an_unknown_format_is_rejected_with_the_valid_formats(self, run, format_):

@@ -38,10 +38,10 @@ def loaded_adapter(tmp_path_factory: pytest.TempPathFactory) -> Any:
     flags.set_from_args(arguments, {})
     config = RuntimeConfig.from_args(arguments)
     register_adapter(config, get_mp_context())
-    made = get_adapter(config)
-    made.set_macro_resolver(ManifestLoader.load_macros(config, made.connections.set_query_header, base_macros_only=True))
-    made.set_macro_context_generator(generate_runtime_macro_context)
-    yield made
+    new_adapter = get_adapter(config)
+    new_adapter.set_macro_resolver(ManifestLoader.load_macros(config, new_adapter.connections.set_query_header, base_macros_only=True))
+    new_adapter.set_macro_context_generator(generate_runtime_macro_context)
+    yield new_adapter
     reset_adapters()
 
 

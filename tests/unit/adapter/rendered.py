@@ -44,8 +44,8 @@ def expect(case: Case, sql: str) -> None:
 
 
 def _cases(path: Path) -> list[Case]:
-    found = []
+    parsed_cases = []
     for text in path.read_text(encoding="utf-8").removeprefix("-- ").split("\n\n-- "):
         name, said, sql = (*text.split("\n", 2), "")[:3]
-        found.append(Case(path.stem, name.strip(), said.removeprefix("-- config: "), sql.strip()))
-    return found
+        parsed_cases.append(Case(path.stem, name.strip(), said.removeprefix("-- config: "), sql.strip()))
+    return parsed_cases

@@ -49,5 +49,5 @@ def test_both_catalog_methods_return_the_same_rows():
     single = catalog_table(table())
     assert [row["column_name"] for row in rows] == list(single.columns) == ["id", "Tag"]
     assert rows[1]["column_comment"] == single.columns["Tag"].comment == 'It\'s\n"odd"'
-    told = {key: rows[0][f"stats:{key}:value"] for key, item in single.stats.items() if rows[0][f"stats:{key}:include"]}
-    assert told == {key: str(item.value) for key, item in single.stats.items()}
+    included_stats = {key: rows[0][f"stats:{key}:value"] for key, item in single.stats.items() if rows[0][f"stats:{key}:include"]}
+    assert included_stats == {key: str(item.value) for key, item in single.stats.items()}

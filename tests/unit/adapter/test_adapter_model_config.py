@@ -117,10 +117,10 @@ def test_valid_configs_have_no_errors(config):
     ],
 )
 def test_each_invalid_config_has_one_error(config, said):
-    found = problems(**{"unique_key": "id", **config})
-    assert len(found) == (said is not None), found
+    messages = problems(**{"unique_key": "id", **config})
+    assert len(messages) == (said is not None), messages
     if said:
-        assert said in found[0]
+        assert said in messages[0]
 
 
 @pytest.mark.parametrize(
@@ -154,13 +154,13 @@ def test_each_invalid_config_has_one_error(config, said):
     ],
 )
 def test_each_merge_clause_is_checked(clauses, said):
-    (found,) = problems(unique_key="id", merge_clauses=clauses)
-    assert said in found
+    (message,) = problems(unique_key="id", merge_clauses=clauses)
+    assert said in message
 
 
 def test_all_errors_are_reported_together():
-    found = problems(merge_update_columns=["amuont"], not_matched_by_source_action="drop", merge_clauses={"a": 1}, on_schema_change="x")
-    assert len(found) == 6
+    messages = problems(merge_update_columns=["amuont"], not_matched_by_source_action="drop", merge_clauses={"a": 1}, on_schema_change="x")
+    assert len(messages) == 6
 
 
 def test_column_names_are_checked_only_with_the_columns():

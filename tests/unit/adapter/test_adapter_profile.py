@@ -58,18 +58,23 @@ def test_storage_options_must_be_a_mapping():
 
 
 def test_storage_options_may_be_nested():
-    made = credentials(storage_options={"aws_region": "eu-west-1", "client_options": {"allow_http": True}})
-    assert made.storage_options == {"aws_region": "eu-west-1", "client_options": {"allow_http": "true"}}
+    new_credentials = credentials(storage_options={"aws_region": "eu-west-1", "client_options": {"allow_http": True}})
+    assert new_credentials.storage_options == {"aws_region": "eu-west-1", "client_options": {"allow_http": "true"}}
 
 
 def test_secrets_are_never_printed():
-    made = credentials(
+    new_credentials = credentials(
         storage_options={"aws_secret_access_key": "hush-1"},
         spark_config={"spark.hadoop.fs.s3a.secret.key": "hush-2", "spark.ui.enabled": False},
     )
-    shown = str(list(made.connection_info())) + str(list(made.connection_info(with_aliases=True))) + repr(made)
-    assert "hush" not in shown
-    assert dict(made.connection_info())["spark_config"] == {"spark.hadoop.fs.s3a.secret.key": "********", "spark.ui.enabled": "false"}
+    printed = (
+        str(list(new_credentials.connection_info())) + str(list(new_credentials.connection_info(with_aliases=True))) + repr(new_credentials)
+    )
+    assert "hush" not in printed
+    assert dict(new_credentials.connection_info())["spark_config"] == {
+        "spark.hadoop.fs.s3a.secret.key": "********",
+        "spark.ui.enabled": "false",
+    }
 
 
 def test_target_has_the_fields_that_macros_of_dbt_spark_read():
@@ -78,9 +83,9 @@ def test_target_has_the_fields_that_macros_of_dbt_spark_read():
 
 
 def test_target_has_the_catalog_name_in_the_field_that_packages_read():
-    rest = {"type": "rest", "uri": "https://lake/api", "name": "lake"}
-    for made, name in ((credentials(), "rowmerge"), (credentials(catalog=rest), "lake")):
-        target = dict(made.connection_info(with_aliases=True))
+    rest_catalog = {"type": "rest", "uri": "https://lake/api", "name": "lake"}
+    for new_credentials, name in ((credentials(), "rowmerge"), (credentials(catalog=rest_catalog), "lake")):
+        target = dict(new_credentials.connection_info(with_aliases=True))
         assert target["catalog"] == target["database"] == name
 
 
@@ -90,8 +95,8 @@ def test_the_default_format_is_delta_and_formats_ignore_case():
 
 
 def test_a_catalog_replaces_the_warehouse_and_contains_iceberg_tables():
-    made = RowmergeCredentials.from_dict({"schema": "main", "catalog": {"type": "sql"}})
-    assert (made.warehouse, made.file_format) == (None, "iceberg")
+    new_credentials = RowmergeCredentials.from_dict({"schema": "main", "catalog": {"type": "sql"}})
+    assert (new_credentials.warehouse, new_credentials.file_format) == (None, "iceberg")
     RowmergeCredentials.validate({"schema": "main", "catalog": {"type": "sql"}, "file_format": "iceberg"})
     with pytest.raises(DbtRuntimeError, match="a `catalog` contains only Iceberg tables. Remove it"):
         RowmergeCredentials.validate({"schema": "main", "catalog": {"type": "sql"}, "file_format": "delta"})
@@ -100,13 +105,23 @@ def test_a_catalog_replaces_the_warehouse_and_contains_iceberg_tables():
 
 
 def test_only_harmless_catalog_settings_are_printed():
-    rest = {"type": "rest", "uri": "https://lake/api", "credential": "hush-1", "rest.signing": "hush-2", "auth": {"basic": "hush-3"}}
+    rest_catalog = {
+        "type": "rest",
+        "uri": "https://lake/api",
+        "credential": "hush-1",
+        "rest.signing": "hush-2",
+        "auth": {"basic": "hush-3"},
+    }
     sql = {"type": "sql", "uri": "postgresql://me:hush@host/lake"}
-    for catalog in (rest, sql):
-        made = credentials(catalog=catalog)
-        shown = str(list(made.connection_info())) + str(list(made.connection_info(with_aliases=True))) + repr(made)
-        assert "hush" not in shown
-    assert dict(credentials(catalog=rest).connection_info())["catalog"]["uri"] == "https://lake/api"
+    for catalog in (rest_catalog, sql):
+        new_credentials = credentials(catalog=catalog)
+        printed = (
+            str(list(new_credentials.connection_info()))
+            + str(list(new_credentials.connection_info(with_aliases=True)))
+            + repr(new_credentials)
+        )
+        assert "hush" not in printed
+    assert dict(credentials(catalog=rest_catalog).connection_info())["catalog"]["uri"] == "https://lake/api"
 
 
 def test_an_unknown_format_is_rejected_with_the_valid_formats():
@@ -172,8 +187,10 @@ def test_keys_of_another_method_are_rejected(profile, complaint):
     ],
 )
 def test_the_connect_url_contains_the_token_and_hides_it_in_messages(profile, address):
-    made = credentials(method="connect", **profile)
-    assert made.address == address
-    shown = str(list(made.connection_info())) + str(list(made.connection_info(with_aliases=True))) + repr(made)
-    assert "hush" not in shown
-    assert ("sc://spark:1" in shown) == ("remote" in profile)
+    new_credentials = credentials(method="connect", **profile)
+    assert new_credentials.address == address
+    printed = (
+        str(list(new_credentials.connection_info())) + str(list(new_credentials.connection_info(with_aliases=True))) + repr(new_credentials)
+    )
+    assert "hush" not in printed
+    assert ("sc://spark:1" in printed) == ("remote" in profile)

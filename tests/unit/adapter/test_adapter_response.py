@@ -40,9 +40,9 @@ def test_the_message_describes_the_statement(result, message):
 
 
 def test_the_response_has_the_row_counts():
-    kept = response_from(result_of("MERGE", RowCounts(2, 3, 4, 5, 6, 7, 8), 9, {"plan": 0.12345}, attempts=4)).to_dict(omit_none=True)
-    del kept["_message"]
-    assert kept == {
+    response = response_from(result_of("MERGE", RowCounts(2, 3, 4, 5, 6, 7, 8), 9, {"plan": 0.12345}, attempts=4)).to_dict(omit_none=True)
+    del response["_message"]
+    assert response == {
         "code": "MERGE",
         "rows_affected": 9,
         "rows_inserted": 2,

@@ -127,11 +127,13 @@ def test_all_errors_of_a_merge_are_in_one_message(rendered):
 
 def test_new_columns_are_detected_without_case(adapter, columns):
     source = [RowmergeColumn("ID", "int"), RowmergeColumn("note", "string")]
-    found = adapter.execute_macro("diff_columns", project="dbt_rowmerge", kwargs={"source_columns": source, "target_columns": columns})
-    assert [column.name for column in found] == ["note"]
+    new_columns = adapter.execute_macro(
+        "diff_columns", project="dbt_rowmerge", kwargs={"source_columns": source, "target_columns": columns}
+    )
+    assert [column.name for column in new_columns] == ["note"]
 
 
 def test_a_changed_column_type_is_detected(adapter, columns):
     source = [RowmergeColumn("ID", "bigint"), RowmergeColumn("day", "date")]
-    found = adapter.execute_macro("diff_column_data_types", kwargs={"source_columns": source, "target_columns": columns})
-    assert found == [{"column_name": "id", "new_type": "bigint"}]
+    type_changes = adapter.execute_macro("diff_column_data_types", kwargs={"source_columns": source, "target_columns": columns})
+    assert type_changes == [{"column_name": "id", "new_type": "bigint"}]

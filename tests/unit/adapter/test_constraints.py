@@ -30,8 +30,8 @@ def test_enforced_constraints_are_in_the_column_list():
 
 def test_model_constraints_apply_to_their_columns():
     columns = [("ID", "int", []), ("v", "string", [])]
-    found = contract(columns, on_model("not_null", columns=["id"]), on_model("check", expression="v <> ''"))
-    assert found == TableContract(["`ID` int not null", "`v` string"], ["check (v <> '')"])
+    table_contract = contract(columns, on_model("not_null", columns=["id"]), on_model("check", expression="v <> ''"))
+    assert table_contract == TableContract(["`ID` int not null", "`v` string"], ["check (v <> '')"])
 
 
 def test_key_constraints_become_table_properties():
@@ -45,10 +45,10 @@ def test_key_constraints_become_table_properties():
 
 
 def test_custom_constraints_are_rendered_verbatim():
-    found = contract(
+    table_contract = contract(
         [("id", "int", [on_column("custom", expression="default 7")])], on_model("custom", expression="check (id > 0)", name="c")
     )
-    assert found == TableContract(["`id` int default 7"], ["constraint `c` check (id > 0)"])
+    assert table_contract == TableContract(["`id` int default 7"], ["constraint `c` check (id > 0)"])
 
 
 def test_unsupported_constraints_are_omitted():

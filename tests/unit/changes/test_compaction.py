@@ -48,16 +48,16 @@ class Overtaken(DeltaTable):
 
 
 def test_compaction_merges_files_and_preserves_rows(table: DeltaTable) -> None:
-    before = rows(table)
+    old_rows = rows(table)
     result, compacted = optimize(NO_SPARK, table, None)
     assert table.snapshot().files().rows.num_rows == 1
-    assert rows(table) == before
-    assert rows_of(read_with_duckdb(table.location)) == rows_of(read_with_delta_rs(table.location)) == before
+    assert rows(table) == old_rows
+    assert rows_of(read_with_duckdb(table.location)) == rows_of(read_with_delta_rs(table.location)) == old_rows
     assert (len(compacted.removed_sizes), len(compacted.added_sizes)) == (3, 1)
     assert (compacted.removed_vector_count, compacted.removed_vector_rows) == (1, 2)
-    found = actions(table, result.version)
-    assert [action["add"]["dataChange"] for action in found if "add" in action] == [False]
-    assert [action["remove"]["dataChange"] for action in found if "remove" in action] == [False] * 3
+    commit_actions = actions(table, result.version)
+    assert [action["add"]["dataChange"] for action in commit_actions if "add" in action] == [False]
+    assert [action["remove"]["dataChange"] for action in commit_actions if "remove" in action] == [False] * 3
     assert optimize(NO_SPARK, table, None)[0].version == result.version, "a second time there is nothing to do"
 
 
@@ -70,12 +70,12 @@ def test_the_history_contains_the_compaction(table: DeltaTable) -> None:
 
 
 def test_purge_skips_files_without_deleted_rows(table: DeltaTable) -> None:
-    before, files = rows(table), set(table.snapshot().files().paths)
+    old_rows, old_paths = rows(table), set(table.snapshot().files().paths)
     purge(NO_SPARK, table, None)
-    after = table.snapshot().files()
-    assert sum(after.deleted.to_pylist()) == 0
-    assert len(files & set(after.paths)) == 2
-    assert rows(table) == before
+    new_files = table.snapshot().files()
+    assert sum(new_files.deleted.to_pylist()) == 0
+    assert len(old_paths & set(new_files.paths)) == 2
+    assert rows(table) == old_rows
     assert table.history(1)[0].parameters == {"predicate": "[]", "applyPurge": "true"}
 
 
@@ -91,11 +91,11 @@ def test_concurrent_row_changes_survive_a_compaction(table: DeltaTable, operatio
 
 
 def test_a_concurrent_append_does_not_restart_a_compaction(table: DeltaTable) -> None:
-    before = len(rows(table))
+    old_count = len(rows(table))
     overtaken = Overtaken(table, "append")
     optimize(NO_SPARK, overtaken, None)
     assert overtaken.commits == 1
-    assert len(rows(opened(table.location))) == before + 2
+    assert len(rows(opened(table.location))) == old_count + 2
 
 
 @pytest.mark.parametrize("operation", ["merge_on_read", "copy_on_write"])

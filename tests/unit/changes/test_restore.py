@@ -45,11 +45,11 @@ def test_restore_returns_each_version_exactly(table: DeltaTable, version: int) -
 
 
 def test_a_restore_can_be_restored(table: DeltaTable) -> None:
-    before = ids(table)
+    old_ids = ids(table)
     to(table, 1)
-    assert ids(table) != before
+    assert ids(table) != old_ids
     to(table, 5)
-    assert ids(table) == before
+    assert ids(table) == old_ids
 
 
 def test_counts_and_history_describe_the_restore(table: DeltaTable) -> None:
@@ -62,9 +62,9 @@ def test_counts_and_history_describe_the_restore(table: DeltaTable) -> None:
     assert (entry.operation, entry.parameters) == ("RESTORE", {"version": "3"})
     assert entry.metrics["numRestoredFiles"] == "2"
     assert entry.metrics["restoredFilesSize"] == str(counts["restored_files_size"])
-    found = actions(table, 6)
-    assert {action["add"]["dataChange"] for action in found if "add" in action} == {True}
-    assert sum("metaData" in action for action in found) == 0
+    commit_actions = actions(table, 6)
+    assert {action["add"]["dataChange"] for action in commit_actions if "add" in action} == {True}
+    assert sum("metaData" in action for action in commit_actions) == 0
 
 
 def test_restore_includes_schema_and_properties(table: DeltaTable) -> None:
@@ -79,13 +79,13 @@ def test_restore_includes_schema_and_properties(table: DeltaTable) -> None:
 
 
 def test_a_version_whose_files_vacuum_deleted_is_rejected(table: DeltaTable) -> None:
-    before = rows(table)
+    old_rows = rows(table)
     operations.vacuum(table)
     with pytest.raises(MissingDataFile, match="parquet"):
         to(table, 3)
     with pytest.raises(MissingDataFile, match="deletion_vector"):
         to(table, 4)
-    assert rows(table) == before
+    assert rows(table) == old_rows
 
 
 def test_the_current_version_and_unknown_versions_are_rejected(table: DeltaTable) -> None:
@@ -97,10 +97,10 @@ def test_the_current_version_and_unknown_versions_are_rejected(table: DeltaTable
 
 
 def test_a_compaction_can_be_undone(table: DeltaTable) -> None:
-    before, files = rows(table), sorted(table.snapshot().files().paths)
+    old_rows, old_paths = rows(table), sorted(table.snapshot().files().paths)
     optimize(NO_SPARK, table, None)
     to(table, 5)
-    assert (rows(table), sorted(table.snapshot().files().paths)) == (before, files)
+    assert (rows(table), sorted(table.snapshot().files().paths)) == (old_rows, old_paths)
 
 
 @pytest.mark.parametrize("operation", ["append", "merge_on_read", "copy_on_write", "add_column", "optimize"])

@@ -22,8 +22,8 @@ QUICK = {"rowmerge.commit.retry.min-wait-ms": "1", "rowmerge.commit.retry.max-wa
 
 def lake_of(folder: Path, **properties: str) -> Lake:
     lake = Lake(folder)
-    named = {f"rowmerge.commit.retry.{name.replace('_', '-')}": value for name, value in properties.items()}
-    committed(lake.create(lake.file(range(20)), properties={**QUICK, **named}))
+    retry_properties = {f"rowmerge.commit.retry.{name.replace('_', '-')}": value for name, value in properties.items()}
+    committed(lake.create(lake.file(range(20)), properties={**QUICK, **retry_properties}))
     return lake
 
 
@@ -34,12 +34,14 @@ def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Cal
     def attempt() -> Attempt:
         snapshot = lake.table.snapshot()
         (path,) = snapshot.files().paths
-        known = snapshot.deleted_positions([path]).get(path, Positions())
-        row = next(n for n in range(20) if n not in known)
+        old_positions = snapshot.deleted_positions([path]).get(path, Positions())
+        row = next(n for n in range(20) if n not in old_positions)
         if turns[0] < overtaken:
             turns[0] += 1
-            committed(lake.commit("UPDATE", deleted={path: known | Positions([row])}, reads=Reads()))
-        change = CommitRequest("DELETE", files=FileChanges(deleted={path: known | Positions([row])}), reads=Reads(frozenset({path})))
+            committed(lake.commit("UPDATE", deleted={path: old_positions | Positions([row])}, reads=Reads()))
+        change = CommitRequest(
+            "DELETE", files=FileChanges(deleted={path: old_positions | Positions([row])}), reads=Reads(frozenset({path}))
+        )
         return Attempt(snapshot, change, RowCounts(deleted=1))
 
     return commit_with_retry(lake.table, attempt, Timings(), options)

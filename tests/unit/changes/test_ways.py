@@ -31,8 +31,8 @@ def test_the_last_way_applies_to_every_statement_and_always_runs() -> None:
 
 
 def test_files_of_an_abandoned_way_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = tmp_path / "part-0.parquet"
-    written.write_bytes(b"rows")
+    data_file = tmp_path / "part-0.parquet"
+    data_file.write_bytes(b"rows")
     runs: list[str] = []
     result = ExecutionResult(*[None] * 5)  # type: ignore[arg-type]
 
@@ -43,7 +43,7 @@ def test_files_of_an_abandoned_way_are_deleted(tmp_path: Path, monkeypatch: pyte
 
         return Way(name, lambda _: None if reason is None else Reason(reason), run)
 
-    in_vain = NotApplicable(Reason("a key stands twice"), WriteOutput([AddedFile(f"file://{written}", 4, 1)]))
+    in_vain = NotApplicable(Reason("a key stands twice"), WriteOutput([AddedFile(f"file://{data_file}", 4, 1)]))
     listed = way("first", "no source", result), way("second", None, in_vain), way("third", None, result), way("fourth", None, result)
     monkeypatch.setattr(selection, "WAYS", listed)
     planned: Any = SimpleNamespace(plan=SimpleNamespace(operation="MERGE", table="t"))
@@ -51,7 +51,7 @@ def test_files_of_an_abandoned_way_are_deleted(tmp_path: Path, monkeypatch: pyte
     request = RowChangeRequest(None, snapshot, planned, lambda _: nullcontext())  # type: ignore[arg-type]
     assert selection.execute(request) is result
     assert runs == ["second", "third"]
-    assert not written.exists()
+    assert not data_file.exists()
 
 
 def test_the_clauses_of_a_statement_are_analysed_once_for_all_ways(monkeypatch: pytest.MonkeyPatch) -> None:

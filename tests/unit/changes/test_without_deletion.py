@@ -107,27 +107,27 @@ def test_a_lost_race_is_retried_and_its_warning_is_logged_once(
     opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(opened(), [1, 2])
-    table, made = opened(), list[tuple[AddedFile, ...]]()
+    table, attempted_files = opened(), list[tuple[AddedFile, ...]]()
 
     def attempt() -> Attempt:
         snapshot = table.snapshot()
         old = tuple(snapshot.files().paths)
-        made.append(written(snapshot, [1, 2, len(made)]))
-        if len(made) < 4:
+        attempted_files.append(written(snapshot, [1, 2, len(attempted_files)]))
+        if len(attempted_files) < 4:
             # Somebody else rewrites the same file first.
             other = opened()
             change = CommitRequest("UPDATE", files=FileChanges(written(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
             committed(other.commit(other.snapshot(), change))
-        change = CommitRequest("MERGE", files=FileChanges(made[-1], old), reads=Reads(frozenset(old)))
-        return Attempt(snapshot, change, RowCounts(), made[-1])
+        change = CommitRequest("MERGE", files=FileChanges(attempted_files[-1], old), reads=Reads(frozenset(old)))
+        return Attempt(snapshot, change, RowCounts(), attempted_files[-1])
 
     with caplog.at_level(logging.WARNING):
         result = commit_with_retry(table, attempt, Timings())
     assert result.attempts == 4 and ids(opened()) == [1, 2, 3]
-    assert all(Path(file.path.removeprefix("file://")).exists() for files in made for file in files)
-    told = warnings(caplog)
-    assert told and len(told) == len(set(told)), "one warning per place"
-    assert all(str(tmp_path / "t") in text and DENIED in text for text in told)
+    assert all(Path(file.path.removeprefix("file://")).exists() for files in attempted_files for file in files)
+    messages = warnings(caplog)
+    assert messages and len(messages) == len(set(messages)), "one warning per place"
+    assert all(str(tmp_path / "t") in text and DENIED in text for text in messages)
 
 
 def test_a_conflict_is_raised_instead_of_the_cleanup_error(opened: Callable[[], Table]) -> None:
@@ -156,8 +156,8 @@ def test_undeletable_old_metadata_does_not_fail_the_commit(tmp_path: Path, caplo
             append(table, [id_])
     assert ids(table) == list(range(5))
     assert len(list((tmp_path / "t/metadata").glob("v*.metadata.json"))) == 6
-    (told,) = warnings(caplog)
-    assert f"file://{tmp_path}/t" in told
+    (message,) = warnings(caplog)
+    assert f"file://{tmp_path}/t" in message
 
 
 def test_undeletable_manifests_of_a_lost_race_do_not_fail_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ PACKAGES = ("dbt-core", "dbt-adapters", "dbt-common", "dbt-spark")
 @pytest.fixture(scope="module")
 def ranges() -> dict[str, Requirement]:
     """Return the packages of dbt that setup.py requires."""
-    written = re.findall(r'^ +"(dbt-[^"]+)",', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
-    requirements = {each.name: each for each in map(Requirement, written)}
+    range_texts = re.findall(r'^ +"(dbt-[^"]+)",', (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
+    requirements = {each.name: each for each in map(Requirement, range_texts)}
     return {name: requirements[name] for name in PACKAGES}
 
 
@@ -45,13 +45,13 @@ def test_the_oldest_release_runs_with_the_oldest_accepted_packages(ranges):
 
 def test_the_documentation_names_the_ranges_and_the_tested_releases():
     page = (ROOT / "docs" / "dbt_versions.md").read_text(encoding="utf-8")
-    written = _written_ranges()
+    range_texts = _written_ranges()
     tested = ", ".join(
         _pins(name)["dbt-core"] for name in ("tests/requirements/dbt-1.10.txt", "constraints.txt", "tests/requirements/dbt-1.12.txt")
     )
-    assert f"| `dbt-core` | `{written['dbt-core']}` | {tested} |" in page
+    assert f"| `dbt-core` | `{range_texts['dbt-core']}` | {tested} |" in page
     for name in PACKAGES:
-        assert f"| `{name}` | `{written[name]}` |" in page
+        assert f"| `{name}` | `{range_texts[name]}` |" in page
 
 
 def _written_ranges() -> dict[str, str]:

@@ -33,15 +33,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("dbt", "rowmerge"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for kind in ("build_sdist", "build_wheel"):
-        done = subprocess.run([sys.executable, "-c", BUILD, kind, str(out)], cwd=source, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-2000:]
+        process = subprocess.run([sys.executable, "-c", BUILD, kind, str(out)], cwd=source, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr[-2000:]
     return out
 
 
 def _files(folder: str) -> set[str]:
     """Return all files below a folder of the repository."""
-    found = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {str(path.relative_to(ROOT)) for path in found}
+    paths = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(ROOT)) for path in paths}
 
 
 def test_the_wheel_contains_exactly_the_modules_and_macros(built: Path) -> None:

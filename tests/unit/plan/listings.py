@@ -49,7 +49,7 @@ def column(type_: Any, **metadata: Any) -> Field:
     return Field("x", Primitive(type_) if isinstance(type_, str) else type_, True, metadata)
 
 
-def kept(field: Field, files: Sequence[Mapping[str, Any]], condition: str) -> list[int]:
+def select_files(field: Field, files: Sequence[Mapping[str, Any]], condition: str) -> list[int]:
     """Return the indexes of the files that a condition on `x` does not prune."""
     schema = Struct((field,))
     mask, _ = file_mask([condition], Side("t", (), ("x",)), schema, ())

@@ -101,7 +101,7 @@ class Files:
     listing: FileListing
 
     def table(self) -> pa.Table:
-        """All rows, with the index of their file in `file`."""
+        """Return all rows, with the index of their file in `file`."""
         schema = arrow_schema(SCHEMA).append(pa.field("file", pa.int64()))
         return pa.Table.from_pylist([{**row, "file": index} for index, rows in enumerate(self.rows) for row in rows], schema)
 
@@ -178,11 +178,11 @@ def _literal(column: str) -> st.SearchStrategy[str]:
 def _comparison(column: str) -> st.SearchStrategy[str]:
     operators = st.sampled_from(["=", "<>", "!=", "==", "<", "<=", ">", ">=", "<=>", " IS DISTINCT FROM "])
     name, literal = _name(column), _literal(column)
-    plain = st.builds("{} {} {}".format, name, operators, literal)
+    comparison = st.builds("{} {} {}".format, name, operators, literal)
     swapped = st.builds("{} {} {}".format, literal, operators, name)
     between = st.builds("{} {}BETWEEN {} AND {}".format, name, st.sampled_from(["", "NOT "]), literal, literal)
     is_null = st.builds("{} IS {}NULL".format, name, st.sampled_from(["", "NOT "]))
-    return st.one_of(plain, swapped, between, is_null, _in(column), *([_like(column)] if column in ("name", "region") else []))
+    return st.one_of(comparison, swapped, between, is_null, _in(column), *([_like(column)] if column in ("name", "region") else []))
 
 
 def _in(column: str) -> st.SearchStrategy[str]:

@@ -30,12 +30,12 @@ TYPES: list[tuple[DataType, Any]] = [
 ]
 
 
-def listing(type_: DataType, files: list[list[Any]], buckets: int, known: list[bool]) -> FileListing:
+def listing(type_: DataType, files: list[list[Any]], buckets: int, has_bucket: list[bool]) -> FileListing:
     """Return files with these values of `k`, all of a file in one bucket, and with bounds that prune no files."""
     values = pa.array([file[0] for file in files], arrow_type(type_))
     field = pa.field("k_bucket", pa.int32(), metadata={SOURCE: b"k", TRANSFORM: f"bucket[{buckets}]".encode()})
-    found = transformed(values, f"bucket[{buckets}]")
-    partition = pa.StructArray.from_arrays([found], fields=[field], mask=pa.array([not one for one in known]))
+    bucket_numbers = transformed(values, f"bucket[{buckets}]")
+    partition = pa.StructArray.from_arrays([bucket_numbers], fields=[field], mask=pa.array([not one for one in has_bucket]))
     bounds = pa.StructArray.from_arrays([pa.nulls(len(files), values.type)], names=["k"])
     nulls = pa.StructArray.from_arrays([pa.nulls(len(files), pa.int64())], names=["k"])
     sizes = pa.array([1] * len(files), pa.int64())
@@ -53,12 +53,12 @@ def test_keys_prune_files_of_other_buckets_only(type_: DataType, value: Any) -> 
         for one, bucket in zip(drawn, transformed(pa.array(drawn, arrow_type(type_)), f"bucket[{buckets}]").to_pylist(), strict=True):
             by_bucket.setdefault(bucket, []).append(one)
         files = list(by_bucket.values())
-        known = [chance.random() > 0.2 for _ in files]
-        rows = listing(type_, files, buckets, known)
+        has_bucket = [chance.random() > 0.2 for _ in files]
+        rows = listing(type_, files, buckets, has_bucket)
         keys = chance.sample(drawn, 3)
         for op in ("=", "<=>"):
             mask, _ = key_mask("k", op, pa.array(keys, arrow_type(type_)), False, Struct((Field("k", type_),)), ())
-            expected = [not sure or any(key in file for key in keys) for file, sure in zip(files, known, strict=True)]
+            expected = [not sure or any(key in file for key in keys) for file, sure in zip(files, has_bucket, strict=True)]
             assert mask(rows).to_pylist() == expected
         mask, _ = key_mask("k", "<", pa.array(keys, arrow_type(type_)), False, Struct((Field("k", type_),)), ())
         assert all(mask(rows).to_pylist())

@@ -14,7 +14,7 @@ from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct
 from rowmerge.table.snapshots.files import FileListing
-from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, kept, listing
+from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing, select_files
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, 
     ],
 )
 def test_integers_are_compared_exactly(condition: str, expected: list[int]) -> None:
-    assert kept(column("integer"), INTEGERS, condition) == expected
+    assert select_files(column("integer"), INTEGERS, condition) == expected
 
 
 @pytest.mark.parametrize(
@@ -123,19 +123,19 @@ def test_integers_are_compared_exactly(condition: str, expected: list[int]) -> N
     ],
 )
 def test_unknown_expressions_prune_no_files(condition: str) -> None:
-    assert kept(column("integer"), INTEGERS, condition) == [0, 1, 2]
-    assert kept(column("integer"), INTEGERS, f"NOT ({condition})") == [0, 1, 2]
+    assert select_files(column("integer"), INTEGERS, condition) == [0, 1, 2]
+    assert select_files(column("integer"), INTEGERS, f"NOT ({condition})") == [0, 1, 2]
 
 
 def test_bigints_beyond_the_doubles_are_not_rounded() -> None:
     big = (1 << 53) + 1
     files = between((big, big), (big + 1, big + 1))
-    assert kept(column("long"), files, f"x = {big}") == [0]
-    assert kept(column("long"), files, f"x > {big}") == [1]
-    assert kept(column("long"), files, f"x < {big}.5") == [0]
-    assert kept(column("long"), files, "x = 9007199254740992e0") == [0, 1]  # Spark casts the column to double
-    assert kept(column("long"), files, "x < 1e0") == []
-    assert kept(column("long"), files, "x = 9223372036854775807") == []
+    assert select_files(column("long"), files, f"x = {big}") == [0]
+    assert select_files(column("long"), files, f"x > {big}") == [1]
+    assert select_files(column("long"), files, f"x < {big}.5") == [0]
+    assert select_files(column("long"), files, "x = 9007199254740992e0") == [0, 1]  # Spark casts the column to double
+    assert select_files(column("long"), files, "x < 1e0") == []
+    assert select_files(column("long"), files, "x = 9223372036854775807") == []
 
 
 @pytest.mark.parametrize(
@@ -160,35 +160,35 @@ def test_bigints_beyond_the_doubles_are_not_rounded() -> None:
 )
 def test_decimals_are_compared_exactly(condition: str, expected: list[int]) -> None:
     files = between((Number("0.00"), Number("1.99")), (Number("2.00"), Number("2.99")), (Number("3.00"), Number("99.99")))
-    assert kept(column(Decimal(20, 2)), files, condition) == expected
+    assert select_files(column(Decimal(20, 2)), files, condition) == expected
 
 
 @pytest.mark.parametrize("type_", ["float", "double"])
 def test_a_file_with_nan_bounds_is_not_pruned(type_: str) -> None:
     files = [*between((0.0, 1.0), (2.0, 3.0)), {**MISSING, "nulls": 0}]
-    assert kept(column(type_), files, "x > 5") == [2]
-    assert kept(column(type_), files, "x < 1.5") == [0, 2]
-    assert kept(column(type_), files, "x = 2.5") == [1, 2]
-    assert kept(column(type_), between((float("nan"), float("nan"))), "x > 5") == [0]
-    assert kept(column(type_), between((0.0, float("nan"))), "x > 5") == [0]
+    assert select_files(column(type_), files, "x > 5") == [2]
+    assert select_files(column(type_), files, "x < 1.5") == [0, 2]
+    assert select_files(column(type_), files, "x = 2.5") == [1, 2]
+    assert select_files(column(type_), between((float("nan"), float("nan"))), "x > 5") == [0]
+    assert select_files(column(type_), between((0.0, float("nan"))), "x > 5") == [0]
 
 
 def test_minus_zero_is_zero() -> None:
     files = between((-0.0, -0.0), (0.0, 0.0), (1.0, 1.0))
     for zero in ("0", "0.0", "-0.0", "0e0", "-0e0"):
-        assert kept(column("double"), files, f"x = {zero}") == [0, 1]
-        assert kept(column("double"), files, f"x IN ({zero}, {zero}, NULL)") == [0, 1]
-        assert kept(column("double"), files, f"x < {zero}") == []
+        assert select_files(column("double"), files, f"x = {zero}") == [0, 1]
+        assert select_files(column("double"), files, f"x IN ({zero}, {zero}, NULL)") == [0, 1]
+        assert select_files(column("double"), files, f"x < {zero}") == []
 
 
 def test_floats_are_compared_as_the_doubles_they_are() -> None:
     tenth = pa.scalar(0.1, pa.float32()).as_py()
     files = between((tenth, tenth), (0.5, 0.5))
-    assert kept(column("float"), files, "x = 0.1") == []
-    assert kept(column("float"), files, "x > 0.1") == [0, 1]
-    assert kept(column("float"), files, "x = 0.5") == [1]
-    assert kept(column("float"), files, "x = 0.1F") == [0, 1]
-    assert kept(column("float"), files, "x = 16777217") == [0, 1]  # rounded or not, as spark.sql.ansi.enabled says
+    assert select_files(column("float"), files, "x = 0.1") == []
+    assert select_files(column("float"), files, "x > 0.1") == [0, 1]
+    assert select_files(column("float"), files, "x = 0.5") == [1]
+    assert select_files(column("float"), files, "x = 0.1F") == [0, 1]
+    assert select_files(column("float"), files, "x = 16777217") == [0, 1]  # rounded or not, as spark.sql.ansi.enabled says
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_floats_are_compared_as_the_doubles_they_are() -> None:
 )
 def test_strings_are_compared_by_their_bytes(condition: str, expected: list[int]) -> None:
     files = between(("a", "bar"), ("b", "bzz"), ("é", "\U0001f600"), ("AB", "AC"))
-    assert kept(column("string"), files, condition) == expected
+    assert select_files(column("string"), files, condition) == expected
 
 
 @pytest.mark.parametrize(
@@ -244,15 +244,15 @@ def test_strings_are_compared_by_their_bytes(condition: str, expected: list[int]
     ],
 )
 def test_strings_of_another_type_prune_no_files(condition: str) -> None:
-    assert kept(column("string"), between(("a", "b")), condition) == [0]
+    assert select_files(column("string"), between(("a", "b")), condition) == [0]
 
 
 def test_char_and_collated_columns_are_not_compared() -> None:
     files = between(("a", "b"))
-    assert kept(column("string", **{CHAR_VARCHAR: "char(5)"}), files, "x = 'q'") == [0]
-    assert kept(column("string", **{CHAR_VARCHAR: "varchar(5)"}), files, "x = 'q'") == []
-    assert kept(column("string", __COLLATIONS={"x": "spark.UTF8_LCASE"}), files, "x = 'q'") == [0]
-    assert kept(column("string", **{CHAR_VARCHAR: "char(5)"}), files, "x IS NULL") == []
+    assert select_files(column("string", **{CHAR_VARCHAR: "char(5)"}), files, "x = 'q'") == [0]
+    assert select_files(column("string", **{CHAR_VARCHAR: "varchar(5)"}), files, "x = 'q'") == []
+    assert select_files(column("string", __COLLATIONS={"x": "spark.UTF8_LCASE"}), files, "x = 'q'") == [0]
+    assert select_files(column("string", **{CHAR_VARCHAR: "char(5)"}), files, "x IS NULL") == []
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_char_and_collated_columns_are_not_compared() -> None:
     ],
 )
 def test_a_boolean_column_is_a_condition(condition: str, expected: list[int]) -> None:
-    assert kept(column("boolean"), between((True, True), (False, False), (False, True)), condition) == expected
+    assert select_files(column("boolean"), between((True, True), (False, False), (False, True)), condition) == expected
 
 
 @pytest.mark.parametrize(
@@ -294,21 +294,21 @@ def test_a_boolean_column_is_a_condition(condition: str, expected: list[int]) ->
     ],
 )
 def test_null_rows_make_a_comparison_neither_true_nor_false(condition: str, expected: list[int]) -> None:
-    assert kept(column("integer"), NULLS, condition) == expected
+    assert select_files(column("integer"), NULLS, condition) == expected
 
 
 def test_one_bound_suffices_for_a_one_sided_comparison() -> None:
     files = [{"lower": 5, "upper": None}, {"lower": None, "upper": 5}]
-    assert kept(column("long"), files, "x = 3") == [1]
-    assert kept(column("long"), files, "x = 7") == [0]
-    assert kept(column("long"), files, "x > 5") == [0]
+    assert select_files(column("long"), files, "x = 3") == [1]
+    assert select_files(column("long"), files, "x = 7") == [0]
+    assert select_files(column("long"), files, "x > 5") == [0]
 
 
 def test_columns_without_an_order_are_pruned_only_by_null_counts() -> None:
     files = [{**MISSING, "nulls": 10}, {**MISSING, "nulls": 0}]
     for type_ in (Primitive("binary"), Array(Primitive("long"))):
-        assert kept(column(type_), files, "x IS NULL") == [0]
-        assert kept(column(type_), files, "x = X'00'") == [0, 1]
+        assert select_files(column(type_), files, "x IS NULL") == [0]
+        assert select_files(column(type_), files, "x = X'00'") == [0, 1]
 
 
 def test_only_bounds_of_referenced_columns_are_read() -> None:
@@ -339,10 +339,10 @@ def test_bounds_of_an_older_narrower_type_are_widened() -> None:
 
 
 def test_long_and_deeply_nested_conditions_are_evaluated() -> None:
-    assert kept(column("integer"), INTEGERS, " OR ".join(f"x = {number}" for number in range(10, 2000))) == [1, 2]
-    assert kept(column("integer"), INTEGERS, "(" * 500 + "x = 15" + ")" * 500) in ([1], [0, 1, 2])
-    assert kept(column("integer"), INTEGERS, "NOT " * 300 + "x = 50") == [0, 1, 2]
-    assert kept(column("integer"), INTEGERS, f"x IN ({', '.join(str(n) for n in range(10, 30000))})") == [1, 2]
+    assert select_files(column("integer"), INTEGERS, " OR ".join(f"x = {number}" for number in range(10, 2000))) == [1, 2]
+    assert select_files(column("integer"), INTEGERS, "(" * 500 + "x = 15" + ")" * 500) in ([1], [0, 1, 2])
+    assert select_files(column("integer"), INTEGERS, "NOT " * 300 + "x = 50") == [0, 1, 2]
+    assert select_files(column("integer"), INTEGERS, f"x IN ({', '.join(str(n) for n in range(10, 30000))})") == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_long_and_deeply_nested_conditions_are_evaluated() -> None:
 )
 def test_a_point_query_on_sorted_data_keeps_at_most_two_files(type_: str, value: Any, condition: str) -> None:
     files = between(*((value(100 * n), value(100 * n + 99)) for n in range(100)))
-    assert 1 <= len(kept(column(type_), files, condition)) <= 2
+    assert 1 <= len(select_files(column(type_), files, condition)) <= 2
 
 
 def test_string_bounds_are_ordered_by_bytes() -> None:

@@ -26,10 +26,10 @@ def database() -> duckdb.DuckDBPyConnection:
 def matching(database: duckdb.DuckDBPyConnection, data: Files, condition: str) -> dict[int, tuple[bool, bool]]:
     """Return for each file with rows whether the condition is true for any of them, and for all of them."""
     database.register("data", data.table())
-    found = database.execute(
+    result = database.execute(
         f"select file, bool_or(coalesce({condition}, false)), bool_and(coalesce({condition}, false)) from data t group by 1"
     )
-    return {file: (some, every) for file, some, every in found.fetchall()}
+    return {file: (some, every) for file, some, every in result.fetchall()}
 
 
 @settings(max_examples=examples(gate=60, full=200), deadline=None)
@@ -37,22 +37,22 @@ def matching(database: duckdb.DuckDBPyConnection, data: Files, condition: str) -
 def test_no_file_with_a_matching_row_is_pruned(database: duckdb.DuckDBPyConnection, data: Files, parts: list[str], zone: str) -> None:
     database.execute(f"set TimeZone = '{zone}'")
     mask, needs = file_mask(parts, SIDE, SCHEMA, PARTITION_COLUMNS)
-    kept = mask(only(data.listing, needs)).to_pylist()
+    is_selected = mask(only(data.listing, needs)).to_pylist()
     truth = matching(database, data, " AND ".join(f"({duck(part)})" for part in parts))
-    assert len(kept) == len(data.listing)
-    assert not [file for file, (some, _) in truth.items() if some and not kept[file]]
+    assert len(is_selected) == len(data.listing)
+    assert not [file for file, (some, _) in truth.items() if some and not is_selected[file]]
 
 
 @settings(max_examples=examples(gate=60, full=200), deadline=None)
 @given(data=files(), condition=conditions(PARTITION_COLUMNS))
 def test_conditions_on_partitions_divide_files_exactly(database: duckdb.DuckDBPyConnection, data: Files, condition: str) -> None:
     truth = matching(database, data, duck(condition))
-    kept = file_mask([condition], SIDE, SCHEMA, PARTITION_COLUMNS)[0](data.listing).to_pylist()
+    is_selected = file_mask([condition], SIDE, SCHEMA, PARTITION_COLUMNS)[0](data.listing).to_pylist()
     whole = exact_partition_mask([condition], SIDE, SCHEMA, PARTITION_COLUMNS)
     for file, (some, every) in truth.items():
         assert some == every
         if whole is not None:
-            assert whole(data.listing)[file].as_py() == kept[file] == some
+            assert whole(data.listing)[file].as_py() == is_selected[file] == some
 
 
 @settings(max_examples=examples(gate=50, full=150), deadline=None)
@@ -79,8 +79,8 @@ def test_no_file_with_a_row_that_joins_is_pruned(
         key_mask(column, op, ordered, bool(ends[2]), SCHEMA, PARTITION_COLUMNS),
         range_mask(column, op, KeyRange(low, high, has_null=bool(ends[2])), SCHEMA, PARTITION_COLUMNS),
     ):
-        kept = all_of([mask])(only(data.listing, needs)).to_pylist()
-        assert not [file for file in truth if not kept[file]]
+        is_selected = all_of([mask])(only(data.listing, needs)).to_pylist()
+        assert not [file for file in truth if not is_selected[file]]
 
 
 def only(listing: FileListing, columns: tuple[str, ...]) -> FileListing:

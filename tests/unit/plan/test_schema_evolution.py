@@ -51,8 +51,8 @@ TABLE = struct(k=INT, v=INT)
     ],
 )
 def test_a_merge_adds_the_assigned_columns_in_source_order(clauses: list[When], added: list[str]) -> None:
-    after = schema_after_merge(TABLE, struct(k=INT, e=STRING, f=STRING), clauses)
-    assert after.names == ("k", "v", *added)
+    new_schema = schema_after_merge(TABLE, struct(k=INT, e=STRING, f=STRING), clauses)
+    assert new_schema.names == ("k", "v", *added)
 
 
 def test_a_schema_without_new_columns_equals_the_old_schema() -> None:
@@ -161,13 +161,13 @@ def test_the_planner_reports_wrong_widths_and_unknown_columns() -> None:
 
 
 def test_missing_struct_fields_of_a_value_become_null() -> None:
-    wanted = Array(Struct((Field("a", INT), Field("b", struct(c=INT, d=INT), nullable=False))))
-    assert with_missing_fields(Array(struct(b=struct(d=LONG))), wanted) == Array(struct(b=struct(d=LONG, c=INT), a=INT))
+    target_type = Array(Struct((Field("a", INT), Field("b", struct(c=INT, d=INT), nullable=False))))
+    assert with_missing_fields(Array(struct(b=struct(d=LONG))), target_type) == Array(struct(b=struct(d=LONG, c=INT), a=INT))
     assert with_missing_fields(Map(struct(a=INT), INT), Map(struct(b=INT), LONG)) == Map(struct(a=INT, b=INT), INT)
-    assert with_missing_fields(INT, wanted) == INT
+    assert with_missing_fields(INT, target_type) == INT
 
 
 def test_new_fields_are_reported_with_path_and_type() -> None:
-    before, after = struct(k=INT, s=struct(a=INT)), struct(k=LONG, s=struct(a=INT, b=Array(INT)), e=STRING)
-    assert added_or_changed_columns(before, after) == ["`k` bigint", "`s`.`b` array<int>", "`e` string"]
-    assert added_or_changed_columns(after, after) == []
+    old_schema, new_schema = struct(k=INT, s=struct(a=INT)), struct(k=LONG, s=struct(a=INT, b=Array(INT)), e=STRING)
+    assert added_or_changed_columns(old_schema, new_schema) == ["`k` bigint", "`s`.`b` array<int>", "`e` string"]
+    assert added_or_changed_columns(new_schema, new_schema) == []

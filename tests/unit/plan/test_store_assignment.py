@@ -26,12 +26,12 @@ def test_primitive_types_are_assignable_within_their_family(source: DataType, ta
 
 @pytest.mark.parametrize("target", [*NUMERIC, *DATETIME, *OTHER], ids=str)
 def test_strings_are_assignable_to_simple_types(target: DataType) -> None:
-    for source, wanted in (
+    for source, target_type in (
         (STRING, target),
         (Array(STRING), Array(target)),
         (Struct((Field("a", STRING),)), Struct((Field("a", target),))),
     ):
-        assert why_not_assignable(source, wanted, casts_strings=True) is None
+        assert why_not_assignable(source, target_type, casts_strings=True) is None
     assert why_not_assignable(STRING, Array(target), casts_strings=True) is not None
     assert why_not_assignable(Primitive("boolean"), LONG, casts_strings=True) == "boolean is no bigint"
 

@@ -43,7 +43,7 @@ def altered(text: str, *texts: str) -> TableDefinition:
     return change_write_order(command, snapshot) if text.startswith("write") else change_partitioning(command, snapshot)
 
 
-def told(definition: TableDefinition) -> list[str]:
+def describe_partitioning(definition: TableDefinition) -> list[str]:
     return [f"{field.text} {field.name}" for field in definition.partitioning or ()]
 
 
@@ -90,7 +90,7 @@ def test_a_column_named_as_a_transform_is_a_column() -> None:
     ],
 )
 def test_partition_fields_are_added_dropped_and_replaced(text: str, before: list[str], after: list[str]) -> None:
-    assert told(altered(text, *before)) == after
+    assert describe_partitioning(altered(text, *before)) == after
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_invalid_partition_field_changes_are_rejected(text: str, before: list[st
 
 
 def test_a_write_order_has_the_spelling_of_the_table_columns() -> None:
-    made = altered("write ordered by NAME desc, bucket(4, S.in)")
-    assert made.ordering == (SortField(("Name",), Transform(), False, False), SortField(("s", "In"), Transform("bucket", 4)))
-    assert (made.distribution, made.partitioning) == (Distribution.RANGE, None)
+    definition = altered("write ordered by NAME desc, bucket(4, S.in)")
+    assert definition.ordering == (SortField(("Name",), Transform(), False, False), SortField(("s", "In"), Transform("bucket", 4)))
+    assert (definition.distribution, definition.partitioning) == (Distribution.RANGE, None)
     with pytest.raises(UnknownColumn, match="no column `nope` in WRITE ORDERED BY"):
         altered("write locally ordered by nope")
 

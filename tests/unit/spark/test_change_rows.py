@@ -40,12 +40,12 @@ def spec(folder: Path, *partition: str) -> WriteSpec:
     return WriteSpec(folder.as_uri(), tuple(columns), inside, inside, False, by, False, frozenset(inside.names))
 
 
-def run(written: WriteSpec, *batches: list[Row], columns: OutcomeColumns = COLUMNS) -> dict[str, Any]:
-    sink = outcome_sink(written, columns, change_rows_spec(written, f"{written.root}/_change_data"))
+def run(table_spec: WriteSpec, *batches: list[Row], columns: OutcomeColumns = COLUMNS) -> dict[str, Any]:
+    sink = outcome_sink(table_spec, columns, change_rows_spec(table_spec, f"{table_spec.root}/_change_data"))
     records = [pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA) for rows in batches]
     (message,) = sink(iter(records))
-    found: dict[str, Any] = pickle.loads(message["message"][0].as_py())
-    return found
+    report: dict[str, Any] = pickle.loads(message["message"][0].as_py())
+    return report
 
 
 def rows(files: list[dict[str, Any]]) -> list[Row]:
@@ -84,14 +84,14 @@ def test_a_row_deleted_twice_has_one_change_row(tmp_path: Path) -> None:
 def test_a_row_that_changes_its_partition_has_change_rows_in_both(tmp_path: Path) -> None:
     message = run(spec(tmp_path, "a.b"), [(UPDATE, "f", 0, 1, "q", 1, "p")])
     assert rows(message["files"]) == [(1,)]
-    found = {file["partition"]["a.b"]: rows([file]) for file in message["change_rows"]}
-    assert found == {"p": [(1, "update_preimage")], "q": [(1, "update_postimage")]}
+    rows_by_partition = {file["partition"]["a.b"]: rows([file]) for file in message["change_rows"]}
+    assert rows_by_partition == {"p": [(1, "update_preimage")], "q": [(1, "update_postimage")]}
     assert all(f"/_change_data/a.b={file['partition']['a.b']}/" in file["path"] for file in message["change_rows"])
 
 
 def test_a_failed_task_leaves_no_change_files(tmp_path: Path) -> None:
-    written = replace(spec(tmp_path, "id"), row_group_size=1)
-    sink = outcome_sink(written, COLUMNS, change_rows_spec(written, f"{written.root}/_change_data"))
+    table_spec = replace(spec(tmp_path, "id"), row_group_size=1)
+    sink = outcome_sink(table_spec, COLUMNS, change_rows_spec(table_spec, f"{table_spec.root}/_change_data"))
     batch = pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, (DELETE, "f", 0, None, None, 1, "old"), strict=True))], schema=SCHEMA)
 
     def batches() -> Any:

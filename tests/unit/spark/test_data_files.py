@@ -88,10 +88,10 @@ def test_lists_and_maps_have_no_bounds_and_do_not_shift_others(tmp_path: Path) -
 def test_each_partition_gets_its_file_and_an_empty_string_is_null(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2, 3, 4, 5], "p": ["x/y", "", None, "x/y", "é"], "q": [1, 1, 1, 2, 1]})
     files = write(tmp_path, rows, "p", "q")
-    found = {
+    ids_by_partition = {
         (file.partition["p"], file.partition["q"]): pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in files
     }
-    assert found == {("x/y", 1): [1], (None, 1): [2, 3], ("x/y", 2): [4], ("é", 1): [5]}
+    assert ids_by_partition == {("x/y", 1): [1], (None, 1): [2, 3], ("x/y", 2): [4], ("é", 1): [5]}
     assert all(f"p={name}/" in file.path for file, name in ((f, _folder(f.partition["p"])) for f in files))
 
 
@@ -104,8 +104,8 @@ def test_partitions_of_transforms_keep_their_columns_in_the_files(tmp_path: Path
         PartitionKey("s", "s", ("s",), pa.string()),
         PartitionKey("gone", "gone", (), pa.null(), "void"),
     )
-    written = iceberg_spec(tmp_path, rows, *keys)
-    writer = PartitionedWriter(written)
+    table_spec = iceberg_spec(tmp_path, rows, *keys)
+    writer = PartitionedWriter(table_spec)
     writer.write(rows)
     files = writer.close()
     assert [tuple(file.partition.values()) for file in files] == [
@@ -114,7 +114,7 @@ def test_partitions_of_transforms_keep_their_columns_in_the_files(tmp_path: Path
         (-1, None, "", None),
         (None, "", "a/b", None),
     ]
-    folders = [file.path.removeprefix(written.root + "/").rpartition("/")[0] for file in files]
+    folders = [file.path.removeprefix(table_spec.root + "/").rpartition("/")[0] for file in files]
     assert folders == [
         "t_day=1970-01-01/y=ab/s=/gone=null",
         "t_day=1970-01-02/y=ab/s=null/gone=null",
@@ -129,8 +129,8 @@ def test_rewritten_rows_get_the_current_partition_spec(tmp_path: Path) -> None:
     (file,) = write(tmp_path, rows)
     today = iceberg_spec(tmp_path, rows, PartitionKey("id_trunc", "id_trunc", ("id",), pa.int64(), "truncate[3]"))
     again = write_live_rows(today, {file.path: BitMap64([1])}, {"anything": "else"}, discard_paths)
-    found = {file.partition["id_trunc"]: pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in again}
-    assert found == {0: [1], 3: [3, 4, 5]}
+    ids_by_partition = {file.partition["id_trunc"]: pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in again}
+    assert ids_by_partition == {0: [1], 3: [3, 4, 5]}
 
 
 def test_partitions_of_many_keys_are_distinguished(tmp_path: Path) -> None:
@@ -180,26 +180,26 @@ def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, 
     rows = pa.table({"n": [10, 11, 12, 13, 14], "s": ["a", None, "c", "d", "e"]})
     (file,) = write(tmp_path, rows)
     (again,) = write_live_rows(spec(tmp_path, rows), {file.path: BitMap64(gone)}, {}, discard_paths)
-    left = pq.read_table(again.path.removeprefix("file://"))
-    assert left["n"].to_pylist() == [10 + i for i in range(5) if i not in gone]
+    live_rows = pq.read_table(again.path.removeprefix("file://"))
+    assert live_rows["n"].to_pylist() == [10 + i for i in range(5) if i not in gone]
 
 
 def test_combined_files_keep_their_order_and_get_the_columns_of_the_table(tmp_path: Path) -> None:
     rows = pa.table({"n": [10, 11, 12], "s": ["a", None, "c"]})
     (first,), (older,) = write(tmp_path, rows), write(tmp_path, pa.table({"n": [20, 21]}))
     (again,) = write_live_rows(spec(tmp_path, rows), {first.path: BitMap64([1]), older.path: BitMap64()}, {}, discard_paths)
-    left = pq.read_table(again.path.removeprefix("file://"))
-    assert left.to_pylist() == [{"n": 10, "s": "a"}, {"n": 12, "s": "c"}, {"n": 20, "s": None}, {"n": 21, "s": None}]
+    live_rows = pq.read_table(again.path.removeprefix("file://"))
+    assert live_rows.to_pylist() == [{"n": 10, "s": "a"}, {"n": 12, "s": "c"}, {"n": 20, "s": None}, {"n": 21, "s": None}]
     assert (again.records, again.nulls["s"]) == (4, 2)
 
 
 def test_string_views_and_int96_are_converted(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
     pq.write_table(pa.table({"s": ["a", "b"], "t": [moment, moment]}), tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
-    wanted = pa.table({"s": pa.array([], pa.string()), "t": pa.array([], pa.timestamp("us", "UTC"))})
-    (again,) = write_live_rows(spec(tmp_path, wanted), {(tmp_path / "old.parquet").as_uri(): BitMap64([0])}, {}, discard_paths)
-    left = pq.read_table(again.path.removeprefix("file://"))
-    assert left.to_pylist() == [{"s": "b", "t": moment.replace(tzinfo=dt.timezone.utc)}]
+    empty_table = pa.table({"s": pa.array([], pa.string()), "t": pa.array([], pa.timestamp("us", "UTC"))})
+    (again,) = write_live_rows(spec(tmp_path, empty_table), {(tmp_path / "old.parquet").as_uri(): BitMap64([0])}, {}, discard_paths)
+    live_rows = pq.read_table(again.path.removeprefix("file://"))
+    assert live_rows.to_pylist() == [{"s": "b", "t": moment.replace(tzinfo=dt.timezone.utc)}]
 
 
 def test_executors_do_not_need_rowmerge(tmp_path: Path) -> None:
@@ -217,5 +217,5 @@ batch = pa.record_batch({"__rowmerge_action": pa.array([3, 3], pa.int8()), "__ro
 message = pickle.loads(next(sink(iter([batch])))["message"][0].as_py())
 print(message["inserted"], message["files"][0]["records"])
 """
-    done = subprocess.run([sys.executable, "-c", code, str(payload)], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["2", "2"], done.stderr
+    process = subprocess.run([sys.executable, "-c", code, str(payload)], capture_output=True, text=True, check=False)
+    assert process.stdout.split() == ["2", "2"], process.stderr

@@ -35,9 +35,9 @@ def test_an_executor_writes_files_without_rowmerge(tmp_path: Path) -> None:
     function, message = tmp_path / "function", tmp_path / "message"
     function.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec, OutcomeColumns("action", new_columns=("n", "p")), None)))
     subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True)
-    told = pickle.loads(message.read_bytes())
-    assert told["inserted"] == 2 and INSERT == 3
-    assert sorted((file["partition"]["p"], pq.read_table(file["path"][len("file://") :])["n"][0].as_py()) for file in told["files"]) == [
+    report = pickle.loads(message.read_bytes())
+    assert report["inserted"] == 2 and INSERT == 3
+    assert sorted((file["partition"]["p"], pq.read_table(file["path"][len("file://") :])["n"][0].as_py()) for file in report["files"]) == [
         ("a", 7),
         ("b", 8),
     ]

@@ -61,9 +61,9 @@ def test_all_keys_of_a_row_must_match_one_source_row(seed: int) -> None:
         pa.table({name: pa.array(draw.choices(VALUES[name][1], k=count), arrow_type(types[name])) for name in names})
         for count in (60, draw.choice([3, 30]))
     )
-    found = keys_of(source, types, ops)
-    assert found is not None
-    wanted = [
+    source_keys = keys_of(source, types, ops)
+    assert source_keys is not None
+    matching_indexes = [
         index
         for index, row in enumerate(target.to_pylist())
         if any(
@@ -71,28 +71,28 @@ def test_all_keys_of_a_row_must_match_one_source_row(seed: int) -> None:
             for other in source.to_pylist()
         )
     ]
-    assert found.find_rows(target)[0].tolist() == wanted
-    check_numbers(found, source, target)
+    assert source_keys.find_rows(target)[0].tolist() == matching_indexes
+    check_numbers(source_keys, source, target)
     for name in names:
         # As in files of partitions: all rows have one value in all columns but one.
         alike = target.group_by([other for other in names if other != name]).aggregate([]) if len(names) > 1 else pa.table({})
         for values in alike.to_pylist():
             part = target.filter(pa.array([all(row[n] == v for n, v in values.items()) for row in target.to_pylist()]))
-            check_numbers(found, source, part)
+            check_numbers(source_keys, source, part)
 
 
 def check_numbers(keys: SourceKeys, source: pa.Table, rows: pa.Table) -> None:
     """Verify that exactly the rows with the values of a source row match, and that they have its number."""
     if not keys.is_exact:
         return
-    given: dict[tuple[Any, ...], set[int]] = {}
+    numbers_by_key: dict[tuple[Any, ...], set[int]] = {}
     for row, number in zip(source.select(keys.names).to_pylist(), keys.source_key_ids().tolist(), strict=True):
         if number >= 0:
-            given.setdefault(tuple(row.values()), set()).add(number)
-    found, numbers = keys.find_rows(rows)
+            numbers_by_key.setdefault(tuple(row.values()), set()).add(number)
+    indexes, numbers = keys.find_rows(rows)
     values = [tuple(row.values()) for row in rows.select(keys.names).to_pylist()]
-    met = {index: given[value] for index, value in enumerate(values) if value in given}
-    assert {index: {number} for index, number in zip(found.tolist(), numbers.tolist(), strict=True)} == met
+    numbers_by_index = {index: numbers_by_key[value] for index, value in enumerate(values) if value in numbers_by_key}
+    assert {index: {number} for index, number in zip(indexes.tolist(), numbers.tolist(), strict=True)} == numbers_by_index
     assert all(number < source.num_rows for number in numbers.tolist())
 
 
@@ -101,9 +101,9 @@ def test_keys_of_another_width_are_looked_up_if_they_fit() -> None:
         key = source_key("k", "=", Primitive("long"), pa.chunked_array([values]))
         return source_keys([(key, Field("k", Primitive("byte")))])
 
-    found = keys([1, 100])
-    assert found is not None
-    assert found.find_rows(pa.table({"k": pa.array([100, 5, None, 1], pa.int8())}))[0].tolist() == [0, 3]
+    byte_keys = keys([1, 100])
+    assert byte_keys is not None
+    assert byte_keys.find_rows(pa.table({"k": pa.array([100, 5, None, 1], pa.int8())}))[0].tolist() == [0, 3]
     assert keys([1, 1000]) is None
 
 
@@ -122,12 +122,12 @@ def test_nested_keys_are_not_looked_up() -> None:
 
 def test_without_combinations_each_key_is_looked_up_separately() -> None:
     types = {"a": Primitive("long"), "b": Primitive("long")}
-    found = keys_of(pa.table({"a": [1, 2], "b": [10, 20]}), types, {"a": "=", "b": "="})
+    source_keys = keys_of(pa.table({"a": [1, 2], "b": [10, 20]}), types, {"a": "=", "b": "="})
     target = pa.table({"a": [1, 1, 2, 3], "b": [10, 20, 30, 10]})
-    assert found is not None
-    assert found.find_rows(target)[0].tolist() == [0]
-    assert found.is_exact
-    alone = replace(found, key_codes=None)
+    assert source_keys is not None
+    assert source_keys.find_rows(target)[0].tolist() == [0]
+    assert source_keys.is_exact
+    alone = replace(source_keys, key_codes=None)
     assert alone.find_rows(target)[0].tolist() == [0, 1]
     assert not alone.is_exact
 
@@ -146,11 +146,11 @@ class Files:
             )
 
     def looked_up(self, keys: list[int | None], deleted: tuple[int, ...] = (), columns: pa.Schema = columns) -> pa.Table:
-        found = keys_of(pa.table({"k": pa.array(keys, pa.int64())}), {"k": Primitive("long")}, {"k": "="})
-        assert found is not None
-        held = StoredColumns(columns, False, ("p",))
-        files = [LookedUpFile(f"file://{path}", held, Positions(deleted), {"p": path.stem[-1]}) for path in self.paths]
-        return read_rows_with_keys("db.t", files, columns, found)
+        source_keys = keys_of(pa.table({"k": pa.array(keys, pa.int64())}), {"k": Primitive("long")}, {"k": "="})
+        assert source_keys is not None
+        stored_columns = StoredColumns(columns, False, ("p",))
+        files = [LookedUpFile(f"file://{path}", stored_columns, Positions(deleted), {"p": path.stem[-1]}) for path in self.paths]
+        return read_rows_with_keys("db.t", files, columns, source_keys)
 
 
 @pytest.fixture
@@ -159,14 +159,14 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_matches_have_columns_partition_values_and_addresses(files: Files) -> None:
-    found = files.looked_up([3, 299, 300, 1999, 5000, None])
-    assert found.select(["k", "v", "p", POSITION]).to_pylist() == [
+    matches = files.looked_up([3, 299, 300, 1999, 5000, None])
+    assert matches.select(["k", "v", "p", POSITION]).to_pylist() == [
         {"k": 3, "v": 30, "p": "0", POSITION: 3},
         {"k": 299, "v": 2990, "p": "0", POSITION: 299},
         {"k": 300, "v": 3000, "p": "0", POSITION: 300},
         {"k": 1999, "v": 19990, "p": "1", POSITION: 999},
     ]
-    assert found[FILE].to_pylist() == ["0", "0", "0", "1"]
+    assert matches[FILE].to_pylist() == ["0", "0", "0", "1"]
 
 
 def test_deleted_rows_do_not_match(files: Files) -> None:
@@ -174,8 +174,8 @@ def test_deleted_rows_do_not_match(files: Files) -> None:
 
 
 def test_no_match_is_an_empty_table(files: Files) -> None:
-    found = files.looked_up([-1])
-    assert (found.num_rows, found.column_names) == (0, ["k", "v", "p", FILE, POSITION])
+    matches = files.looked_up([-1])
+    assert (matches.num_rows, matches.column_names) == (0, ["k", "v", "p", FILE, POSITION])
 
 
 def test_other_columns_are_read_only_from_row_groups_with_a_match(files: Files) -> None:
@@ -215,14 +215,14 @@ def test_strings_are_looked_up_in_several_row_groups_together(tmp_path: Path, co
     path = tmp_path / "part.parquet"
     columns = pa.schema([("name", pa.string()), ("v", pa.int64())])
     pq.write_table(pa.table({"name": [f"n{n * 7 % 1000}" for n in range(1000)], "v": list(range(1000))}), path, row_group_size=300)
-    wanted = {n * 2 for n in range(count)}
-    keys = keys_of(pa.table({"name": [f"n{n}" for n in wanted]}), {"name": Primitive("string")}, {"name": "="})
+    source_ids = {n * 2 for n in range(count)}
+    keys = keys_of(pa.table({"name": [f"n{n}" for n in source_ids]}), {"name": Primitive("string")}, {"name": "="})
     assert keys is not None
     deleted = Positions([0, 300, 599, 999])
-    found = read_rows_with_keys("db.t", [LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted, {})], columns, keys)
-    expected = [n for n in range(1000) if n * 7 % 1000 in wanted and n not in deleted]
-    assert found["v"].to_pylist() == found[POSITION].to_pylist() == expected
-    assert found["name"].to_pylist() == [f"n{n * 7 % 1000}" for n in expected]
+    matches = read_rows_with_keys("db.t", [LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted, {})], columns, keys)
+    expected = [n for n in range(1000) if n * 7 % 1000 in source_ids and n not in deleted]
+    assert matches["v"].to_pylist() == matches[POSITION].to_pylist() == expected
+    assert matches["name"].to_pylist() == [f"n{n * 7 % 1000}" for n in expected]
 
 
 def test_no_files_give_no_matches(files: Files) -> None:

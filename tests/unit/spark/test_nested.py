@@ -12,8 +12,8 @@ def struct(**types: DataType) -> Struct:
     return Struct(tuple(Field(name, type_) for name, type_ in types.items()))
 
 
-def cast(text: str, given: DataType, wanted: DataType) -> str:
-    return f"cast({text} as {sql_name(wanted)})"
+def cast(text: str, source_type: DataType, target_type: DataType) -> str:
+    return f"cast({text} as {sql_name(target_type)})"
 
 
 def test_a_value_of_the_column_type_is_unchanged() -> None:
@@ -31,14 +31,16 @@ def test_fields_match_by_name_and_missing_fields_are_null() -> None:
 
 def test_fields_in_arrays_and_maps_match_by_name() -> None:
     inner = "if({0} is null, null, named_struct('a', cast(null as int), 'b', ({0}).`b`))"
-    given, wanted = struct(b=INT), struct(a=INT, b=INT)
+    source_type, target_type = struct(b=INT), struct(a=INT, b=INT)
     item = inner.format("__rowmerge_item_0")
-    assert reshape_value(SqlValue("x", Array(given)), Array(wanted), cast) == f"transform(x, __rowmerge_item_0 -> {item})"
+    assert reshape_value(SqlValue("x", Array(source_type)), Array(target_type), cast) == f"transform(x, __rowmerge_item_0 -> {item})"
     variables = "(__rowmerge_key_0, __rowmerge_value_0)"
     value = inner.format("__rowmerge_value_0")
-    assert reshape_value(SqlValue("x", Map(INT, given)), Map(INT, wanted), cast) == f"transform_values(x, {variables} -> {value})"
+    assert (
+        reshape_value(SqlValue("x", Map(INT, source_type)), Map(INT, target_type), cast) == f"transform_values(x, {variables} -> {value})"
+    )
     key = inner.format("__rowmerge_key_0")
-    assert reshape_value(SqlValue("x", Map(given, INT)), Map(wanted, INT), cast) == f"transform_keys(x, {variables} -> {key})"
+    assert reshape_value(SqlValue("x", Map(source_type, INT)), Map(target_type, INT), cast) == f"transform_keys(x, {variables} -> {key})"
 
 
 def test_lambda_variables_of_nested_arrays_are_unique() -> None:
@@ -47,9 +49,9 @@ def test_lambda_variables_of_nested_arrays_are_unique() -> None:
 
 
 def test_missing_fields_keep_the_old_value() -> None:
-    wanted = struct(a=INT, b=struct(c=INT, d=INT), n=INT)
+    target_type = struct(a=INT, b=struct(c=INT, d=INT), n=INT)
     old = SqlValue("t", struct(a=INT, b=struct(c=INT, d=INT)))
-    assert reshape_value(SqlValue("s", struct(b=struct(d=INT), n=INT)), wanted, cast, old_value=old) == (
+    assert reshape_value(SqlValue("s", struct(b=struct(d=INT), n=INT)), target_type, cast, old_value=old) == (
         "if(s is null and t is null, null, named_struct('a', (t).`a`, 'b', "
         "if((s).`b` is null and (t).`b` is null, null, named_struct('c', ((t).`b`).`c`, 'd', ((s).`b`).`d`)), 'n', (s).`n`))"
     )

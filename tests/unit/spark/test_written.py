@@ -25,16 +25,16 @@ def files(root: Path) -> list[AddedFile]:
     return [AddedFile(f"file://{root}/{folder}/part-job.parquet", 0, 0) for folder in PARTITIONS]
 
 
-def left(root: Path) -> list[str]:
+def list_files(root: Path) -> list[str]:
     return [path.name for path in root.rglob("*") if path.is_file()]
 
 
 def test_files_of_all_partitions_are_deleted(tmp_path: Path) -> None:
-    written = files(tmp_path / "t")
+    data_files = files(tmp_path / "t")
     (tmp_path / "t/x=1/part-job.parquet").unlink()
     elsewhere = files(tmp_path / "u%20v")
-    discard([*written, *elsewhere], {})
-    assert left(tmp_path) == ["part-other.parquet"] * 2 * len(PARTITIONS)
+    discard([*data_files, *elsewhere], {})
+    assert list_files(tmp_path) == ["part-other.parquet"] * 2 * len(PARTITIONS)
 
 
 def test_files_of_a_failed_job_are_deleted(tmp_path: Path) -> None:
@@ -43,17 +43,17 @@ def test_files_of_a_failed_job_are_deleted(tmp_path: Path) -> None:
     empty = pa.schema([])
     spec = WriteSpec(f"file://{tmp_path}", (), empty, empty, False, (key,), False, frozenset(), attempt="job")
     discard_attempt(spec, None)
-    assert left(tmp_path) == ["part-other.parquet"] * len(PARTITIONS)
+    assert list_files(tmp_path) == ["part-other.parquet"] * len(PARTITIONS)
 
 
 def test_a_failure_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    written = files(tmp_path)
-    for file in written:
+    data_files = files(tmp_path)
+    for file in data_files:
         path = file.path.removeprefix("file://")
         os.unlink(path)
         os.mkdir(path)  # nobody can delete it as a file
     with caplog.at_level(logging.WARNING):
-        discard(written, {})
-        discard(written, {})
+        discard(data_files, {})
+        discard(data_files, {})
     (record,) = caplog.records
     assert f"file://{tmp_path}" in record.getMessage()

@@ -32,7 +32,7 @@ class Case:
 
 def cases(*names: str) -> list[Case]:
     """Return the cases of these fixture files, in order."""
-    found = []
+    parsed_cases = []
     for name in names:
         blocks = (FIXTURES / name).read_text(encoding="utf-8").split("\n--- ")
         for block in ("\n" + blocks[0]).split("\n--- ")[1:] + blocks[1:]:
@@ -40,8 +40,8 @@ def cases(*names: str) -> list[Case]:
             lines = body.rstrip("\n").split("\n")
             outcome = next(at for at, line in enumerate(lines) if line.startswith(("=> ", "!> ")))
             expected = "\n".join(line.removeprefix("=> ") for line in lines[outcome:])
-            found.append(Case(f"{name.removesuffix('.sql')}: {claim}", "\n".join(lines[:outcome]), expected))
-    return found
+            parsed_cases.append(Case(f"{name.removesuffix('.sql')}: {claim}", "\n".join(lines[:outcome]), expected))
+    return parsed_cases
 
 
 def error(problem: StatementError) -> str:
@@ -55,21 +55,26 @@ def command(value: Any) -> str:
 
 def _fields(value: Any) -> Iterator[str]:
     for field in fields(value):
-        held = getattr(value, field.name)
+        item_value = getattr(value, field.name)
         default = field.default_factory() if field.default_factory is not MISSING else field.default
-        if held is None or held == default or (default is MISSING and held in (False, ())):
+        if item_value is None or item_value == default or (default is MISSING and item_value in (False, ())):
             continue
-        if isinstance(held, tuple) and held and is_dataclass(held[0]) and not isinstance(held[0], SqlText | Assignment):
+        if (
+            isinstance(item_value, tuple)
+            and item_value
+            and is_dataclass(item_value[0])
+            and not isinstance(item_value[0], SqlText | Assignment)
+        ):
             yield f"  {field.name}:"
-            yield from (f"    {_shown(item)}" for item in held)
-        elif is_dataclass(held) and not isinstance(held, SqlText | TableName | PartitionField):
-            yield f"  {field.name}: {type(held).__name__}"
-            yield from (f"  {line}" for line in _fields(held))
+            yield from (f"    {_print_value(item)}" for item in item_value)
+        elif is_dataclass(item_value) and not isinstance(item_value, SqlText | TableName | PartitionField):
+            yield f"  {field.name}: {type(item_value).__name__}"
+            yield from (f"  {line}" for line in _fields(item_value))
         else:
-            yield f"  {field.name}: {_shown(held)}"
+            yield f"  {field.name}: {_print_value(item_value)}"
 
 
-def _shown(value: Any) -> str:
+def _print_value(value: Any) -> str:
     match value:
         case SqlText(text, line, column):
             return f"⟨{text}⟩{line}:{column}".replace("\n", "⏎")
@@ -78,13 +83,13 @@ def _shown(value: Any) -> str:
         case Enum():
             return str(value.value)
         case Mapping():
-            return ", ".join(f"{key!r}: {_shown(item)}" for key, item in value.items())
+            return ", ".join(f"{key!r}: {_print_value(item)}" for key, item in value.items())
         case tuple():
-            return f"({', '.join(quote(item) if isinstance(item, str) else _shown(item) for item in value)})"
+            return f"({', '.join(quote(item) if isinstance(item, str) else _print_value(item) for item in value)})"
         case When(match, action, condition):
-            return f"{match.value}{f' AND {_shown(condition)}' if condition else ''} THEN {_action(action)}"
+            return f"{match.value}{f' AND {_print_value(condition)}' if condition else ''} THEN {_action(action)}"
         case Assignment(column, item):
-            return f"{'.'.join(map(quote, column))} = {_shown(item)}"
+            return f"{'.'.join(map(quote, column))} = {_print_value(item)}"
         case PartitionField():
             return value.text + (f" AS {quote(value.name)}" if value.name else "")
         case SortField():
@@ -92,7 +97,7 @@ def _shown(value: Any) -> str:
         case ColumnDefinition():
             return _column(value)
         case CheckConstraint(name, expression):
-            return f"{'' if name is None else f'CONSTRAINT {quote(name)} '}CHECK {_shown(expression)}"
+            return f"{'' if name is None else f'CONSTRAINT {quote(name)} '}CHECK {_print_value(expression)}"
     return repr(value)
 
 
@@ -102,13 +107,13 @@ def _action(action: UpdateAction | DeleteAction | InsertAction) -> str:
             return "DELETE"
         case UpdateAction(assignments) | InsertAction(assignments):
             verb = "UPDATE" if isinstance(action, UpdateAction) else "INSERT"
-            return f"{verb} {'*' if assignments is None else ', '.join(map(_shown, assignments))}"
+            return f"{verb} {'*' if assignments is None else ', '.join(map(_print_value, assignments))}"
 
 
 def _column(column: ColumnDefinition) -> str:
-    said = [".".join(map(quote, (*column.within, column.name))), _shown(column.type)]
+    said = [".".join(map(quote, (*column.within, column.name))), _print_value(column.type)]
     said += ["NOT NULL"] * (not column.nullable) + ["IDENTITY"] * column.identity
     said += [f"COMMENT {column.comment!r}"] * (column.comment is not None)
-    said += [f"DEFAULT {_shown(column.default)}"] * (column.default is not None)
-    said += [f"GENERATED {_shown(column.generated)}"] * (column.generated is not None)
-    return " ".join([*said, *map(_shown, column.checks)])
+    said += [f"DEFAULT {_print_value(column.default)}"] * (column.default is not None)
+    said += [f"GENERATED {_print_value(column.generated)}"] * (column.generated is not None)
+    return " ".join([*said, *map(_print_value, column.checks)])

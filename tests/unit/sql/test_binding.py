@@ -18,7 +18,7 @@ def resolve(reference: TableReference) -> str | None:
     """Return `<name@version>`, or None for names in the schema `foreign`."""
     if reference.name.parts[0] == "foreign":
         return None
-    at = "".join(f"@{told}" for told in (reference.version, reference.timestamp, reference.branch_or_tag) if told is not None)
+    at = "".join(f"@{version}" for version in (reference.version, reference.timestamp, reference.branch_or_tag) if version is not None)
     arguments = "" if reference.changes is None else f"({'; '.join(argument.text for argument in reference.changes)})"
     return f"<{reference.name}{at}{arguments}>"
 
@@ -40,23 +40,23 @@ def test_unknown_names_leave_the_statement_unchanged(case: printed.Case) -> None
 @pytest.mark.parametrize("case", TABLES, ids=lambda case: case.claim)
 def test_a_reference_has_its_position(case: printed.Case) -> None:
     for reference in references(case.text):
-        written = case.text[reference.start : reference.end]
+        reference_text = case.text[reference.start : reference.end]
         timed = reference.has_time_travel or reference.changes is not None
-        assert written.startswith(("`", reference.name.parts[0]))
-        assert timed or " as of " in written or written.endswith(("`", reference.name.parts[-1]))
-        if reference.timestamp is not None and "@" not in written:
-            after = "\n".join(case.text.split("\n")[reference.timestamp.line - 1 :])
-            assert after[reference.timestamp.column - 1 :].startswith(reference.timestamp.text)
+        assert reference_text.startswith(("`", reference.name.parts[0]))
+        assert timed or " as of " in reference_text or reference_text.endswith(("`", reference.name.parts[-1]))
+        if reference.timestamp is not None and "@" not in reference_text:
+            remaining_text = "\n".join(case.text.split("\n")[reference.timestamp.line - 1 :])
+            assert remaining_text[reference.timestamp.column - 1 :].startswith(reference.timestamp.text)
 
 
 def test_a_repeated_name_is_resolved_each_time() -> None:
-    asked = []
+    resolved_references = []
 
     def remember(reference: TableReference) -> None:
-        asked.append(reference)
+        resolved_references.append(reference)
 
     bind("select * from a.b, c version as of 2 where x in (select y from `a`.b)", remember)
-    assert [(r.name, r.version, r.start, r.end) for r in asked] == [
+    assert [(r.name, r.version, r.start, r.end) for r in resolved_references] == [
         (TableName(("a", "b")), None, 14, 17),
         (TableName(("c",)), 2, 19, 36),
         (TableName(("a", "b")), None, 63, 68),

@@ -23,8 +23,8 @@ FUNCTIONS = {
 
 
 def resolve(name: TableName) -> CalledFunction | None:
-    found = FUNCTIONS.get(name.parts[-1].lower()) if name.parts[0] == "db" else None
-    return None if found is None else CalledFunction(str(name), found, found.body, lambda: f"<{name.parts[-1]}>")
+    definition = FUNCTIONS.get(name.parts[-1].lower()) if name.parts[0] == "db" else None
+    return None if definition is None else CalledFunction(str(name), definition, definition.body, lambda: f"<{name.parts[-1]}>")
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_a_column_list_is_not_a_call(text: str) -> None:
 
 
 def test_other_names_are_not_looked_up_as_functions() -> None:
-    asked: list[str] = []
+    looked_up_names: list[str] = []
     text = "select cast(a as decimal(1, 2)), g(b) over (order by c), if(d, 1, 2) from t where a in (1) and not (b or (c)) and `if`(1)"
-    bind(text, lambda table: None, lambda name: asked.append(str(name)))
-    assert asked == ["g", "if"]
+    bind(text, lambda table: None, lambda name: looked_up_names.append(str(name)))
+    assert looked_up_names == ["g", "if"]
 
 
 @pytest.mark.parametrize("text", ["db.f()", "db.f(1, 2, 3)", "db.f(1, n => 2)", "db.f(1, k => 2)"])

@@ -34,12 +34,12 @@ def kinds(text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_tokens_equal_those_of_spark(text: str, tokens: list[tuple[str, str]] | None) -> None:
-    found = kinds(text)
+    token_kinds = kinds(text)
     if tokens is None:
         tokens = [
             ("symbol" if not part.isalnum() else "word", part) for part in "a <=> b > > c <> d != e == f || g :: h -> i => j |> k".split()
         ]
-    assert found == tokens
+    assert token_kinds == tokens
 
 
 @given(st.text(alphabet="ab1_ .'\"`\\-/*\n;(,)<>=é😀", max_size=40))

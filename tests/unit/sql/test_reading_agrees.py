@@ -33,12 +33,12 @@ def tables(node: exp.Expression, names: frozenset[str] = frozenset()) -> Iterato
         inside = names | {cte.alias.lower()} if with_.args.get("recursive") else names
         yield from tables(cte.this, inside)
         names = names | {cte.alias.lower()}
-    named = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
-    if named and (len(node.parts) > 1 or node.name.lower() not in names):
+    is_named = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+    if is_named and (len(node.parts) > 1 or node.name.lower() not in names):
         yield node.parts[0].meta["start"], tuple(part.name for part in node.parts)
-    for key, held in node.args.items():
+    for key, children in node.args.items():
         if key not in ("with_", "hint"):
-            for child in held if isinstance(held, list) else [held]:
+            for child in children if isinstance(children, list) else [children]:
                 if isinstance(child, exp.Expression):
                     yield from tables(child, names)
 
@@ -53,5 +53,5 @@ QUERIES = [
 
 @pytest.mark.parametrize("case", QUERIES, ids=lambda case: case.claim)
 def test_sqlglot_reports_the_same_tables(case: printed.Case) -> None:
-    found = sorted((reference.start, reference.name.parts) for reference in references(case.text) if reference.changes is None)
-    assert sorted(tables(sqlglot.parse_one(case.text, dialect="spark"))) == found
+    our_tables = sorted((reference.start, reference.name.parts) for reference in references(case.text) if reference.changes is None)
+    assert sorted(tables(sqlglot.parse_one(case.text, dialect="spark"))) == our_tables

@@ -100,7 +100,7 @@ def test_checkpoints_and_hints_are_synced_before_their_rename(calls: DiskCalls, 
     log = tmp_path / "t" / ("_delta_log" if format_ == "delta" else "metadata")
     names = ["00000000000000000001.checkpoint.parquet", "_last_checkpoint"] if format_ == "delta" else ["version-hint.text"]
     for name in names:
-        assert calls.syncs(log / name)[-1] < calls.named(log / name), f"a power cut leaves no empty {name}"
+        assert calls.syncs(log / name)[-1] < calls.find_naming(log / name), f"a power cut leaves no empty {name}"
 
 
 @FORMATS

@@ -48,8 +48,8 @@ class TestContract(Orders):
         assert rows() == [(1, 5)]
         run(id=2)
         assert rows() == [(1, 5), (2, 5)]
-        shown = dict(project.run_sql("show tblproperties {schema}.orders", fetch="all"))
-        assert shown["constraint.primary_key_id"] == "primary key (`id`)"
+        properties = dict(project.run_sql("show tblproperties {schema}.orders", fetch="all"))
+        assert properties["constraint.primary_key_id"] == "primary key (`id`)"
 
 
 class TestContractOfAnIcebergTable(Orders):

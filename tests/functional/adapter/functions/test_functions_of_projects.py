@@ -79,9 +79,9 @@ class TestFunctionsOfAProject:
         assert project.run_sql("select * from {schema}.payments order by id", fetch="all") == [(1, 150, "IT!"), (2, 225, "THEY!")]
         assert project.run_sql("select * from {schema}.spread", fetch="all") == [(75,), (75,)]
         assert project.run_sql("select v from {schema}.seen order by id", fetch="all") == [("100!",), ("200!",)]
-        told = [line for (line,) in project.run_sql("describe function extended {schema}.cents", fetch="all")]
-        assert "Input: amount decimal(18, 2) 'What is paid', factor bigint DEFAULT 100" in told
-        assert "Comment: It's an amount in cents" in told
+        description = [line for (line,) in project.run_sql("describe function extended {schema}.cents", fetch="all")]
+        assert "Input: amount decimal(18, 2) 'What is paid', factor bigint DEFAULT 100" in description
+        assert "Comment: It's an amount in cents" in description
         assert {node.rsplit(".", 1)[1] for node in run_dbt(["docs", "generate"]).nodes} == {"payments", "spread", "seen"}
 
     def test_a_missing_package_is_reported_before_the_function_is_created(self, project):
