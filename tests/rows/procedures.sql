@@ -102,7 +102,7 @@ select count(distinct f), sum(id) from (select id, input_file_name() as f from t
 call system.rewrite_data_files(table => 't', options => map('delete-file-threshold', '1', 'min-file-size-bytes', '1'));
 => 0 | 0 | 0 | 0 | 0
 call system.rewrite_data_files(table => 't', options => map('delete-file-threshold', '2'));
-!> PlanError: or choose by the share of deleted rows with delete-ratio-threshold
+!> PlanError: or set delete-ratio-threshold to the fraction of deleted rows
 call system.rewrite_data_files(table => 't', options => map('delete-ratio-threshold', '2'));
 !> PlanError: The option delete-ratio-threshold of rewrite_data_files is '2'. Set it to a number from 0 to 1.
 call system.rewrite_data_files(table => 't', options => map('max-file-size-byte', '2'));

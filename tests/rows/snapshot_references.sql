@@ -118,7 +118,7 @@ create table t (id int) using delta;
 insert into t.branch_x values (1);
 !> PlanError: default.t is not an Iceberg table, so it has no branch x
 select * from t.branch_x;
-!> PlanError: it has no branches and tags
+!> PlanError: it has no branches or tags
 
 --- errors of statements on branches and tags
 create table t (id int) using iceberg;
