@@ -106,8 +106,8 @@ class Warehouse:
 
     def assert_ids(self, ids: Sequence[int] | None) -> None:
         assert self.ids() == (None if ids is None else list(ids))
-        others = self.others()
-        assert others == [list(ids)] * 2 if ids is not None else all(not seen for seen in others)
+        ids_of_readers = self.others()
+        assert ids_of_readers == [list(ids)] * 2 if ids is not None else all(not reader_ids for reader_ids in ids_of_readers)
 
 
 def _rows_of_delta(location: str) -> int:
@@ -126,7 +126,7 @@ def pausing(act: Act, call: str = "put_if_absent", number: int = 1, has_begun: C
     """Return a storage class that lets others act just before its n-th call of a kind on the table's log or metadata."""
     remaining = [number]
 
-    def before(name: str, path: str) -> None:
+    def act_before(name: str, path: str) -> None:
         if not has_begun():
             return
         if name == call and (path.startswith(("_delta_log", "metadata/v", "_dropped")) or call != "put_if_absent") and remaining[0]:
@@ -142,21 +142,21 @@ def pausing(act: Act, call: str = "put_if_absent", number: int = 1, has_begun: C
             return Pausing(location)
 
         def put(self, path: str, data: bytes) -> None:
-            before("put", path)
+            act_before("put", path)
             Storage.put(self, path, data)
 
         def put_if_absent(self, path: str, data: bytes) -> Put:
-            before("put_if_absent", path)
+            act_before("put_if_absent", path)
             put = Storage.put_if_absent(self, path, data)
-            before("after_put", path)
+            act_before("after_put", path)
             return put
 
         def delete(self, paths: Sequence[str]) -> None:
-            before("delete", paths[0] if paths else "")
+            act_before("delete", paths[0] if paths else "")
             Storage.delete(self, paths)
 
         def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-            before("list", prefix)
+            act_before("list", prefix)
             return Storage.list(self, prefix, after=after)
 
     return Pausing
@@ -591,8 +591,8 @@ def test_all_readers_agree_after_a_killed_drop_or_creation(warehouse: Warehouse,
             pass
         ids = each.ids()
         assert ids in ((None, [1, 2, 3]) if step == "drop" else (None, []))
-        others = each.others()
-        assert all(seen == (ids or []) for seen in others), f"killed at call {number}"
+        ids_of_readers = each.others()
+        assert all(reader_ids == (ids or []) for reader_ids in ids_of_readers), f"killed at call {number}"
         if ids is not None:
             time.sleep(0.003)
             each.drop()

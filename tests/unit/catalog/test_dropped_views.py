@@ -30,30 +30,30 @@ class Paused(Storage):
     def child(self, path: str) -> Storage:
         return Paused(f"{self.location}/{path}", self._number, self._turn, self.calls)
 
-    def _before(self, path: str) -> None:
+    def _record_call(self, path: str) -> None:
         if "default/v/" in f"{self.location}/{path}":
             self.calls.append(path)
             if len(self.calls) == self._number:
                 self._turn()
 
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-        self._before(prefix)
+        self._record_call(prefix)
         return super().list(prefix, after=after)
 
     def get(self, path: str) -> bytes:
-        self._before(path)
+        self._record_call(path)
         return super().get(path)
 
     def put(self, path: str, data: bytes) -> None:
-        self._before(path)
+        self._record_call(path)
         super().put(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
-        self._before(path)
+        self._record_call(path)
         return super().put_if_absent(path, data)
 
     def delete(self, paths: Sequence[str]) -> None:
-        self._before(paths[0])
+        self._record_call(paths[0])
         super().delete(paths)
 
 

@@ -61,7 +61,7 @@ class Calls:
     count: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def before(self) -> None:
+    def count_call(self) -> None:
         with self.lock:
             self.count += 1
             is_due = self.count == self.number
@@ -80,31 +80,31 @@ def counted(calls: Calls, distant: bool = False) -> type[Storage]:
             return Counted(location, self.configuration)
 
         def get(self, path: str) -> bytes:
-            calls.before()
+            calls.count_call()
             return Storage.get(self, path)
 
         def put(self, path: str, data: bytes) -> None:
-            calls.before()
+            calls.count_call()
             Storage.put(self, path, data)
 
         def put_if_absent(self, path: str, data: bytes) -> Put:
-            calls.before()
+            calls.count_call()
             return Storage.put_if_absent(self, path, data)
 
         def folders(self, prefix: str = "") -> list[str]:
-            calls.before()
+            calls.count_call()
             return Storage.folders(self, prefix)
 
         def exists(self, path: str) -> bool:
-            calls.before()
+            calls.count_call()
             return Storage.exists(self, path)
 
         def delete(self, paths: Sequence[str]) -> None:
-            calls.before()
+            calls.count_call()
             Storage.delete(self, paths)
 
         def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-            calls.before()
+            calls.count_call()
             return Storage.list(self, prefix, after=after)
 
     return Counted

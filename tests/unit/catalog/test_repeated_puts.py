@@ -58,7 +58,7 @@ def catalog(s3: FaultyS3, location: str, request: pytest.FixtureRequest) -> Dire
 
 def objects(s3: FaultyS3, location: str, part: str) -> list[bytes]:
     storage = Storage(location, s3.options())
-    return [storage.get(stored.path) for stored in storage.list() if part in stored.path]
+    return [storage.get(object_.path) for object_ in storage.list() if part in object_.path]
 
 
 @pytest.mark.parametrize("fault", [409, 429, 503, Fault.CUT, Fault.DONE_THEN_CUT, Fault.DONE_THEN_500], ids=str)

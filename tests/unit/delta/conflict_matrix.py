@@ -136,9 +136,9 @@ class Race:
     def delete(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         return self.by_row("DELETE", r, who, rewrites, [])
 
-    def by_row(self, operation: str, r: int, who: str, rewrites: bool, written: list[int]) -> CommitRequest:
+    def by_row(self, operation: str, r: int, who: str, rewrites: bool, row_ids: list[int]) -> CommitRequest:
         first = file_of(r)
-        added = (self.file(r, who, *written),) if written else ()
+        added = (self.file(r, who, *row_ids),) if row_ids else ()
         if rewrites:
             unmatched = self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ != r))
             files = FileChanges((*added, unmatched), (self.paths[first],))
@@ -278,30 +278,30 @@ def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, E
     losers = {command.name: command.change(race, base, LOSER, "loser", command.rewrites) for command in COMMANDS}
     drop = Drop(Storage(str(folder)), "s.t")
     if winner in MAINTENANCE:
-        act, won = MAINTENANCE[winner]
+        act, apply_winner = MAINTENANCE[winner]
         act(race)
     else:
         command = next(command for command in COMMANDS if command.name == winner)
         committed(race.lake.table.commit(base, command.change(race, base, r, "winner", command.rewrites)))
-        won = lambda rows: command.rows(rows, r, "winner")  # noqa: E731
+        apply_winner = lambda rows: command.rows(rows, r, "winner")  # noqa: E731
     initial_rows = [(id_, FILES[first], "base") for first in FILES for id_ in range(first, first + 4)]
-    winner_rows, log = sorted(won(initial_rows)), set(race.lake.log.iterdir())
+    winner_rows, initial_log_files = sorted(apply_winner(initial_rows)), set(race.lake.log.iterdir())
     results = {}
     for loser in COMMANDS:
         outcome = race.lake.table.commit(base, losers[loser.name])
-        written = {path for path in race.lake.log.iterdir() if path not in log}
+        new_log_files = {path for path in race.lake.log.iterdir() if path not in initial_log_files}
         if isinstance(outcome, Committed):
-            other = sorted(won(loser.rows(initial_rows, LOSER, "loser")))
+            loser_first_rows = sorted(apply_winner(loser.rows(initial_rows, LOSER, "loser")))
             results[loser.name] = Ending(
-                "+" if outcome.rebases else ".", rows_in(folder), sorted(loser.rows(winner_rows, LOSER, "loser")), other
+                "+" if outcome.rebases else ".", rows_in(folder), sorted(loser.rows(winner_rows, LOSER, "loser")), loser_first_rows
             )
         elif isinstance(outcome, Unknown):
             # The commit lies below a checkpoint, so readers do not apply it.
             results[loser.name] = Ending("U", rows_in(folder), winner_rows, winner_rows)
         else:
-            assert not written
+            assert not new_log_files
             results[loser.name] = Ending(SIGNS[type(outcome.conflict)], winner_rows, winner_rows, winner_rows)
-        for path in written:
+        for path in new_log_files:
             path.unlink()
     clean_log(replace(race, lake=Lake(folder, SCHEMA, ("p",))))
     results["cleanup of the log"] = Ending(".", rows_in(folder), winner_rows, winner_rows)

@@ -256,8 +256,8 @@ def test_sidecars_are_deleted_with_the_last_checkpoint_that_references_them(tmp_
     sidecars: dict[int, list[str]] = {}
     for version in (5, 10):
         actions = pa.concat_tables(checkpoint_tables(lake.table.snapshot_at(version=version).state, 0))
-        _, *written = kind(lake.log, version, actions)
-        sidecars[version] = [path.name for path in written]
+        _, *sidecar_files = kind(lake.log, version, actions)
+        sidecars[version] = [path.name for path in sidecar_files]
         (lake.log / f"{version:020d}.checkpoint.parquet").unlink()
     folder = lake.log / "_sidecars"
     young, orphan = folder / "young.parquet", folder / "orphan.parquet"
@@ -273,8 +273,8 @@ def test_sidecars_are_deleted_with_the_last_checkpoint_that_references_them(tmp_
     clean(lake)
     assert versions(lake)[0] == 10
     assert {path.name for path in folder.iterdir()} == {*sidecars[10], "young.parquet"}
-    again = Lake(lake.folder).table
-    assert [len(again.snapshot_at(version=version).files()) for version in (10, 13)] == [11, 14]
+    reopened_table = Lake(lake.folder).table
+    assert [len(reopened_table.snapshot_at(version=version).files()) for version in (10, 13)] == [11, 14]
     assert_rows(lake, list(range(14)))
 
 

@@ -62,15 +62,15 @@ def renamed(schema: Struct, old: str, new: str) -> Struct:
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_each_field_of_a_new_table_gets_its_own_id_and_physical_name(table: DeltaTable, mode: str) -> None:
     snapshot = create(table, {MAPPING_MODE: mode})
-    mapped = fields(snapshot.schema)
-    assert sorted(f.metadata[ID] for f in mapped) == list(range(1, 11))
-    assert all(f.metadata[PHYSICAL_NAME].startswith("col-") for f in mapped)
-    assert len({f.metadata[PHYSICAL_NAME] for f in mapped}) == 10
+    mapped_fields = fields(snapshot.schema)
+    assert sorted(f.metadata[ID] for f in mapped_fields) == list(range(1, 11))
+    assert all(f.metadata[PHYSICAL_NAME].startswith("col-") for f in mapped_fields)
+    assert len({f.metadata[PHYSICAL_NAME] for f in mapped_fields}) == 10
     assert snapshot.settings.properties[MAX_COLUMN_ID] == "10"
     assert snapshot.protocol.supports("columnMapping")
     assert snapshot.shape.by_field_id == (mode == "id")
-    stored = fields(snapshot.shape.stored_schema)
-    assert [(f.name, f.metadata[FIELD_ID]) for f in stored] == [(f.metadata[PHYSICAL_NAME], f.metadata[ID]) for f in mapped]
+    stored_fields = fields(snapshot.shape.stored_schema)
+    assert [(f.name, f.metadata[FIELD_ID]) for f in stored_fields] == [(f.metadata[PHYSICAL_NAME], f.metadata[ID]) for f in mapped_fields]
 
 
 def test_column_mapping_works_with_a_legacy_protocol(table: DeltaTable) -> None:

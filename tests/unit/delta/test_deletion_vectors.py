@@ -55,24 +55,28 @@ def test_an_absolute_vector_path_is_decoded() -> None:
 
 def test_an_absolute_vector_outside_the_table_is_read(tmp_path: Path) -> None:
     other = Storage(str(tmp_path / "other folder"))
-    written = write_vectors(other, {"f": Positions([5])})
-    descriptor = {**written.descriptors["f"], "storageType": "p", "pathOrInlineDv": f"file:{tmp_path}/other%20folder/{written.paths[0]}"}
+    vector_files = write_vectors(other, {"f": Positions([5])})
+    descriptor = {
+        **vector_files.descriptors["f"],
+        "storageType": "p",
+        "pathOrInlineDv": f"file:{tmp_path}/other%20folder/{vector_files.paths[0]}",
+    }
     assert list(read_vector(Storage(str(tmp_path / "table")), descriptor)) == [5]
 
 
 def test_vectors_of_many_files_share_a_vector_file(storage: Storage) -> None:
     deleted = {f"f{n}": Positions([n, n * 1000, 2**33 + n]) for n in range(1, 20)}
-    written = write_vectors(storage, deleted)
-    assert len(written.paths) == 1
-    assert {path: read_vector(storage, descriptor) for path, descriptor in written.descriptors.items()} == deleted
+    vector_files = write_vectors(storage, deleted)
+    assert len(vector_files.paths) == 1
+    assert {path: read_vector(storage, descriptor) for path, descriptor in vector_files.descriptors.items()} == deleted
 
 
 def test_a_new_vector_file_starts_after_two_mebibytes(storage: Storage) -> None:
     scattered = Positions(range(0, 12_000_000, 3))
-    written = write_vectors(storage, {"a": scattered, "b": scattered, "c": Positions([1])})
+    vector_files = write_vectors(storage, {"a": scattered, "b": scattered, "c": Positions([1])})
     assert len(serialize(scattered)) > 1024 * 1024
-    assert len(written.paths) == 2
-    assert read_vector(storage, written.descriptors["c"]) == Positions([1])
+    assert len(vector_files.paths) == 2
+    assert read_vector(storage, vector_files.descriptors["c"]) == Positions([1])
 
 
 def test_runs_of_deleted_rows_are_compressed() -> None:
@@ -82,29 +86,29 @@ def test_runs_of_deleted_rows_are_compressed() -> None:
 @pytest.mark.parametrize("position", [1, 6, -2])
 def test_a_damaged_vector_file_is_reported_by_path(storage: Storage, position: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
-    written = write_vectors(storage, {"f": Positions([1, 2, 3])})
-    data = bytearray(storage.get(written.paths[0]))
+    vector_files = write_vectors(storage, {"f": Positions([1, 2, 3])})
+    data = bytearray(storage.get(vector_files.paths[0]))
     data[position] ^= 0xFF
-    storage.put(written.paths[0], bytes(data))
+    storage.put(vector_files.paths[0], bytes(data))
     with pytest.raises(CorruptLog) as corrupt:
-        read_vector(storage, written.descriptors["f"])
-    assert corrupt.value.path == f"{storage.location}/{written.paths[0]}"
+        read_vector(storage, vector_files.descriptors["f"])
+    assert corrupt.value.path == f"{storage.location}/{vector_files.paths[0]}"
 
 
 def test_a_missing_vector_file_is_a_corrupt_log(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
-    written = write_vectors(storage, {"f": Positions([1])})
-    storage.delete(list(written.paths))
+    vector_files = write_vectors(storage, {"f": Positions([1])})
+    storage.delete(list(vector_files.paths))
     with pytest.raises(CorruptLog, match="missing"):
-        read_vector(storage, written.descriptors["f"])
+        read_vector(storage, vector_files.descriptors["f"])
 
 
 def test_a_truncated_vector_file_is_a_corrupt_log(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
-    written = write_vectors(storage, {"f": Positions([1])})
-    storage.put(written.paths[0], storage.get(written.paths[0])[:12])
+    vector_files = write_vectors(storage, {"f": Positions([1])})
+    storage.put(vector_files.paths[0], storage.get(vector_files.paths[0])[:12])
     with pytest.raises((CorruptLog,), match="bytes at offset"):
-        read_vector(storage, written.descriptors["f"])
+        read_vector(storage, vector_files.descriptors["f"])
 
 
 def test_a_vector_with_a_wrong_cardinality_is_refused(storage: Storage) -> None:

@@ -36,7 +36,7 @@ def bounds(type_: str | DataType, low: Any, high: Any) -> tuple[Any, Any]:
     return statistics.lower.to_pylist()[0]["c"], statistics.upper.to_pylist()[0]["c"]
 
 
-def written(type_: str | DataType, low: Any, high: Any) -> Any:
+def write_statistics(type_: str | DataType, low: Any, high: Any) -> Any:
     file = AddedFile("file:///p", 1, 2, lower={"c": low}, upper={"c": high}, nulls={"c": 0})
     return json.loads(statistics_json(file, frozenset({("c",)})))
 
@@ -77,14 +77,14 @@ def test_truncated_bounds_enclose_the_string(text: str) -> None:
 
 def test_timestamp_bounds_are_truncated_to_milliseconds() -> None:
     moment = datetime.datetime(2024, 1, 2, 3, 4, 5, 678999, tzinfo=UTC)
-    assert written("timestamp", moment, moment)["maxValues"]["c"] == "2024-01-02T03:04:05.678Z"
-    assert written("timestamp_ntz", moment.replace(tzinfo=None), None)["minValues"]["c"] == "2024-01-02T03:04:05.678"
+    assert write_statistics("timestamp", moment, moment)["maxValues"]["c"] == "2024-01-02T03:04:05.678Z"
+    assert write_statistics("timestamp_ntz", moment.replace(tzinfo=None), None)["minValues"]["c"] == "2024-01-02T03:04:05.678"
 
 
 def test_timestamps_of_other_time_zones_are_written_in_utc() -> None:
     zone = datetime.timezone(datetime.timedelta(hours=2))
     moment = datetime.datetime(2024, 1, 1, 1, 0, tzinfo=zone)
-    assert written("timestamp", moment, moment)["minValues"]["c"] == "2023-12-31T23:00:00.000Z"
+    assert write_statistics("timestamp", moment, moment)["minValues"]["c"] == "2023-12-31T23:00:00.000Z"
 
 
 def test_decimal_bounds_are_written_with_all_digits() -> None:
@@ -95,14 +95,14 @@ def test_decimal_bounds_are_written_with_all_digits() -> None:
 
 
 def test_nan_or_infinite_bounds_are_omitted() -> None:
-    assert written("double", 1.0, float("nan"))["minValues"] == {}
-    assert written("double", float("-inf"), 2.0)["minValues"] == {}
-    assert written("double", float("-inf"), 2.0)["maxValues"] == {"c": 2.0}
+    assert write_statistics("double", 1.0, float("nan"))["minValues"] == {}
+    assert write_statistics("double", float("-inf"), 2.0)["minValues"] == {}
+    assert write_statistics("double", float("-inf"), 2.0)["maxValues"] == {"c": 2.0}
 
 
 def test_boolean_and_binary_columns_have_no_bounds() -> None:
-    assert written("boolean", False, True)["minValues"] == {}
-    assert written("binary", b"a", b"b")["maxValues"] == {}
+    assert write_statistics("boolean", False, True)["minValues"] == {}
+    assert write_statistics("binary", b"a", b"b")["maxValues"] == {}
 
 
 def test_statistics_of_struct_fields_are_nested() -> None:
@@ -159,8 +159,8 @@ def test_a_non_numeric_number_of_indexed_columns_is_refused() -> None:
 def test_indexed_columns_may_have_quoted_names() -> None:
     inner = Struct((column("long", "x"), column("long", "y")))
     schema = Struct((column("long", "a"), column(inner, "s"), column("long", "d,e"), column("long", "f.g"), column("long", "h")))
-    named = {"delta.dataSkippingStatsColumns": "a, s.x, `d,e`,`f.g`"}
-    assert indexed_leaves(schema, (), named) == {("a",), ("s", "x"), ("d,e",), ("f.g",)}
+    properties = {"delta.dataSkippingStatsColumns": "a, s.x, `d,e`,`f.g`"}
+    assert indexed_leaves(schema, (), properties) == {("a",), ("s", "x"), ("d,e",), ("f.g",)}
     assert indexed_leaves(schema, (), {"delta.dataSkippingStatsColumns": "s"}) == {("s", "x"), ("s", "y")}
 
 

@@ -54,7 +54,7 @@ class Race(delta.Race):
     older: int = 0
 
     def file(self, r: int, who: str, *ids: int) -> AddedFile:
-        return written(self.lake.table.snapshot(), FILES[file_of(r)], who, ids)
+        return write_file(self.lake.table.snapshot(), FILES[file_of(r)], who, ids)
 
     def by_row(self, operation: str, r: int, who: str, rewrites: bool, into: list[int]) -> CommitRequest:
         first = file_of(r)
@@ -86,7 +86,7 @@ class Race(delta.Race):
         return CommitRequest("RESTORE", reads=Reads(every, lambda listing: pa.array([True] * len(listing))), restored=older_snapshot)  # type: ignore[arg-type]
 
 
-def written(snapshot: Snapshot, partition: str, who: str, ids: tuple[int, ...]) -> AddedFile:
+def write_file(snapshot: Snapshot, partition: str, who: str, ids: tuple[int, ...]) -> AddedFile:
     writer = PartitionedWriter(write_spec(snapshot.shape))
     columns = {"id": pa.array(ids, pa.int64()), "who": pa.array([who] * len(ids)), "p": pa.array([partition] * len(ids))}
     writer.write(pa.table(columns))
@@ -198,7 +198,7 @@ def create_race(folder: Path, level: str, format_version: int = 2) -> Race:
     race = replace(race, paths={first: file.path for first, file in files.items()})
     shared = deletes_of_many(table._operations.storage, {race.paths[first]: [3] for first in (1, 11)}, *_partition(race))
     older = commit_files(table._operations, Operation.DELETE, [shared])
-    extra = written(table.snapshot(), "c", "base", (31,))
+    extra = write_file(table.snapshot(), "c", "base", (31,))
     committed(table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges((extra,)))))
     if format_version > 2:
         _update(race, UpgradeFormatVersionUpdate(format_version=format_version))

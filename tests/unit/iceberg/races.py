@@ -12,7 +12,7 @@ from tests.support.iceberg_lake import Lake
 from tests.support.table_operations import written
 
 
-def _none(listing: FileListing) -> pa.Array:
+def _match_no_file(listing: FileListing) -> pa.Array:
     return pa.array([False] * len(listing))
 
 
@@ -28,7 +28,7 @@ def deleting(lake: Lake, base: Snapshot, *ids: int) -> CommitRequest:
     return CommitRequest("DELETE", files=FileChanges(deleted={path: deleted | rows}), reads=Reads(frozenset({path}), rows={}))
 
 
-def insert_only_merge(lake: Lake, base: Snapshot, id_: int, may_match: FileMask = _none) -> CommitRequest:
+def insert_only_merge(lake: Lake, base: Snapshot, id_: int, may_match: FileMask = _match_no_file) -> CommitRequest:
     """Return an insert-only MERGE: the row of this id matches one source row, another source row is inserted."""
     path = path_of(lake, base, id_)
     rows = {path: Positions([lake.ids_in(path).index(id_)])}

@@ -59,7 +59,7 @@ def record_of(draw: random.Random) -> dict[str, Any]:
     }
 
 
-def written(records: list[dict[str, Any]], codec: str, sync_interval: int, schema: Any = SCHEMA) -> bytes:
+def write_avro(records: list[dict[str, Any]], codec: str, sync_interval: int, schema: Any = SCHEMA) -> bytes:
     stream = io.BytesIO()
     fastavro.writer(stream, schema, records, codec=codec, sync_interval=sync_interval)
     return stream.getvalue()
@@ -78,7 +78,7 @@ def as_dict(pairs: list[dict[str, Any]] | None) -> dict[Any, Any] | None:
 def test_block_decoding_matches_fastavro(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     records = [record_of(draw) for _ in range(draw.choice([1, 50, 300]))]
-    data = written(records, draw.choice(["null", "deflate"]), draw.choice([1, 500, 20_000]))
+    data = write_avro(records, draw.choice(["null", "deflate"]), draw.choice([1, 500, 20_000]))
     monkeypatch.setattr(avro_blocks, "_BLOCKS_PER_BATCH", draw.choice([1, 7, 1_000]))
     expected = [{**record, "pairs": as_dict(record["pairs"])} for record in read(data, monkeypatch, together=False)]
     assert [record["number"] for record in expected] == [record["number"] for record in records]
@@ -95,22 +95,22 @@ def test_only_files_with_many_blocks_are_decoded_together(monkeypatch: pytest.Mo
     records = [record_of(draw) for _ in range(100)]
     for sync_interval, expected in ((1, 1), (10**6, 0)):
         calls.clear()
-        assert len(list(read_avro(written(records, "null", sync_interval), "m.avro", {}).records)) == 100
+        assert len(list(read_avro(write_avro(records, "null", sync_interval), "m.avro", {}).records)) == 100
         assert len(calls) == expected
 
 
 def test_other_codecs_and_types_use_fastavro(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "m", "type": {"type": "map", "values": "int"}}]}
     records = [{"m": {"a": 1}}, {"m": {}}]
-    assert read(written(records, "null", 1, schema), monkeypatch, together=True) == records
+    assert read(write_avro(records, "null", 1, schema), monkeypatch, together=True) == records
     simple = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}
-    assert read(written([{"n": 1}, {"n": 2}], "bzip2", 1, simple), monkeypatch, together=True) == [{"n": 1}, {"n": 2}]
+    assert read(write_avro([{"n": 1}, {"n": 2}], "bzip2", 1, simple), monkeypatch, together=True) == [{"n": 1}, {"n": 2}]
 
 
 def test_arrays_with_block_sizes_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A negative count precedes the size in bytes of its items (Avro spec, Arrays)."""
     schema = {"type": "record", "name": "r", "fields": [{"name": "list", "type": {"type": "array", "items": "int"}}]}
-    data = written([{"list": [1, 2]}], "null", 1, schema)
+    data = write_avro([{"list": [1, 2]}], "null", 1, schema)
     counted, sized = b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x02\x06\x00"
     sync = data[-16:]
     header = data[: data.index(sync) + 16]
@@ -124,7 +124,7 @@ def test_arrays_with_block_sizes_are_decoded(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("seed", range(200))
 def test_damaged_avro_gives_corrupt_log_or_records(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
-    data = bytearray(written([record_of(draw) for _ in range(40)], draw.choice(["null", "deflate"]), 400))
+    data = bytearray(write_avro([record_of(draw) for _ in range(40)], draw.choice(["null", "deflate"]), 400))
     if seed % 4 == 0:
         del data[draw.randrange(len(data)) :]
     for _ in range(draw.choice([1, 5])):

@@ -59,8 +59,8 @@ ROUND_TRIPS: list[tuple[IcebergType, list[Any], pa.DataType]] = [
 
 @pytest.mark.parametrize(("type_", "values", "arrow"), ROUND_TRIPS, ids=[str(type_) for type_, *_ in ROUND_TRIPS])
 def test_bounds_of_every_type_round_trip_to_arrow(type_: IcebergType, values: list[Any], arrow: pa.DataType) -> None:
-    stored = [to_bound(value, type_, upper=False) for value in values]
-    column = decode_bounds(stored, type_)
+    bounds = [to_bound(value, type_, upper=False) for value in values]
+    column = decode_bounds(bounds, type_)
     assert column.type == arrow
     assert column.to_pylist() == pa.array(values, arrow).to_pylist()
     column.validate(full=True)

@@ -48,8 +48,8 @@ def vector_at(storage: Storage, content: bytes, offset: int, size: int, records:
 
 
 def test_a_vector_built_from_the_specification_is_read(storage: Storage) -> None:
-    stored = blob({0: [1, 5, 100_000], 3: [7]})
-    vector = vector_at(storage, b"PFA1" + b"other blob" + stored + b"PFA1 footer", 14, len(stored), 4)
+    vector_blob = blob({0: [1, 5, 100_000], 3: [7]})
+    vector = vector_at(storage, b"PFA1" + b"other blob" + vector_blob + b"PFA1 footer", 14, len(vector_blob), 4)
     assert read_deletion_vectors(storage, [vector]) == {"file:///t/a.parquet": Positions([1, 5, 100_000, (3 << 32) + 7])}
 
 
@@ -91,9 +91,9 @@ def test_other_readers_apply_vectors_of_a_version_3_table(storage: Storage) -> N
 
 @pytest.mark.parametrize(("position", "reason"), [(0, "no deletion vector of"), (4, "checksum"), (20, "checksum"), (-1, "checksum")])
 def test_a_damaged_vector_is_reported_by_path(storage: Storage, position: int, reason: str) -> None:
-    stored = bytearray(blob({0: [1, 5]}))
-    stored[position] ^= 0x10
-    vector = vector_at(storage, bytes(stored), 0, len(stored), 2)
+    vector_blob = bytearray(blob({0: [1, 5]}))
+    vector_blob[position] ^= 0x10
+    vector = vector_at(storage, bytes(vector_blob), 0, len(vector_blob), 2)
     with pytest.raises(CorruptLog, match=reason) as corrupt:
         read_deletion_vectors(storage, [vector])
     assert corrupt.value.path == vector.path
@@ -101,17 +101,17 @@ def test_a_damaged_vector_is_reported_by_path(storage: Storage, position: int, r
 
 def test_a_vector_without_its_magic_number_is_refused(storage: Storage) -> None:
     data = b"\x64\x39\xd3\xd1" + blob({0: [1]})[8:-4]
-    stored = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    vector_blob = struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
     with pytest.raises(CorruptLog, match="magic number"):
-        read_deletion_vectors(storage, [vector_at(storage, stored, 0, len(stored), 1)])
+        read_deletion_vectors(storage, [vector_at(storage, vector_blob, 0, len(vector_blob), 1)])
 
 
 def test_a_vector_with_wrong_size_or_cardinality_is_refused(storage: Storage) -> None:
-    stored = blob({0: [1, 5]})
-    vector = vector_at(storage, stored, 0, len(stored), 2)
+    vector_blob = blob({0: [1, 5]})
+    vector = vector_at(storage, vector_blob, 0, len(vector_blob), 2)
     with pytest.raises(CorruptLog, match="2 rows, but the table's metadata records 3"):
         read_deletion_vectors(storage, [replace(vector, records=3)])
-    for offset, size in ((1, len(stored)), (0, len(stored) - 1), (0, 3), (None, 10)):
+    for offset, size in ((1, len(vector_blob)), (0, len(vector_blob) - 1), (0, 3), (None, 10)):
         with pytest.raises(CorruptLog):
             read_deletion_vectors(storage, [replace(vector, content_offset=offset, content_size=size)])
 

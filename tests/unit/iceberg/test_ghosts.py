@@ -29,20 +29,20 @@ class Paused(Storage):
         super().__init__(location)
         self._acts = acts
 
-    def _before(self, call: str, path: str) -> None:
+    def _act_before(self, call: str, path: str) -> None:
         if call in self._acts and self._acts[call][0] in path:
             self._acts.pop(call)[1]()
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
-        self._before("put", path)
+        self._act_before("put", path)
         return Storage.put_if_absent(self, path, data)
 
     def get(self, path: str) -> bytes:
-        self._before("get", path)
+        self._act_before("get", path)
         return Storage.get(self, path)
 
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-        self._before("list", prefix)
+        self._act_before("list", prefix)
         return Storage.list(self, prefix, after=after)
 
 

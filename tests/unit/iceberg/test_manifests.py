@@ -91,7 +91,7 @@ def storage(tmp_path: Path) -> Storage:
     return Storage(str(tmp_path))
 
 
-def written(
+def write_entries(
     storage: Storage,
     entries: list[Entry],
     *,
@@ -119,7 +119,7 @@ def pyiceberg_manifests(path: str) -> list[ManifestFile]:
 def test_all_manifest_fields_round_trip(storage: Storage) -> None:
     older = ContentFile(Content.DATA, "/t/b.parquet", 5, 50, spec_id=1, partition=(None,))
     entries = [Entry.added(FULL, 77), Entry(Status.EXISTING, 70, 2, 3, older), Entry(Status.ADDED, 77, 4, 4, older).deleted(77)]
-    _, (manifest,) = listed(storage, [written(storage, entries)])
+    _, (manifest,) = listed(storage, [write_entries(storage, entries)])
     assert read_manifest(storage, manifest) == (Entry(Status.ADDED, 77, 5, 5, FULL), entries[1], entries[2])
 
 
@@ -129,7 +129,7 @@ def test_a_manifest_list_summarizes_its_manifests(storage: Storage) -> None:
         Entry(Status.EXISTING, 70, 2, 3, ContentFile(Content.DATA, "/t/b.parquet", 5, 50, 1, ("Aachen",))),
         Entry(Status.DELETED, 77, 1, 1, ContentFile(Content.DATA, "/t/c.parquet", 7, 70, 1, (None,))),
     ]
-    fresh = written(storage, entries)
+    fresh = write_entries(storage, entries)
     assert (fresh.sequence_number, fresh.min_sequence_number) == (UNASSIGNED, 2)
     _, (manifest,) = listed(storage, [fresh])
     assert manifest == Manifest(
@@ -151,14 +151,14 @@ def test_a_manifest_list_summarizes_its_manifests(storage: Storage) -> None:
 
 
 def test_a_reused_manifest_keeps_its_sequence_number(storage: Storage) -> None:
-    _, (first,) = listed(storage, [written(storage, [Entry.added(FULL, 77)])], 5)
-    _, later = listed(storage, [first, written(storage, [Entry.added(FULL, 78)], snapshot_id=78)], 6, snapshot_id=78)
+    _, (first,) = listed(storage, [write_entries(storage, [Entry.added(FULL, 77)])], 5)
+    _, later = listed(storage, [first, write_entries(storage, [Entry.added(FULL, 78)], snapshot_id=78)], 6, snapshot_id=78)
     assert [(manifest.sequence_number, manifest.min_sequence_number) for manifest in later] == [(5, 5), (6, 6)]
     assert [entry.sequence_number for entries in read_manifests(storage, later) for entry in entries] == [5, 6]
 
 
 def test_an_added_file_keeps_an_explicit_sequence_number(storage: Storage) -> None:
-    _, (manifest,) = listed(storage, [written(storage, [Entry.added(FULL, 77, sequence_number=2)])], 5)
+    _, (manifest,) = listed(storage, [write_entries(storage, [Entry.added(FULL, 77, sequence_number=2)])], 5)
     (entry,) = read_manifest(storage, manifest)
     assert (manifest.min_sequence_number, entry.sequence_number, entry.file_sequence_number) == (2, 2, 5)
 
@@ -169,8 +169,8 @@ def test_pyiceberg_reads_written_manifests(storage: Storage) -> None:
     path, _ = listed(
         storage,
         [
-            written(storage, [Entry.added(FULL, 77), Entry(Status.EXISTING, 70, 2, 3, FULL)]),
-            written(storage, [Entry.added(deletes, 77), Entry.added(equality, 77)], content=ManifestContent.DELETES),
+            write_entries(storage, [Entry.added(FULL, 77), Entry(Status.EXISTING, 70, 2, 3, FULL)]),
+            write_entries(storage, [Entry.added(deletes, 77), Entry.added(equality, 77)], content=ManifestContent.DELETES),
         ],
     )
     data, delete = pyiceberg_manifests(path)
@@ -264,7 +264,7 @@ def test_partition_values_of_every_type_round_trip(storage: Storage, type_: Iceb
     schema = Schema(NestedField(1, "p", type_, required=False))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"), spec_id=4)
     entries = [Entry.added(ContentFile(Content.DATA, f"/t/{n}", 1, 1, 4, (value,)), 77) for n, value in enumerate(values)]
-    path, (manifest,) = listed(storage, [written(storage, entries, spec=spec, schema=schema)])
+    path, (manifest,) = listed(storage, [write_entries(storage, entries, spec=spec, schema=schema)])
     assert [entry.file.partition[0] for entry in read_manifest(storage, manifest)] == values
     non_null = [value for value in values if value is not None]
     (summary,) = manifest.partitions
@@ -272,10 +272,10 @@ def test_partition_values_of_every_type_round_trip(storage: Storage, type_: Iceb
     assert summary.lower is not None and from_bytes(type_, summary.lower) == min(non_null)
     assert summary.upper is not None and from_bytes(type_, summary.upper) == max(non_null)
     (pyiceberg_manifest,) = pyiceberg_manifests(path)
-    assert [_stored(entry.data_file.partition[0]) for entry in pyiceberg_manifest.fetch_manifest_entry(PyArrowFileIO())] == values
+    assert [_encode_uuid(entry.data_file.partition[0]) for entry in pyiceberg_manifest.fetch_manifest_entry(PyArrowFileIO())] == values
 
 
-def _stored(value: Any) -> Any:
+def _encode_uuid(value: Any) -> Any:
     return value.bytes if isinstance(value, uuid.UUID) else value
 
 
@@ -285,12 +285,12 @@ def test_partition_fields_with_equal_types_get_different_ids(storage: Storage) -
     spec = PartitionSpec(*[PartitionField(n, 999 + n, IdentityTransform(), f"c{n}") for n in range(1, 8)], spec_id=4)
     values = (Decimal("0.01"), Decimal("0.02"), b"\x01" * 16, b"\x02" * 16, b"ab", b"cd", Decimal("0.003"))
     path, (manifest,) = listed(
-        storage, [written(storage, [Entry.added(ContentFile(Content.DATA, "/t/a", 1, 1, 4, values), 77)], spec=spec, schema=schema)]
+        storage, [write_entries(storage, [Entry.added(ContentFile(Content.DATA, "/t/a", 1, 1, 4, values), 77)], spec=spec, schema=schema)]
     )
     (entry,) = read_manifest(storage, manifest)
     assert entry.file.partition == values
     (pyiceberg_entry,) = pyiceberg_manifests(path)[0].fetch_manifest_entry(PyArrowFileIO())
-    assert tuple(_stored(pyiceberg_entry.data_file.partition[at]) for at in range(7)) == values
+    assert tuple(_encode_uuid(pyiceberg_entry.data_file.partition[at]) for at in range(7)) == values
 
 
 def test_transform_values_and_non_avro_names_round_trip(storage: Storage) -> None:
@@ -299,7 +299,9 @@ def test_transform_values_and_non_avro_names_round_trip(storage: Storage) -> Non
     names = ["at day", "1st", "größe", "void"]
     fields = [PartitionField(1, 1000 + n, transform, name) for n, (transform, name) in enumerate(zip(transforms, names, strict=True))]
     file = ContentFile(Content.DATA, "/t/a", 1, 1, 4, (-1, -5, 3, None))
-    path, (manifest,) = listed(storage, [written(storage, [Entry.added(file, 77)], spec=PartitionSpec(*fields, spec_id=4), schema=schema)])
+    path, (manifest,) = listed(
+        storage, [write_entries(storage, [Entry.added(file, 77)], spec=PartitionSpec(*fields, spec_id=4), schema=schema)]
+    )
     (entry,) = read_manifest(storage, manifest)
     assert entry.file == file
     assert manifest.partitions[3] == PartitionSummary(True, False)
@@ -312,7 +314,7 @@ def test_partition_summaries_omit_nan_and_preserve_negative_zero(storage: Storag
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"), spec_id=4)
     for values, lower, upper in [((0.0, -0.0, float("nan")), -0.0, 0.0), ((-0.0, 0.0), -0.0, 0.0), ((float("nan"),), None, None)]:
         entries = [Entry.added(ContentFile(Content.DATA, f"/t/{n}", 1, 1, 4, (value,)), 77) for n, value in enumerate(values)]
-        (summary,) = written(storage, entries, spec=spec, schema=schema).partitions
+        (summary,) = write_entries(storage, entries, spec=spec, schema=schema).partitions
         bounds = [None if bound is None else str(from_bytes(DoubleType(), bound)) for bound in (summary.lower, summary.upper)]
         assert bounds == [None if lower is None else str(lower), None if upper is None else str(upper)]
         assert (summary.contains_null, summary.contains_nan) == (False, len(values) != 2)
@@ -323,12 +325,12 @@ def test_version_3_row_ids_are_inherited(storage: Storage) -> None:
     files.append(ContentFile(Content.DATA, "/t/3", 10, 1, first_row_id=500))
     entries = [Entry.added(files[0], 77), Entry(Status.DELETED, 77, 1, 1, files[1]), Entry(Status.EXISTING, 70, 1, 1, files[3])]
     entries.append(Entry.added(files[2], 77))
-    first = written(storage, entries, spec=UNPARTITIONED, format_version=3)
+    first = write_entries(storage, entries, spec=UNPARTITIONED, format_version=3)
     deletes = ContentFile(
         Content.POSITION_DELETES, "/t/d", 1, 1, 0, (), "PUFFIN", referenced_data_file="/t/0", content_offset=4, content_size=40
     )
-    second = written(storage, [Entry.added(deletes, 77)], spec=UNPARTITIONED, format_version=3, content=ManifestContent.DELETES)
-    third = written(storage, entries[:1], spec=UNPARTITIONED, format_version=3)
+    second = write_entries(storage, [Entry.added(deletes, 77)], spec=UNPARTITIONED, format_version=3, content=ManifestContent.DELETES)
+    third = write_entries(storage, entries[:1], spec=UNPARTITIONED, format_version=3)
     _, manifests = listed(storage, [first, second, third], format_version=3, first_row_id=1000)
     assert [manifest.first_row_id for manifest in manifests] == [1000, None, 1030]
     data, deleting, _ = read_manifests(storage, manifests)
@@ -337,7 +339,7 @@ def test_version_3_row_ids_are_inherited(storage: Storage) -> None:
 
 
 def test_missing_version_1_counts_are_computed_for_the_manifest_list(storage: Storage) -> None:
-    fresh = written(storage, [Entry.added(FULL, 77)])
+    fresh = write_entries(storage, [Entry.added(FULL, 77)])
     bare = Manifest(fresh.path, fresh.length, 1, ManifestContent.DATA, 0, 0, 77)
     _, (manifest,) = listed(storage, [bare])
     assert (manifest.added_files, manifest.added_rows, manifest.existing_files, manifest.deleted_rows) == (1, 10, 0, 0)
@@ -345,7 +347,7 @@ def test_missing_version_1_counts_are_computed_for_the_manifest_list(storage: St
 
 def test_manifests_outside_the_table_are_read_with_all_path_formats(tmp_path: Path) -> None:
     table, elsewhere = Storage(str(tmp_path / "table")), Storage(str(tmp_path / "else where"))
-    fresh = written(elsewhere, [Entry.added(FULL, 77)])
+    fresh = write_entries(elsewhere, [Entry.added(FULL, 77)])
     local_path = fresh.path[len("file://") :]
     for path in (local_path, f"file:{local_path}", f"file://{local_path}"):
         assert plain_path(path) == fresh.path
@@ -378,7 +380,7 @@ def test_a_missing_or_damaged_manifest_is_reported_by_path(storage: Storage, mon
     with pytest.raises(CorruptLog, match="missing") as missing:
         read_manifest_list(storage, f"{storage.location}/metadata/snap.avro")
     assert missing.value.path == f"{storage.location}/metadata/snap.avro"
-    fresh = written(storage, [Entry.added(FULL, 77)])
+    fresh = write_entries(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     data = storage.get(name)
     for n, broken in enumerate([b"", b"PAR1", data[:-20], data[: len(data) // 2]]):
@@ -390,7 +392,7 @@ def test_a_missing_or_damaged_manifest_is_reported_by_path(storage: Storage, mon
 
 def test_a_damaged_byte_gives_corrupt_log_or_no_error(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
-    fresh = written(storage, [Entry.added(FULL, 77)])
+    fresh = write_entries(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     data = storage.get(name)
     error_count = 0
@@ -406,7 +408,7 @@ def test_a_damaged_byte_gives_corrupt_log_or_no_error(storage: Storage, monkeypa
 
 
 def test_reading_a_manifest_as_manifest_list_is_refused(storage: Storage) -> None:
-    fresh = written(storage, [Entry.added(FULL, 77)])
+    fresh = write_entries(storage, [Entry.added(FULL, 77)])
     with pytest.raises(CorruptLog, match="not a manifest list"):
         read_manifest_list(storage, fresh.path)
 
@@ -418,7 +420,7 @@ def test_an_encrypted_manifest_is_refused_by_name(storage: Storage) -> None:
 
 def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
-    fresh = written(storage, [Entry.added(FULL, 77)])
+    fresh = write_entries(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     entry = Entry(Status.EXISTING, 70, 2, 3, FULL)
     record = {**entry_record(entry, ["city"]), "sequence_number": None}
@@ -428,7 +430,7 @@ def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage,
 
 
 def test_manifests_are_cached_after_the_first_read(storage: Storage) -> None:
-    _, (manifest,) = listed(storage, [written(storage, [Entry.added(FULL, 77)])])
+    _, (manifest,) = listed(storage, [write_entries(storage, [Entry.added(FULL, 77)])])
     entries = read_manifest(storage, manifest)
     storage.delete([manifest.path[len(storage.location) + 1 :]])
     assert read_manifest(storage, manifest) is entries

@@ -91,4 +91,4 @@ def test_a_retried_commit_reuses_its_delete_files(storage: Storage) -> None:
     first, second = (snapshot.write_snapshot(head_after(number), PARENT, live, [], deleted) for number in (1, 2))
     assert {entry.file.path for entry in first.entries} == {entry.file.path for entry in second.entries}
     snapshot.discard()
-    assert [stored.path for stored in storage.list("data")] == sorted(file.path[len(storage.location) + 1 :] for file in files)
+    assert [object_.path for object_ in storage.list("data")] == sorted(file.path[len(storage.location) + 1 :] for file in files)

@@ -37,10 +37,10 @@ def storage(tmp_path: Path) -> Storage:
 def put(storage: Storage, rows: pa.Table, name: str = "d.parquet", **options: Any) -> ContentFile:
     stream = io.BytesIO()
     pq.write_table(rows, stream, **options)
-    return stored(storage, stream.getvalue(), name, rows.num_rows, "PARQUET")
+    return put_delete_file(storage, stream.getvalue(), name, rows.num_rows, "PARQUET")
 
 
-def stored(storage: Storage, data: bytes, name: str, records: int, format: str) -> ContentFile:
+def put_delete_file(storage: Storage, data: bytes, name: str, records: int, format: str) -> ContentFile:
     storage.put(name, data)
     return ContentFile(Content.POSITION_DELETES, f"{storage.location}/{name}", records, len(data), format=format)
 
@@ -140,13 +140,13 @@ def test_orc_and_avro_delete_files_are_read(storage: Storage) -> None:
     records = [{"file_path": row["file_path"], "position": row["pos"]} for row in rows.to_pylist()]
     avro = write_avro({"type": "record", "name": "r", "fields": fields}, records, {})
     for format, data in (("ORC", stream.getvalue()), ("AVRO", avro)):
-        positions_by_path = read_position_deletes(storage, [stored(storage, data, f"d.{format}", 3, format)])
+        positions_by_path = read_position_deletes(storage, [put_delete_file(storage, data, f"d.{format}", 3, format)])
         assert positions_by_path == {"file:///t/a": Positions([4]), "file:///t/b": Positions([0, 2**40])}
 
 
 def test_unknown_delete_file_formats_are_refused_by_name(storage: Storage) -> None:
     with pytest.raises(UnsupportedTableFeature, match="lance delete files"):
-        read_position_deletes(storage, [stored(storage, b"x", "d.lance", 1, "LANCE")])
+        read_position_deletes(storage, [put_delete_file(storage, b"x", "d.lance", 1, "LANCE")])
 
 
 def test_a_missing_or_damaged_delete_file_is_reported_by_path(storage: Storage) -> None:
@@ -158,9 +158,9 @@ def test_a_missing_or_damaged_delete_file_is_reported_by_path(storage: Storage) 
     good = put(storage, pa.table({"file_path": ["/t/a"], "pos": [1]}))
     data = storage.get("d.parquet")
     broken = [
-        stored(storage, data[:40], "1.parquet", 1, "PARQUET"),
-        stored(storage, data, "2.orc", 1, "ORC"),
-        stored(storage, data, "3.avro", 1, "AVRO"),
+        put_delete_file(storage, data[:40], "1.parquet", 1, "PARQUET"),
+        put_delete_file(storage, data, "2.orc", 1, "ORC"),
+        put_delete_file(storage, data, "3.avro", 1, "AVRO"),
         put(storage, pa.table({"path": ["/t/a"], "pos": [1]}), "4.parquet"),
         put(storage, pa.table({"file_path": ["/t/a"], "pos": [-1]}), "5.parquet"),
         put(storage, pa.table({"file_path": ["/t/a", "/t/a"], "pos": [1, None]}), "6.parquet"),

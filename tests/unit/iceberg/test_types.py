@@ -23,9 +23,9 @@ SCHEMA = Schema(
 def test_uuid_and_fixed_types_round_trip_through_string_and_binary() -> None:
     columns = columns_of(SCHEMA, "t")
     assert [field.sql_type for field in columns] == ["string", "struct<f:binary>", "array<map<string,binary>>"]
-    stored = stored_types(columns)
-    assert [field.type for field in stored][::2] == [UUID, Array(Map(UUID, Fixed(2), False), False)]
-    assert isinstance(stored.fields[1].type, Struct) and stored.fields[1].type.fields[0].type == Fixed(4)
+    stored_schema = stored_types(columns)
+    assert [field.type for field in stored_schema][::2] == [UUID, Array(Map(UUID, Fixed(2), False), False)]
+    assert isinstance(stored_schema.fields[1].type, Struct) and stored_schema.fields[1].type.fields[0].type == Fixed(4)
     assert SchemaBuilder("t", 7).build_schema(columns).as_struct() == SCHEMA.as_struct()
 
 

@@ -57,7 +57,7 @@ def append(table: Table, base: Snapshot) -> Outcome:
 
 
 def objects(s3: FaultyS3, location: str) -> list[str]:
-    return [stored.path for stored in Storage(location, s3.options()).list()]
+    return [object_.path for object_ in Storage(location, s3.options()).list()]
 
 
 def count_files(s3: FaultyS3, location: str, format_: str) -> int:
@@ -235,15 +235,15 @@ def test_the_outcome_is_unknown_while_the_winner_cannot_be_read(s3: FaultyS3, fo
     table = open_table(s3, location, format_)
     create(table)
     base = table.snapshot()
-    written = []
+    put_requests = []
 
     def rule(request: Request) -> Fault | int | None:
         if COMMIT[format_] not in request.path:
             return None
-        if request.method == "PUT" and not written:
-            written.append(request)
+        if request.method == "PUT" and not put_requests:
+            put_requests.append(request)
             return Fault.DONE_THEN_500
-        return 403 if request.method == "GET" and written else None
+        return 403 if request.method == "GET" and put_requests else None
 
     s3.rule = rule
     outcome = append(table, base)

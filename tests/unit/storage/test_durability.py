@@ -171,7 +171,7 @@ def test_put_if_absent_creates_a_file_once_without_temporary_files(tmp_path: Pat
     assert storage.get("a/b") == b"one"
     storage.put("a/b", b"three")
     assert storage.get("a/b") == b"three"
-    assert [stored.path for stored in storage.list()] == ["a/b"]
+    assert [object_.path for object_ in storage.list()] == ["a/b"]
 
 
 def test_a_file_instead_of_a_folder_raises_a_storage_error(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ def test_objects_are_written_only_at_the_location(s3: FaultyS3, name: str) -> No
     whole, near = Storage(root, s3.options()), Storage(f"{root}/{name}/t", s3.options())
     whole.put("a/t/others", b"precious")
     near.put("ours", b"1")
-    assert {stored.path for stored in whole.list()} == {"a/t/others", f"{name}/t/ours"}
-    assert [stored.path for stored in near.list()] == ["ours"] and near.get("ours") == b"1"
+    assert {object_.path for object_ in whole.list()} == {"a/t/others", f"{name}/t/ours"}
+    assert [object_.path for object_ in near.list()] == ["ours"] and near.get("ours") == b"1"
     near.delete(["ours", "others"])
-    assert [stored.path for stored in whole.list()] == ["a/t/others"]
+    assert [object_.path for object_ in whole.list()] == ["a/t/others"]
 
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
@@ -38,4 +38,4 @@ def test_a_drop_in_a_warehouse_with_a_number_sign_keeps_other_folders(s3: Faulty
         committed(catalog.new_table("default", name, format_).create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")))
     catalog.drop_table("default", "t")
     assert [relation.name for relation in catalog.relations("default")] == ["u"]
-    assert [stored.path for stored in others.list("wh")] == ["wh/keep"]
+    assert [object_.path for object_ in others.list("wh")] == ["wh/keep"]

@@ -103,7 +103,7 @@ def ids(snapshot: Snapshot) -> list[int]:
 
 def objects(table: Table) -> list[str]:
     storage: Storage = table._storage if isinstance(table, DeltaTable) else table._operations.storage  # type: ignore[attr-defined]
-    return [stored.path for stored in storage.list() if stored.path.endswith(".parquet") and "checkpoint" not in stored.path]
+    return [object_.path for object_ in storage.list() if object_.path.endswith(".parquet") and "checkpoint" not in object_.path]
 
 
 @FORMATS
