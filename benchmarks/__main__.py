@@ -46,7 +46,7 @@ def main(words: list[str] | None = None) -> None:
     peers = Peers(arguments.peers.resolve())
     folder = arguments.folder.resolve() / f"sf{arguments.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
-    # Two runs in one folder would take each other's tables away.
+    # Two runs in one folder would delete each other's tables.
     lock = (folder / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     scenarios = chosen(SCENARIOS, arguments.scenarios)
@@ -152,7 +152,7 @@ def begin(run: Run, job: dict[str, Any], python: str, patience: float, processes
         layout = SCENARIOS[scenario].layout
         alone = {**job, "scenarios": [scenario], "repetitions": 0}
         if layout not in layouts:
-            # It gives the tables their settings, and is no cold one.
+            # This process only configures the tables. It is not measured.
             work(replace(run, cases=[]), alone, python, patience)
             layouts.add(layout)
         case = run.case(scenario, job["engine"])

@@ -136,7 +136,7 @@ LINEITEM = (
         Merge("snapshot_1", _SNAPSHOT, "t.scd_id = s.scd_id"),
         layout="history",
         columns=COLUMNS + HISTORY,
-        reads=COLUMNS + HISTORY,  # a row that gets another valid_to is written anew, with all that it had
+        reads=COLUMNS + HISTORY,  # a row with a new valid_to is rewritten with all its columns
     ),
     _one("11", "a source as large as the table", Merge("as_large")),
     _one(

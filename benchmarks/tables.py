@@ -85,7 +85,7 @@ def load(folder: Path, missing_tables: list[tuple[str, str, list[str]]]) -> None
 
 def _fill(session: rowmerge.Session, name: str, format_: str, layout: str, parts: list[str]) -> None:
     divided = f"partitioned by ({PARTITIONED[layout]})" if layout in PARTITIONED else ""
-    # Without deletion vectors: not every engine writes tables that may have them.
+    # The tables have no deletion vectors, because some engines cannot write tables with them.
     properties = "tblproperties ('rowmerge.write.mode' = 'copy-on-write')" if format_ == "delta" else ""
     for number, part in enumerate(parts):
         session.spark.read.parquet(part).coalesce(1).createOrReplaceTempView("part")

@@ -25,8 +25,12 @@ MARK = "told: "
 class Worker:
     """Runs the scenarios of one engine in its process.
 
-    `job` contains `sources` (Parquet files by name), `repetitions` (the number of repetitions after the first), `seconds` (the time
-    after which a scenario is not repeated again) and `prepared` (whether another process of the engine already configured the tables).
+    `job` contains these fields:
+
+    - `sources`: the Parquet files by name.
+    - `repetitions`: the number of repetitions after the first.
+    - `seconds`: the time after which a scenario is not repeated again.
+    - `prepared`: whether another process of the engine already configured the tables.
     """
 
     def __init__(self, engine: Engine, tables: Tables, job: Mapping[str, Any], begun: float) -> None:
@@ -41,7 +45,7 @@ class Worker:
         start = time.perf_counter()
         table_folder = self._table(scenario.layout)
         place = self._tables.bring_back(self._engine.format, table_folder)
-        # Copying the table is not the engine's.
+        # The time of copying the table does not count.
         since = self._begun + time.perf_counter() - start
         begun = time.monotonic()
         for number in range(1 + self._repetitions):

@@ -44,6 +44,6 @@ class IcebergSpark(SparkSqlEngine):
     def _name(self, place: Path) -> None:
         name = f"{place.parent.name}.{place.name}"
         self.table = f"w.{name}"
-        # Files of its target size hold deleted rows too: they go as well.
+        # Also rewrite files that have the target size and deleted rows.
         options = "options => map('delete-file-threshold', '1')" if self._mode == "merge-on-read" else ""
         self.compaction = f"call w.system.rewrite_data_files(table => '{name}'{', ' if options else ''}{options})"

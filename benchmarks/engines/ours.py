@@ -32,7 +32,7 @@ class Rowmerge:
         self._connect(place)
         properties = {"rowmerge.write.mode": self._mode}
         if self.format == "delta" and self._mode == "auto":
-            # As tables are made without asking; those that are loaded for all engines have none.
+            # New tables have deletion vectors by default. The tables that are loaded for all engines have none.
             properties["delta.enableDeletionVectors"] = "true"
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         self._sql(f"alter table {self._table} set tblproperties ({listed})")

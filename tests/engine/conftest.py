@@ -76,7 +76,7 @@ def assert_independent_readers_agree(session: rowmerge.Session, only: str | None
                     continue
                 reader_rows = read_with_duckdb(described.location)
                 if described.properties.get("delta.columnMapping.mode", "none") != "none":
-                    # DuckDB looks partition values up by the column's name, and finds none where the physical name is another.
+                    # DuckDB looks up partition values by the column's name, so it finds none if the physical name differs.
                     our_rows, reader_rows = (rows.drop_columns(list(described.partition_columns)) for rows in (our_rows, reader_rows))
                 assert _comparable(reader_rows) == _comparable(our_rows), f"DuckDB reads other rows in {name}"
 

@@ -178,7 +178,7 @@ def test_a_bad_deletion_vector_is_reported_and_no_version_is_written(
     vector.unlink() if missing else vector.write_bytes(content[:-6] + bytes([content[-6] ^ 1]) + content[-5:])
     old_sizes = {path: path.stat().st_size for path in orders.rglob("*")}
     session = reopened(spark, orders)
-    monkeypatch.setattr(deletion_vectors, "_cache", Cache(0))  # another process knows nothing of the vector
+    monkeypatch.setattr(deletion_vectors, "_cache", Cache(0))  # as in a process that has not read the vector
     for statement in ("select * from orders", "update orders set v = 'z' where id = 14", "optimize orders"):
         with pytest.raises(CorruptLog, match=f"{vector.name} .*{'missing' if missing else 'checksum'}"):
             session.sql(statement)

@@ -51,7 +51,7 @@ def test_case_sensitive_sessions_distinguish_names_by_case(session: rowmerge.Ses
         session.sql("merge into t using (select 1 as Id, 'c' as Part, 5 as v) s on t.Id = s.Id when matched then update set *")
     with pytest.raises(UnknownColumn, match="`id`"):
         session.sql("merge into t using (select 1 as k) s on t.Id = s.k when not matched then insert (id) values (s.k)")
-    # What differs in case alone is another name, so it is not ambiguous, and a star passes it over.
+    # Names that differ only in case are different names: `id` is not ambiguous, and a star skips it.
     merge = (
         "merge into t using (select 1 as Id, 'x' as id, 'c' as Part, 5 as V) s on t.Id = s.Id and id = 'x' when matched then update set *"
     )
@@ -82,6 +82,6 @@ def test_a_case_sensitive_insert_distinguishes_names_by_case(session: rowmerge.S
 
 
 def test_columns_that_differ_only_in_case_are_rejected(session: rowmerge.Session, case_sensitive: None) -> None:
-    # The Delta protocol knows no two columns of one name in two cases, whatever Spark is asked for.
+    # The Delta protocol forbids columns that differ only in case, whatever Spark's setting.
     with pytest.raises(PlanError, match="defined twice"):
         session.sql("create table t (a int, A int)")

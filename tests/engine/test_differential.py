@@ -196,19 +196,19 @@ deletes = st.one_of(of_target, with_queries).map(lambda condition: Change(f"dele
 inserts = st.sampled_from(["true", "k > 3", "p = 1"]).map(lambda c: Change(f"insert into TARGET select k, v, w, p from SOURCE where {c}"))
 statements = st.one_of(merges(), merges(), merges(), merges_by_keys(), merges_by_keys(), updates, deletes, inserts)
 modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
-made_rows = st.sampled_from([100_000, 0])
-"""How many rows are made before it is known which are wanted."""
+prepared_row_limits = st.sampled_from([100_000, 0])
+"""The number of rows that a MERGE can prepare before it is decided which rows it needs."""
 MAX_FOUND_ROWS, MAX_KEYS_FOR_PAGE_SKIPPING = (
     "rowmerge.parquet.key_lookup.MAX_FOUND_ROWS",
     "rowmerge.spark.matching.key_lookup.MAX_KEYS_FOR_PAGE_SKIPPING",
 )
 readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, {MAX_KEYS_FOR_PAGE_SKIPPING: 0}, {MAX_KEYS_FOR_PAGE_SKIPPING: 0}])
-"""Who finds the rows that a source meets: as the engine chooses, Spark always, a lookup wherever it can."""
+"""Settings for the search of matched rows: the engine's choice, always Spark, or a lookup wherever possible."""
 
 
 @pytest.mark.property_test
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
-# Without shrinking, which runs Spark for minutes: the statements of a failing example are short enough to read.
+# Hypothesis does not shrink, which would run Spark for minutes. The statements of a failing example are short enough to read.
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -221,7 +221,7 @@ readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, {MAX_KEYS_FOR_PAGE_SKIPPING
     changes=st.lists(st.tuples(statements, sources), min_size=STATEMENTS_A_TABLE, max_size=STATEMENTS_A_TABLE),
     mode=modes,
     reader=readers,
-    made=made_rows,
+    max_prepared_rows=prepared_row_limits,
     partitioned=st.booleans(),
 )
 def test_random_statements_give_the_same_rows_as_duckdb(
@@ -231,7 +231,7 @@ def test_random_statements_give_the_same_rows_as_duckdb(
     changes: list[tuple[Change, list[tuple[Any, ...]]]],
     mode: str,
     reader: dict[str, int],
-    made: int,
+    max_prepared_rows: int,
     partitioned: bool,
     format_: str,
 ) -> None:
@@ -260,8 +260,8 @@ def test_random_statements_give_the_same_rows_as_duckdb(
             with pytest.MonkeyPatch.context() as patch:
                 for name, value in reader.items():
                     patch.setattr(name, value)
-                patch.setattr(source_module, "MAX_PREPARED_ROWS", made)
-                patch.setattr(write_first, "reads_few_bytes", lambda _: made > 0)
+                patch.setattr(source_module, "MAX_PREPARED_ROWS", max_prepared_rows)
+                patch.setattr(write_first, "reads_few_bytes", lambda _: max_prepared_rows > 0)
                 session.sql(ours)
         spark.catalog.dropTempView(view)
         table_rows = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)

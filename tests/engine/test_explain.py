@@ -19,7 +19,7 @@ LAST = "  on version 3, isolation level WriteSerializable"
 
 @pytest.fixture
 def tables(session: rowmerge.Session) -> rowmerge.Session:
-    """Create `t` (partition a with ids 1 and 2; partition b with two files, of id 3 and of id 10) and `s` with two rows."""
+    """Create `t` with ids 1 and 2 in partition a, and files with ids 3 and 10 in partition b. Create `s` with two rows."""
     session.sql("create table t (id int, p string, v double) using delta partitioned by (p)")
     for rows in ("(1, 'a', 1), (2, 'a', 2)", "(3, 'b', 3)", "(10, 'b', 30)"):
         session.sql(f"insert into t values {rows}")

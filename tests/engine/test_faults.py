@@ -116,7 +116,7 @@ def test_a_kill_at_any_call_leaves_the_old_or_the_new_version(
     operation: str, kind: Kind, copies: Iterator[Path], executioner: Executioner
 ) -> None:
     old_rows, new_rows, _ = expected(operation, copies)
-    # Counted there: what this process has read before it does not read again.
+    # The other process counts the calls, because this process has cached files.
     calls = executioner.run(operation, next(copies), kind, 0)["calls"]
     points = [at for at, call in enumerate(calls, 1) if kind is Kind.KILLED or call.startswith("put")]
     points = _sampled(points)
@@ -144,7 +144,7 @@ def test_a_failed_call_ends_in_a_commit_or_in_an_error_without_changes(
     operation: str, kind: Kind, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old_rows, new_rows, calls = expected(operation, copies)
-    # A store that failed for good is asked as often, but sooner.
+    # The commit retries as often, but with shorter waits.
     monkeypatch.setattr("rowmerge.table.commits.commit.RETRY_WAITS", (0.01, 0.01, 0.01, 0.01))
     succeeded = 0
     for at in _sampled(range(1, len(calls) + 1)):

@@ -59,10 +59,10 @@ def test_rewritten_small_files_become_one_file_per_partition(session: rowmerge.S
         session.sql(f"insert into small select id, id % 2 as p, 0 as n from range({start}, {start + 10})")
     merge = "merge into small t using (select id, id % 2 as p, {} as n from range({})) s on t.id = s.id"
     for n in range(1, 6):
-        # Of the file that the last merge of this partition added all rows go, of the other files some.
+        # The merge updates all rows of the file that the partition's last merge added, and some rows of its other files.
         source = merge.format(n, "0, 40, 10" if n % 2 else "1, 40, 10")
         session.sql(f"{source} when matched then update set * when not matched then insert *")
-        # In the partition that the merge is about there are the rewritten file and the new one.
+        # The merged partition has the rewritten file and the new one.
         assert session.sql("describe detail small").collect()[0]["numFiles"] == (8 - 4 + 2 if n == 1 else 4), n
     totals = session.sql("select count(*), count(distinct id), count_if(n = 5), count_if(n = 4), sum(n) from small").collect()[0]
     assert tuple(totals) == (40, 40, 4, 4, 36)

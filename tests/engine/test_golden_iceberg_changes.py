@@ -15,10 +15,10 @@ pytestmark = pytest.mark.one_of("name", "mode", keep=4)
 READ_ONLY = {"name_mapped", "name_mapped_partitioned"}
 """Tables that other readers do not read."""
 LIKE_OTHERS = {"empty", "truncated", "cow", "v1", "branches", "sorted", "mor_file", "equality_global", "odd_paths"}
-"""Tables whose data files are like those of others."""
+"""Tables whose data files resemble those of another table, so the tests do not change them."""
 WRITTEN = [name for name in NAMES if name not in READ_ONLY | LIKE_OTHERS]
 BOTH = {"v3", "v3_defaults", "partition_evolution", "v1_upgraded", "equality_evolved", "equality_partitioned"}
-"""Tables whose deletes both write modes meet in their own ways; of the others one mode tells enough."""
+"""Tables whose existing deletes matter differently in each write mode. The tests change all other tables in one mode."""
 KEYS = {"odd_names": "a.b", "transforms": "v"}
 """A column whose values tell rows apart, where it is not `id`."""
 EMPTY_FOR_NULL = {"schema_evolution"}
@@ -47,7 +47,7 @@ def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(
     assert session.execute(f"delete from {name} where {last}").changes.deleted == 1
     changed = comparable(session.table(name).toArrow())
     assert len(changed) == len(old_rows) - 1
-    if "equality" not in name:  # which pyiceberg refuses, and of which DuckDB dies
+    if "equality" not in name:  # pyiceberg rejects equality deletes, and DuckDB crashes
         assert comparable(read_with_duckdb_iceberg(str(location))) == changed
         assert name in EMPTY_FOR_NULL or comparable(read_with_pyiceberg(str(location))) == changed
     session.sql(

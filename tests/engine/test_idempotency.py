@@ -105,7 +105,7 @@ def test_the_hint_and_the_settings_of_delta_set_keys(table: rowmerge.Session, sp
     assert not table.execute(hinted).replayed
     assert table.execute(hinted).replayed
     text = "insert into t values (5, 5)"
-    # A version that is not above the last one was done.
+    # A version that is not greater than the last one counts as committed.
     assert table.execute(text, idempotency_key=("app", 2)).replayed
     spark.conf.set(APPLICATION_SETTING, "app")
     try:

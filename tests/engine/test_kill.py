@@ -90,7 +90,7 @@ def _kill_a_merge(spark: SparkSession, tmp_path: Path, format_: str, mode: str, 
     rows = session.table("ledger").toArrow()
     assert sorted(rows["id"].to_pylist()) == list(range(ROWS))
     turns = pc.unique(rows.filter(pc.less(rows["id"], 100))["turn"]).to_pylist()
-    # Some calls follow the put of a commit: they verify it, and write the hint of an Iceberg table or the checksum of a Delta table.
+    # Calls after the put of a commit verify it, and write an Iceberg table's hint or a Delta table's checksum.
     possible = [[2], [3]] if point > 0 else [[2]]
     assert turns in possible, f"killed at call {point} of {calls}"
     session.sql("merge into ledger t using (select 7 as id, 9 as turn) s on t.id = s.id when matched then update set *")

@@ -108,7 +108,7 @@ def test_files_of_a_sorted_table_have_its_order(session: rowmerge.Session) -> No
     session.sql("alter table t write distributed by partition locally ordered by name desc, id")
     session.sql(f"insert into t {ROWS.format(0, 30)}")
     files = assert_files_hold_their_partitions(session)
-    assert len(files) == 3  # one of them of the rows without an id
+    assert len(files) == 3  # one of them has the rows without an id
     for file in files:
         assert file.sort_order_id == 1
         rows = pq.read_table(file.file_path.removeprefix("file://"), columns=["name", "id"]).to_pylist()
@@ -167,5 +167,5 @@ def test_dynamic_overwrite_requires_partition_values_of_every_file(session: rowm
     finally:
         session.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     session.sql("insert overwrite t partition (p = 'b') select 8")
-    # In buckets: 1, 2 and 4 in the first, 3 and all the others in the second.
+    # The first bucket has ids 1, 2 and 4, and the second has all other ids.
     assert {tuple(row) for row in session.sql("select * from t").collect()} == {(1, "a"), (4, "a"), (6, "a"), (7, None), (8, "b")}

@@ -1,7 +1,7 @@
-"""Statements that meet while they run: one is planned and written, another commits first, then the first one comes to its commit.
+"""Concurrent statements: one is planned and writes its files, another commits first, then the first one commits.
 
-`together`: both commits stand as they are; `rebased`: the second one's deletion vectors take in the first one's; `again`: it is planned
-and run again. The rows at the end are always those of one statement after the other.
+`together`: both commits stay unchanged. `rebased`: the second one's deletion vectors include the first one's. `again`: it is planned
+and run again. The final rows always equal those of one statement after the other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def rows_of(session: rowmerge.Session) -> dict[int, int]:
 
 UPSERT = "merge into t using {} on t.id = s.id when matched then update set n = s.n when not matched then insert (id, n) values (s.id, s.n)"
 ROWS = [
-    # winner, loser, how they meet with deletion vectors, the rows that are no longer (id, 0)
+    # winner, loser, outcome with deletion vectors, the rows that are no longer (id, 0)
     ("update t set n = 1 where id = 1", "update t set n = 2 where id = 2", "rebased", {1: 1, 2: 2}),
     ("update t set n = 1 where id = 1", "update t set n = 2 where id = 1", "again", {1: 2}),
     ("delete from t where id < 4", "update t set n = n + 1 where id in (3, 4)", "again", {1: None, 2: None, 3: None, 4: 1}),
@@ -52,34 +52,34 @@ ROWS = [
     (UPSERT.format(values("1, 1", "13, 1")), UPSERT.format(values("2, 2", "14, 2")), "rebased", {1: 1, 2: 2, 13: 1, 14: 2}),
     (UPSERT.format(values("1, 1", "9, 1")), UPSERT.format(values("2, 2", "8, 2", "20, 2")), "rebased", {1: 1, 9: 1, 2: 2, 8: 2, 20: 2}),
     (UPSERT.format(values("1, 1", "13, 1")), UPSERT.format(values("2, 2", "13, 2")), "again", {1: 1, 2: 2, 13: 2}),
-    # A matched row for which no clause fires keeps its source row from being inserted.
+    # The source row of a matched row is not inserted, even if no clause applies to the row.
     ("delete from t where id = 5",
      "merge into t using {} on t.id = s.id when matched and s.n > 5 then update set n = s.n when not matched then insert (id, n) "
      "values (s.id, s.n)".format(values("5, 1", "6, 7")), "again", {5: 1, 6: 7}),
     ("delete from t where id = 4",
      "merge into t using {} on t.id = s.id when matched and s.n > 5 then update set n = s.n when not matched then insert (id, n) "
      "values (s.id, s.n)".format(values("5, 1", "6, 7")), "rebased", {4: None, 6: 7}),
-    # Without an INSERT the same row does not matter.
+    # The same deleted row is no conflict for a MERGE without an INSERT.
     ("delete from t where id = 5", "merge into t using {} on t.id = s.id when matched and s.n > 5 then update set n = s.n"
      .format(values("5, 1", "6, 7")), "rebased", {5: None, 6: 7}),
     ("delete from t where id = 5", "merge into t using {} on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
      .format(values("5, 1", "20, 1")), "again", {5: 1, 20: 1}),
     ("delete from t where id = 4", "merge into t using {} on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
      .format(values("5, 1", "20, 1")), "together", {4: None, 20: 1}),
-    # Rows that the source does not have.
+    # WHEN NOT MATCHED BY SOURCE
     ("update t set n = 1 where id = 12", "merge into t using {} on t.id = s.id when matched then update set n = s.n "
      "when not matched by source and t.id > 11 then delete".format(values("1, 9")), "again", {1: 9, 12: None}),
     ("update t set n = 1 where id = 3", "merge into t using {} on t.id = s.id when matched then update set n = s.n "
      "when not matched by source and t.id > 11 then delete".format(values("1, 9")), "rebased", {1: 9, 3: 1, 12: None}),
-    # A statement that reads its own target has read every row of it.
+    # A statement with a subquery on its target reads all rows of the target.
     ("update t set n = 1 where id = 3", "update t set n = (select max(n) + 1 from t) where id = 4", "again", {3: 1, 4: 2}),
     ("update t set n = 1 where id = 3", "delete from t where id in (select id + 1 from t where n = 0 and id = 3)", "again", {3: 1}),
-    # Replacements take what leaves by the row as well.
+    # Replacements also conflict by row.
     ("update t set n = 1 where id = 3", "insert into t replace where id = 4 values (4, 5, 'x')", "rebased", {3: 1, 4: 5}),
     ("update t set n = 1 where id = 3", "insert into t (id, n) replace using (id) values (3, 5)", "again", {3: 5}),
     ("update t set n = 1 where id = 3", "insert overwrite t values (1, 5, 'x')", "again", {1: 5, **dict.fromkeys(range(2, 13))}),
     ("truncate table t", "update t set n = 1 where id = 3", "again", dict.fromkeys(range(1, 13))),
-    # Who adds files that may match by their bounds, and do not hold such a row.
+    # The winner adds files with matching bounds but without a matching row.
     ("update t set n = 1 where k in ('k1', 'k9')", "update t set n = 2 where k = 'k5'", "rebased", {1: 1, 9: 1, 5: 2}),
     ("update t set n = 1 where upper(k) = 'K1'", "delete from t where upper(k) = 'K2'", "rebased", {1: 1, 2: None}),
 ]  # fmt: skip

@@ -214,7 +214,7 @@ def test_statements_of_0_1_0_fail_on_a_table_that_this_release_dropped(
     assert old.run("sql", "delete from t where id = 1") == "UnknownColumn"
     assert old.run("sql", "alter table t add column more string") == []
     assert old.run("sql", "create table t (id bigint)") == "AlreadyExists"
-    # Only the commit of the drop is a drop. So 0.1.0's ALTER, which keeps the property of the dropped table, makes a table of it.
+    # A table is dropped only while its newest commit is that of the drop, so 0.1.0's ALTER restores the table.
     assert session.relation("s", "t") is not None
     old.run("sql", f"create or replace table t using {format_} as select 3L as id, 'c' as name")
     assert session.table("t").toArrow().to_pylist() == [{"id": 3, "name": "c"}]

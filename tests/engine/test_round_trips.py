@@ -19,7 +19,7 @@ ICEBERG = "USING iceberg TBLPROPERTIES ('write.merge.mode' = 'merge-on-read', 'w
 
 @pytest.fixture
 def trips() -> RoundTrips:
-    return RoundTrips(0.06)  # so long that what is asked for at once is under way together, on a busy machine too
+    return RoundTrips(0.06)  # long enough that concurrent requests overlap even on a busy machine
 
 
 @pytest.fixture
@@ -34,9 +34,10 @@ def waits(session: rowmerge.Session, trips: RoundTrips, statement: str) -> int:
     return trips.in_sequence
 
 
-# Of a Delta table: what the name stands for, new commits, the vectors to put, the commit, that it came in time. Of an Iceberg table in a
-# folder: what the name stands for, the newest metadata, the delete files of before, all files of the snapshot, the metadata, that it came
-# in time. A query looks up what the name stands for twice, for it may be a view's.
+# A MERGE into a Delta table resolves the name, lists new commits, puts deletion vectors, puts the commit, and verifies it.
+# A MERGE into an Iceberg table in a folder resolves the name, reads the newest metadata, and reads the existing delete files.
+# Then it puts the files of the snapshot, puts the metadata, and verifies it.
+# A query resolves the name twice, because it can be the name of a view.
 @pytest.mark.parametrize(("table", "merge", "select"), [(DELTA, 5, 3), (ICEBERG, 6, 4)], ids=["delta", "iceberg"])
 def test_statements_on_an_open_table_wait_for_few_round_trips(
     session: rowmerge.Session, trips: RoundTrips, table: str, merge: int, select: int
@@ -55,5 +56,5 @@ def test_a_table_is_opened_and_merged_into_in_few_round_trips(session: rowmerge.
     for id_ in range(5):
         session.execute(f"INSERT INTO t VALUES ({id_}, 'a')")
     other = rowmerge.Session(DirectoryCatalog(session._catalog._storage), spark, "default", "delta", owns_spark=False)  # type: ignore[attr-defined]
-    # One more for the hint, one for the commits: so many, side by side.
+    # One more round trip reads the hint, and one reads all commits concurrently.
     assert waits(other, trips, MERGE.format(1, 9)) <= 7, trips.names

@@ -194,7 +194,7 @@ class _Worker:
         except CommitStateUnknown:
             self.send(End("unknown"))
         except (RowmergeError, FileNotFoundError, deltalake.exceptions.DeltaError, OSError):
-            # Others may drop the table and clean its log at any time. Whether it is still whole is verified when all processes have ended.
+            # Other processes can drop the table and clean its log at any time. The test verifies the table when all processes have ended.
             self.send(End("failed"))
 
     def is_table(self) -> bool:
@@ -301,7 +301,7 @@ class _Worker:
         if chance < (0.004 if matters else 0.0005):
             os.kill(os.getpid(), signal.SIGKILL)
         if self.is_dropping and name == "put_if_absent" and chance > 0.2:
-            # A paused DROP meets another table in the place of its own.
+            # After the pause, another table can have replaced the one that DROP chose.
             self.stop(1.2)
         elif chance > (0.9 if matters else 0.995):
             self.stop(self.random.choice([0.01, 0.2, self.task.longest_stop]))

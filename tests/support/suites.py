@@ -3,8 +3,8 @@
 Every test but the soak tests belongs to the full suite. Two markers take a test out of the gate:
 
 - `one_of("format_", "mode")`: the gate runs one variant of these parameters for each combination of the other parameters (`keep=2`: two).
-  A hash of the test and of the other parameters picks the variant, so the choice is stable, and a file with many tests covers all variants
-  evenly. A module may name parameters that only some of its tests have. The name of a parametrized fixture is a parameter too.
+  A hash of the test and of the other parameters picks the variant. So the choice is stable, and a file with many tests covers all
+  variants evenly. A module may name parameters that only some of its tests have. The name of a parametrized fixture is a parameter too.
 - `full_suite("reason")`: only the full suite runs the test. The reason says why the gate can do without it.
 
 dbt's own suite of adapter tests has no markers. The gate runs a quarter of its classes in each of our files, at least one.

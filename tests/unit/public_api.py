@@ -55,7 +55,7 @@ def _members(path: str, owner: type) -> Iterator[str]:
 
 
 def _signature(member: object) -> str:
-    """Return the signature as text, or `(…)` if Python knows none."""
+    """Return the signature as text, or `(…)` if Python reports no signature."""
     try:
         return str(inspect.signature(member))  # type: ignore[arg-type]
     except ValueError:

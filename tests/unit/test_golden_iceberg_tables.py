@@ -30,7 +30,7 @@ def test_pyiceberg_reads_the_rows(tmp_path: Path, name: str) -> None:
     assert without(unlike, rows) == without(unlike, expected(name)["rows"])
 
 
-# Of equality deletes in partitions DuckDB stumbles over a NULL partition, and over a column that was widened it dies.
+# With equality deletes, DuckDB fails on a NULL partition, and crashes on a widened column.
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in EQUALITY_DELETES or name == "equality_global"])
 def test_duckdb_reads_the_rows(tmp_path: Path, name: str) -> None:
     assert comparable(read_with_duckdb_iceberg(copied(name, tmp_path / "table"))) == expected(name)["rows"]

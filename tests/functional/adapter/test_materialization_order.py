@@ -57,7 +57,7 @@ class TestOrder:
             run_dbt(["run", "--exclude", "wrong"])
         for name in KINDS:
             assert project.run_sql(f"select count(*) from {{schema}}.{name}", fetch="one") == (1,)
-        # Both hooks before it had run when the header looked, those after it had not.
+        # Both pre-hooks run before the header counts, and the post-hook runs after it.
         assert project.run_sql("select logged from {schema}.an_incremental", fetch="one") == (5,)
         assert [row[0] for row in project.run_sql("select what from {schema}.log", fetch="all")].count("last") == 2
 
@@ -86,7 +86,7 @@ class TestRefreshes:
         versions = [project.run_sql(f"describe history {{schema}}.{format}", fetch="all")[0][0] for format in FORMATS]
         run("--full-refresh", columns="2 as key, 'x' as name, 3 as part", partition="part")
         assert rows("key, name, part") == [[(2, "x", 3)]] * 2
-        # The version of before is there still, as it was.
+        # The version before the refresh is still readable.
         for format, version in zip(FORMATS, versions, strict=True):
             assert project.run_sql(f"select id, day from {{schema}}.{format} version as of {version}", fetch="all") == [(1, "mon")]
         run("--full-refresh")

@@ -16,7 +16,7 @@ EVENTS = """
 select id, timestamp'2024-01-01 00:00:00+00:00' + make_interval(0, 0, 0, id % {days}, 6) as at, {{{{ var('amount', 1) }}}} as amount
 from range(60)
 """
-# Whoever would have to begin again fails.
+# A batch that would need another attempt fails.
 BATCHES = """
 {{{{ config(
     materialized='incremental', incremental_strategy='microbatch', event_time='at', batch_size='day', begin='2024-01-01', lookback={days},
@@ -57,7 +57,7 @@ class TestBatchesAtOnce:
         build(1)
         log = build(2)
         assert all(most_at_once(log, f"{format}_batches") > 1 for format in FORMATS)
-        # All rows in one file: batches mark its rows, or begin again where they have to rewrite it.
+        # All rows are in one file: batches mark its rows, or need another attempt if they must rewrite the file.
         for format in FORMATS:
             name = f"{project.test_schema}.{format}_batches"
             project.run_sql(f"alter table {name} unset tblproperties ('rowmerge.commit.retry.num-retries')")

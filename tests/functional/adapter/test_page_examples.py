@@ -59,7 +59,7 @@ class Project:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """An empty project, in whose folder dbt runs."""
+    """Create an empty project, and let dbt run in its folder."""
     monkeypatch.chdir(tmp_path)
     target = {"type": "rowmerge", "warehouse": "warehouse", "schema": "analytics", "threads": 2, "spark_config": dict(SPARK_SETTINGS)}
     project = Project(tmp_path, rowmerge.connect(str(tmp_path / "warehouse"), spark=start_spark(SPARK_SETTINGS)))

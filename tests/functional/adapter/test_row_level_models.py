@@ -383,6 +383,6 @@ class TestSchemaEvolution:
         result = build("select id, named_struct('a', id, 'b', id) as s, 'new' as Extra from values (1), (2) as v (id)")
         assert "merge: 1 inserted, 1 updated" in result.message
         assert rows("id, s.a, s.b, extra") == [(1, 1, 1, "new"), (2, 2, 2, "new")]
-        # Chosen columns are the model's; those that are not chosen come with the rows that are inserted.
+        # Updates set only the chosen columns. Inserts set all columns of the model.
         build("select id, 'x' as more, 'y' as other from values (2), (3) as v (id)", more={"merge_update_columns": ["more"]})
         assert rows("id, s.a, extra, more, other") == [(1, 1, "new", None, None), (2, 2, "new", "x", None), (3, None, None, "x", "y")]

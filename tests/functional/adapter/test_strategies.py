@@ -155,7 +155,7 @@ class TestStrategies:
         run_dbt(["run"])
         relations = [(f"{format}_{name}", name) for format in FORMATS for name in MODELS]
         old_versions = {relation: versions(relation) for relation, name in relations if one_commit_each(name)}
-        # A model that says so is not built anew.
+        # `--full-refresh` does not rebuild a model with `full_refresh: false`.
         run_dbt(["run", "--full-refresh", "--select", *(f"{format}_kept_as_is" for format in FORMATS)])
         run_dbt(["run", "--exclude", *(f"{format}_kept_as_is" for format in FORMATS)])
         for relation, name in relations:

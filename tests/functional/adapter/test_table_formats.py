@@ -64,7 +64,7 @@ class TestStrategies(Iceberg):
         build("(1, 'wed', 11), (1, 'wed', 12)", strategy="delete+insert")
         build("(1, 'wed', 13)", strategy="append")
         assert orders() == [(1, "wed", 11), (1, "wed", 12), (1, "wed", 13), (2, "mon", 21), (3, "tue", 30), (5, "tue", 50)]
-        # Of the five partitions that there are by now, only that of the new row is replaced.
+        # Only the new row's partition is replaced, not the four others.
         build("(1, 'wed', 14)", strategy="insert_overwrite")
         assert orders() == [(1, "wed", 14), (2, "mon", 21), (3, "tue", 30), (5, "tue", 50)]
         build("(6, 'tue', 60)", strategy="insert_overwrite", more={"partition_by": "day"})

@@ -78,7 +78,7 @@ def test_a_strategy_renders_the_sql_of_its_file(rendered, case: Case):
 def test_dbts_five_keys_and_the_plan_render_the_same_sql(adapter, planned, rendered, five_keys, monkeypatch, case: Case):
     plan = planned(STRATEGIES.get(case.strategy, case.strategy), case.config)
     assert plan.arg_dict == {**five_keys(case.config), "plan": plan}
-    # The macro renders the plan that it is given: it makes none.
+    # The macro renders the given plan and creates none.
     monkeypatch.setattr(adapter, "_plan", None)
     assert rendered(case.strategy, case.config, plan.arg_dict) == case.sql
 

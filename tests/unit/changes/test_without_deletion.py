@@ -114,7 +114,7 @@ def test_a_lost_race_is_retried_and_its_warning_is_logged_once(
         old = tuple(snapshot.files().paths)
         attempted_files.append(written(snapshot, [1, 2, len(attempted_files)]))
         if len(attempted_files) < 4:
-            # Somebody else rewrites the same file first.
+            # Another writer rewrites the same file first.
             other = opened()
             change = CommitRequest("UPDATE", files=FileChanges(written(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
             committed(other.commit(other.snapshot(), change))

@@ -186,7 +186,7 @@ def _comparison(column: str) -> st.SearchStrategy[str]:
 
 
 def _in(column: str) -> st.SearchStrategy[str]:
-    # Texts beside typed literals are another matter in every engine; here they stay among themselves.
+    # Engines differ in lists of strings and typed literals together, so a list has only strings or only typed literals.
     quoted = [text for text in LITERALS[column] if text.startswith("'")]
     typed = [text for text in LITERALS[column] if not text.startswith("'")]
     members = st.one_of([st.lists(st.sampled_from([*group, "NULL"]), min_size=1, max_size=4) for group in (quoted, typed) if group])

@@ -44,7 +44,7 @@ def test_null_keys_are_included_for_null_safe_equality():
 @pytest.mark.parametrize(
     ("type_", "values", "more"),
     [
-        ("double", [1.0], {}),  # files of others may have NaN beside bounds that Spark believes
+        ("double", [1.0], {}),  # files of other writers can have NaN values that their bounds omit
         ("boolean", [True], {}),
         ("binary", [b"x"], {}),
         ("string", ["x" * 1_000], {}),

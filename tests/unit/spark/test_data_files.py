@@ -204,7 +204,7 @@ def test_string_views_and_int96_are_converted(tmp_path: Path) -> None:
 
 def test_executors_do_not_need_rowmerge(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array([1, 2], pa.int64())})
-    assert write_spec  # registers what travels by value
+    assert write_spec  # its import registers the modules that are serialized by value
     payload = tmp_path / "sink.pickle"
     columns = OutcomeColumns("__rowmerge_action", new_columns=("__rowmerge_column_0",))
     payload.write_bytes(cloudpickle.dumps(outcome_sink(spec(tmp_path, rows), columns, None)))

@@ -74,7 +74,7 @@ def test_all_keys_of_a_row_must_match_one_source_row(seed: int) -> None:
     assert source_keys.find_rows(target)[0].tolist() == matching_indexes
     check_numbers(source_keys, source, target)
     for name in names:
-        # As in files of partitions: all rows have one value in all columns but one.
+        # As in a partition's files, all columns but one have one value.
         alike = target.group_by([other for other in names if other != name]).aggregate([]) if len(names) > 1 else pa.table({})
         for values in alike.to_pylist():
             part = target.filter(pa.array([all(row[n] == v for n, v in values.items()) for row in target.to_pylist()]))

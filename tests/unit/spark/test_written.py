@@ -51,7 +51,7 @@ def test_a_failure_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     for file in data_files:
         path = file.path.removeprefix("file://")
         os.unlink(path)
-        os.mkdir(path)  # nobody can delete it as a file
+        os.mkdir(path)  # a folder cannot be deleted as a file
     with caplog.at_level(logging.WARNING):
         discard(data_files, {})
         discard(data_files, {})

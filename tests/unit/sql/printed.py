@@ -1,7 +1,7 @@
 """Commands as the fixtures print them, and the format of the fixtures.
 
-A file contains cases. A case begins with `--- claim`, followed by SQL and its expected result: lines after `=>` are the printed command or
-the bound SQL, and `!> ErrorClass line:column reason` is an error. SQL of the user prints as ⟨text⟩line:column, with ⏎ for a newline.
+A file contains cases. A case begins with `--- claim`, followed by SQL and its expected result. Lines after `=>` are the printed command
+or the bound SQL, and `!> ErrorClass line:column reason` is an error. SQL of the user prints as ⟨text⟩line:column, with ⏎ for a newline.
 Fields with their default value are omitted.
 """
 

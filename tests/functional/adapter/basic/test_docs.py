@@ -25,14 +25,14 @@ class AnyStats(dict):
 class TestDocsGenerate(BaseDocsGenerate):
     @pytest.fixture(scope="class")
     def expected_catalog(self, project, profile_user):
-        """Types as Spark calls them."""
+        """Return the catalog of the suite, with Spark's names of types."""
         return base_expected_catalog(project, role=profile_user, model_stats=AnyStats(), **TYPES)
 
 
 class TestDocsGenReferences(BaseDocsGenReferences):
     @pytest.fixture(scope="class")
     def expected_catalog(self, project, profile_user):
-        """Types as Spark calls them."""
+        """Return the catalog of the suite, with Spark's names of types."""
         return expected_references_catalog(project, role=profile_user, model_stats=AnyStats(), bigint_type="bigint", **TYPES)
 
 

@@ -68,7 +68,7 @@ class TestFunctionsOfAProject:
     def models(self):
         return {
             "payments.sql": PAYMENTS,
-            # A model may be called as a function is.
+            # A model can have the name of a function.
             "spread.sql": "{{ config(materialized='incremental') }} select {{ function('spread') }}(cents) as v from {{ ref('payments') }}",
             "seen.sql": "{{ config(materialized='view') }} select id, {{ function('both') }}(id) as v from {{ ref('payments') }}",
         }

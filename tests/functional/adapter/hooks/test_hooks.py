@@ -12,7 +12,7 @@ class Hooked(InSparkSql):
     beside = models
 
     def check_context(self, context, state, project):
-        """As in the suite, which expects a connection to Postgres."""
+        """Check the context as the suite does, without its connection to Postgres."""
         assert context["test_state"] == state
         assert (context["target_name"], context["target_type"]) == ("default", "rowmerge")
         assert (context["target_schema"], context["target_threads"]) == (project.test_schema, 4)
@@ -81,7 +81,7 @@ class TestPrePostSnapshotHooksInConfigKwargs(models.BasePrePostSnapshotHooksInCo
 class TestPrePostRunHooks(Hooked, runs.BasePrePostRunHooks):
     @pytest.fixture(scope="class")
     def project_config_update(self):
-        """As in the suite, whose tables have columns of type `text`."""
+        """Return the hooks of the suite, whose tables have columns of type `text`, with Spark's types."""
         hook = "{{ custom_run_hook('%s', target, run_started_at, invocation_id) }}"
         table = "{{ target.schema }}.%s_hook_order_test"
         rows = "{% for schema in schemas %}('{{ schema }}'){{ ',' if not loop.last }}{% endfor %}"
@@ -106,7 +106,7 @@ class TestPrePostRunHooks(Hooked, runs.BasePrePostRunHooks):
         self.check_context(self.get_ctx_vars(state, project), state, project)
 
     def assert_used_schemas(self, project):
-        """As in the suite, with SQL for Spark's schemas."""
+        """Check the used schemas as the suite does, with SQL for Spark's schemas."""
         assert project.run_sql("select * from {schema}.schemas", fetch="all") == [(project.test_schema,)]
         assert project.run_sql("select * from {schema}.db_schemas", fetch="all") == [("rowmerge", project.test_schema)]
 
