@@ -194,7 +194,7 @@ class CatalogClient:
         """
         version, schema = _current_version(metadata)
         with self._translating_errors(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
-            # A new view has one version and one schema. The specification starts their ids at 1 and 0.
+            # A new view has one version and one schema. Their ids do not depend on those in `metadata`.
             new_schema = Schema.model_validate({**schema, "schema-id": 0})
             new_version = ViewVersion.model_validate({**version, "version-id": 1, "schema-id": 0})
             self.catalog.create_view((namespace, view), new_schema, new_version, properties=metadata["properties"])

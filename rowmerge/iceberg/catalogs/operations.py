@@ -128,10 +128,9 @@ class DirectoryOperations:
             Delta table exists.
         """
         expected = expected or self.creation_version()
-        if expected is None:
-            return Put.EXISTED
         newest, conflict = run_both(self._read_newest, partial(format_conflict, self.storage, self._table, "iceberg", expected))
-        if _first_version_after(newest) != expected.number:
+        # Without an expected version, an Iceberg table exists. With a different one, another writer has created or dropped one since.
+        if expected is None or expected.number != _first_version_after(newest):
             return Put.EXISTED
         if conflict is not None:
             return conflict

@@ -70,6 +70,6 @@ def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[in
     """
     for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
         properties = summary_properties(snapshot)
-        version = properties.get(APPLICATION_VERSION, "")  # Transaction versions are longs. rowmerge has not written other values.
+        version = properties.get(APPLICATION_VERSION, "")  # Only values of at most 18 digits, which fit in a long, are found.
         if properties.get(APPLICATION) == application and re.fullmatch(r"-?\d{1,18}", version):
             yield int(version), snapshot.snapshot_id
