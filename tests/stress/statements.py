@@ -34,7 +34,7 @@ from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME
-from tests.support.table_operations import optimize, written
+from tests.support.table_operations import optimize, write_rows
 
 Rows = dict[int, int]
 """The value of each id."""
@@ -216,7 +216,7 @@ class _Worker:
         table, snapshot = self.open()
         ids = range(self.next_id, self.next_id + self.random.randint(1, 3))
         self.next_id = ids.stop
-        files = FileChanges(self.written(snapshot, ids, "0."))
+        files = FileChanges(self.write_rows(snapshot, ids, "0."))
         return self.commit(table, snapshot, CommitRequest("WRITE", files=files, reads=Reads()), dict.fromkeys(ids, 0))
 
     def change_row(self, operation: str) -> Outcome:
@@ -227,7 +227,7 @@ class _Worker:
         path, position, id_, value = self.random.choice(own)
         assert value == self.rows[id_], f"row {id_} has the value {value} instead of {self.rows[id_]}"
         old_positions = snapshot.deleted_positions([path]).get(path, Positions())
-        added = self.written(snapshot, [id_], f"{value + 1}.") if operation == "UPDATE" else ()
+        added = self.write_rows(snapshot, [id_], f"{value + 1}.") if operation == "UPDATE" else ()
         files = FileChanges(added, (), {path: old_positions | Positions([position])})
         reads = Reads(frozenset([path]), rows={path: Positions([position])})
         return self.commit(
@@ -272,8 +272,8 @@ class _Worker:
 
     # ------------------------------------------------------------------ inside
 
-    def written(self, snapshot: Snapshot, ids: Sequence[int], value: str) -> tuple[AddedFile, ...]:
-        return written(snapshot, ids, value) if self.task.options is None else (file_of(self.storage, snapshot, ids, value),)
+    def write_rows(self, snapshot: Snapshot, ids: Sequence[int], value: str) -> tuple[AddedFile, ...]:
+        return write_rows(snapshot, ids, value) if self.task.options is None else (file_of(self.storage, snapshot, ids, value),)
 
     def open(self) -> tuple[Table, Snapshot]:
         """Return the table and its newest snapshot. In another table than before, this worker has no rows."""

@@ -25,7 +25,7 @@ from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, committed, live_rows
-from tests.support.table_operations import written
+from tests.support.table_operations import write_rows
 
 _POSITIONS = pa.schema(
     [
@@ -50,7 +50,7 @@ class Lake:
 
     def append(self, ids: Sequence[int]) -> int:
         """Commit a snapshot that adds one file with these ids."""
-        return self.change(added=written(self.table.snapshot(), ids))
+        return self.change(added=write_rows(self.table.snapshot(), ids))
 
     def delete(self, *ids: int) -> int:
         """Commit a snapshot that marks rows as deleted in files that stay live."""

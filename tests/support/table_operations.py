@@ -69,7 +69,7 @@ def built(folder: str, format_: str = "delta") -> None:
     definition = TableDefinition(ID_NAME, (), {"delta.enableDeletionVectors": "true"} if format_ == "delta" else {}, None)
     assert isinstance(table.create(definition, CommitRequest("CREATE TABLE")), Committed)
     for ids in (range(10), range(10, 20), range(20, 25)):
-        _committed(table, lambda snapshot, ids=ids: CommitRequest("WRITE", files=FileChanges(written(snapshot, ids))))  # type: ignore[misc]
+        _committed(table, lambda snapshot, ids=ids: CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, ids))))  # type: ignore[misc]
     marked, _, removed_path = sorted(_paths(table.snapshot()), key=lambda path: _ids(path)[0])
     for positions in (Positions([0]), Positions([0, 1])):
         files = FileChanges(removed=(removed_path,) if len(positions) == 1 else (), deleted={marked: positions})
@@ -77,12 +77,12 @@ def built(folder: str, format_: str = "delta") -> None:
     Path(folder, "part-of-nobody.parquet").write_bytes(b"PAR1")
 
 
-def written(snapshot: Snapshot, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
+def write_rows(snapshot: Snapshot, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
     """Write data files with a row for each id, and return their entries."""
-    return written_for(snapshot.shape, ids, name)
+    return write_rows_for(snapshot.shape, ids, name)
 
 
-def written_for(shape: TableShape, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
+def write_rows_for(shape: TableShape, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
     """Write data files with a row for each id, for a table that need not exist, and return their entries."""
     writer = PartitionedWriter(write_spec(shape))
     columns = {"id": pa.array(ids, pa.int64()), "name": pa.array([f"{name}{i}" for i in ids], pa.string())}
@@ -100,7 +100,9 @@ def merge_on_read(table: Table) -> None:
         paths = _paths(snapshot, records=10)
         old_positions = snapshot.deleted_positions(paths)
         deleted = {path: Positions([*old_positions.get(path, ()), 5]) for path in paths}
-        return CommitRequest("MERGE", files=FileChanges(written(snapshot, (5, 15, 100), "new"), (), deleted), reads=Reads(frozenset(paths)))
+        return CommitRequest(
+            "MERGE", files=FileChanges(write_rows(snapshot, (5, 15, 100), "new"), (), deleted), reads=Reads(frozenset(paths))
+        )
 
     _committed(table, change)
 
@@ -113,7 +115,7 @@ def copy_on_write(table: Table) -> None:
         old_positions = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot.shape)
         again = [write_live_rows(spec, {path: Positions([*old_positions.get(path, ()), 5])}, {}, discard_paths) for path in paths]
-        added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
+        added = (*write_rows(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
         return CommitRequest("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
 
     _committed(table, change)
@@ -123,7 +125,7 @@ def overwrite(table: Table) -> None:
     _committed(
         table,
         lambda snapshot: CommitRequest(
-            "WRITE", files=FileChanges(written(snapshot, range(50, 55)), tuple(_paths(snapshot))), reads=Reads()
+            "WRITE", files=FileChanges(write_rows(snapshot, range(50, 55)), tuple(_paths(snapshot))), reads=Reads()
         ),
     )
 
@@ -133,7 +135,7 @@ def replace(table: Table) -> None:
     definition = TableDefinition(Struct((*ID_NAME.fields, Field("more", Primitive("string")))), (), {}, None)
 
     def change(snapshot: Snapshot) -> CommitRequest:
-        files = FileChanges(written(snapshot, (1, 2)), tuple(_paths(snapshot)))
+        files = FileChanges(write_rows(snapshot, (1, 2)), tuple(_paths(snapshot)))
         return CommitRequest("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
 
     _committed(table, change)
@@ -152,11 +154,11 @@ def append_with_checkpoint(table: Table) -> None:
     delta = isinstance(table, DeltaTable)
     properties = {"delta.checkpointInterval": "1"} if delta else {"commit.manifest.min-count-to-merge": "2"}
     _committed(table, lambda snapshot: CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
-    _committed(table, lambda snapshot: CommitRequest("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
+    _committed(table, lambda snapshot: CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, (200, 201)))))
 
 
 def append(table: Table) -> None:
-    _committed(table, lambda snapshot: CommitRequest("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
+    _committed(table, lambda snapshot: CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, (200, 201)))))
 
 
 def optimize(table: Table) -> None:

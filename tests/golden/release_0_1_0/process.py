@@ -22,7 +22,7 @@ try:  # The names in release 0.1.0 come first: an editable installation adds mod
     from rowmerge.changes.result import RowChanges as RowCounts, Timings
     from rowmerge.table.files import FileChanges
     from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Snapshot, Table, TableDefinition
-    from tests.unit.changes.operations import written
+    from tests.unit.changes.operations import written as write_rows
     from tests.unit.delta.small_tables import ID_NAME, live_rows
 except ModuleNotFoundError:
     from rowmerge.execution.commit import Attempt, commit_with_retry
@@ -33,7 +33,7 @@ except ModuleNotFoundError:
     from rowmerge.table.snapshots.snapshot import Snapshot
     from rowmerge.table.table import Table
     from tests.support.delta_tables import ID_NAME, live_rows
-    from tests.support.table_operations import written
+    from tests.support.table_operations import write_rows
 
 COMMIT = "7d3484c"
 """The commit of release 0.1.0."""
@@ -56,7 +56,7 @@ class Commands:
 
     def append(self, name: str, ids: Sequence[int]) -> str:
         """Append a file in one attempt."""
-        return self._attempt(name, lambda base: Change("WRITE", files=FileChanges(written(base, ids)), reads=Reads()))
+        return self._attempt(name, lambda base: Change("WRITE", files=FileChanges(write_rows(base, ids)), reads=Reads()))
 
     def append_each(self, name: str, ids: Sequence[int]) -> str:
         """Append a file for each id, and plan again after a conflict, as a statement does."""
@@ -105,7 +105,7 @@ class Commands:
 
 def _attempt(table: Table, id_: int) -> Attempt:
     base = table.snapshot()
-    change = Change("WRITE", files=FileChanges(written(base, [id_])), reads=Reads())
+    change = Change("WRITE", files=FileChanges(write_rows(base, [id_])), reads=Reads())
     return Attempt(base, change, RowCounts(), change.files.added)
 
 

@@ -34,7 +34,7 @@ from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, committed, live_rows
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.support.table_operations import written, written_for
+from tests.support.table_operations import write_rows, write_rows_for
 
 FORMATS = ("delta", "iceberg")
 Act = Callable[[], object]
@@ -77,7 +77,7 @@ class Warehouse:
     def append(self, ids: Sequence[int], table: Table | None = None) -> Outcome:
         table = table or self.open()
         snapshot = table.snapshot()
-        return table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, ids)), reads=Reads()))
+        return table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, ids)), reads=Reads()))
 
     def ids(self) -> list[int] | None:
         """Return the ids of the table, None without a table."""
@@ -172,7 +172,7 @@ def late_commit(warehouse: Warehouse, storage: type[Storage], versions: int = 1)
     snapshot = table.snapshot()
     for id_ in range(versions - 1):
         warehouse.append([50 + id_])
-    change = CommitRequest("WRITE", files=FileChanges(written(snapshot, [99])), reads=Reads())
+    change = CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, [99])), reads=Reads())
     return table.commit(snapshot, change)
 
 
@@ -501,7 +501,7 @@ def test_a_creation_conflicts_with_a_paused_drop_of_its_files(warehouse: Warehou
     table = DirectoryCatalog(Storage(str(warehouse.folder), durability=durability)).new_table("default", "t", warehouse.format)
     version = table.creation_version()
     definition = TableDefinition(ID_NAME, (), {}, None)
-    files = written_for(table.resolve_shape(definition), [1])
+    files = write_rows_for(table.resolve_shape(definition), [1])
     time.sleep(0.005)
     warehouse.create([5])
     outcomes: list[Outcome] = []
@@ -524,7 +524,7 @@ class LateRows:
     reads_table: bool = False
 
     def write(self, shape: TableShape) -> WriteOutput:
-        files = written_for(shape, [1])
+        files = write_rows_for(shape, [1])
         time.sleep(0.005)
         self.act()
         return WriteOutput(list(files), inserted=1)

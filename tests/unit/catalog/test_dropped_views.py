@@ -17,7 +17,7 @@ from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import ID_NAME, committed, live_rows
-from tests.support.table_operations import written_for
+from tests.support.table_operations import write_rows_for
 
 
 class Paused(Storage):
@@ -68,7 +68,7 @@ def replace_by_table(location: str, format_: str) -> None:
         catalog.drop_view("default", "v")
     table = catalog.new_table("default", "v", format_)
     definition = TableDefinition(ID_NAME, (), {})
-    files = FileChanges(written_for(table.resolve_shape(definition), [1, 2, 3]))
+    files = FileChanges(write_rows_for(table.resolve_shape(definition), [1, 2, 3]))
     committed(table.create(definition, CommitRequest("CREATE TABLE", files=files, definition=definition)))
 
 

@@ -22,7 +22,7 @@ from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.rest_catalog import serving
-from tests.support.table_operations import NO_SPARK, written
+from tests.support.table_operations import NO_SPARK, write_rows
 
 
 @pytest.fixture(params=["sql", "rest"])
@@ -52,7 +52,7 @@ def test_maintenance_keeps_the_rows_of_a_catalog_table(configuration: dict[str, 
         return committed(table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges(**files), reads=Reads())))
 
     for first in (0, 10, 20):
-        change(added=written(table.snapshot(), range(first, first + 3)))
+        change(added=write_rows(table.snapshot(), range(first, first + 3)))
     paths = table.snapshot().files().paths
     second = change(deleted={path: Positions([1]) for path in paths})
     maintenance = table.maintenance

@@ -16,7 +16,7 @@ from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, committed
-from tests.support.table_operations import NOW, append, rows, written
+from tests.support.table_operations import NOW, append, rows, write_rows
 
 OUTER = pytest.mark.parametrize("outer", ["delta", "iceberg"])
 INNER = pytest.mark.parametrize("inner", ["delta", "iceberg"])
@@ -31,7 +31,7 @@ def create(folder: Path, format_: str) -> Table:
     table = table_at(folder, format_)
     committed(table.create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")))
     snapshot = table.snapshot()
-    committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, [1, 2, 3])))))
+    committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, [1, 2, 3])))))
     return table
 
 

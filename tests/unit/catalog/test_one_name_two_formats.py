@@ -26,7 +26,7 @@ from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.faulty_s3 import FaultyS3, needs_moto
-from tests.support.table_operations import written_for
+from tests.support.table_operations import write_rows_for
 from tests.unit.catalog.test_drop_and_create import FORMATS, Act, Killed, Warehouse
 
 MOST_CALLS = 80
@@ -47,7 +47,7 @@ class Rows:
     reads_table: bool = False
 
     def write(self, shape: TableShape) -> WriteOutput:
-        files = written_for(shape, self.ids) if self.ids else ()
+        files = write_rows_for(shape, self.ids) if self.ids else ()
         self.act()
         return WriteOutput(list(files), inserted=len(self.ids))
 

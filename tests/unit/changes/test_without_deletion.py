@@ -31,7 +31,7 @@ from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, committed, live_rows
-from tests.support.table_operations import written
+from tests.support.table_operations import write_rows
 
 MERGE_ON_READ = {"rowmerge.write.mode": "merge-on-read"}
 NOW = VacuumOptions(retain_hours=0, check_retention=False, record=False)
@@ -84,7 +84,7 @@ def create(table: Table, ids: Sequence[int], **properties: str) -> None:
 
 def append(table: Table, ids: Sequence[int]) -> int:
     snapshot = table.snapshot()
-    return committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, ids)))))
+    return committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, ids)))))
 
 
 def mark(table: Table, at: int, base: Any = None) -> Outcome:
@@ -112,11 +112,11 @@ def test_a_lost_race_is_retried_and_its_warning_is_logged_once(
     def attempt() -> Attempt:
         snapshot = table.snapshot()
         old = tuple(snapshot.files().paths)
-        attempted_files.append(written(snapshot, [1, 2, len(attempted_files)]))
+        attempted_files.append(write_rows(snapshot, [1, 2, len(attempted_files)]))
         if len(attempted_files) < 4:
             # Another writer rewrites the same file first.
             other = opened()
-            change = CommitRequest("UPDATE", files=FileChanges(written(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
+            change = CommitRequest("UPDATE", files=FileChanges(write_rows(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
             committed(other.commit(other.snapshot(), change))
         change = CommitRequest("MERGE", files=FileChanges(attempted_files[-1], old), reads=Reads(frozenset(old)))
         return Attempt(snapshot, change, RowCounts(), attempted_files[-1])

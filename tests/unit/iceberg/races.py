@@ -9,7 +9,7 @@ from rowmerge.table.commits.request import CommitRequest, Conflicted, Outcome, R
 from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
-from tests.support.table_operations import written
+from tests.support.table_operations import write_rows
 
 
 def _match_no_file(listing: FileListing) -> pa.Array:
@@ -32,7 +32,7 @@ def insert_only_merge(lake: Lake, base: Snapshot, id_: int, may_match: FileMask 
     """Return an insert-only MERGE: the row of this id matches one source row, another source row is inserted."""
     path = path_of(lake, base, id_)
     rows = {path: Positions([lake.ids_in(path).index(id_)])}
-    return CommitRequest("MERGE", files=FileChanges(written(base, [100])), reads=Reads(frozenset({path}), may_match, rows=rows))
+    return CommitRequest("MERGE", files=FileChanges(write_rows(base, [100])), reads=Reads(frozenset({path}), may_match, rows=rows))
 
 
 def conflict(outcome: Outcome) -> type[CommitConflict]:

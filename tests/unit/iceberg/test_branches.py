@@ -13,7 +13,7 @@ from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import SnapshotReference
 from tests.support.delta_tables import live_rows
 from tests.support.iceberg_lake import Lake
-from tests.support.table_operations import written
+from tests.support.table_operations import write_rows
 from tests.unit.iceberg.races import conflict, deleting, insert_only_merge
 from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog
 
@@ -39,7 +39,7 @@ def test_commits_to_a_branch_and_to_main_do_not_conflict(lake: Lake) -> None:
     base, main = side.snapshot(), lake.table.snapshot()
     assert isinstance(lake.table.commit(main, deleting(lake, main, 1)), Committed)
     assert isinstance(side.commit(base, deleting(lake, base, 1, 2)), Committed)
-    assert isinstance(lake.table.commit(main, CommitRequest("WRITE", files=FileChanges(written(main, [30])))), Committed)
+    assert isinstance(lake.table.commit(main, CommitRequest("WRITE", files=FileChanges(write_rows(main, [30])))), Committed)
     assert (lake.ids(), ids(lake)) == ([0, *range(2, 10), 30], [0, *range(3, 10)])
     assert lake.current.metadata.refs["side"].min_snapshots_to_keep == 3
 
@@ -47,7 +47,7 @@ def test_commits_to_a_branch_and_to_main_do_not_conflict(lake: Lake) -> None:
 def test_commits_to_the_same_branch_are_checked_for_conflicts(lake: Lake) -> None:
     side = lake.table.branches.table("side")
     base = side.snapshot()
-    assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [20])))), Committed)
+    assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(write_rows(base, [20])))), Committed)
     assert isinstance(side.commit(base, deleting(lake, base, 4)), Committed)
     assert conflict(side.commit(base, insert_only_merge(lake, base, 7, every_file))) is ConcurrentAppend
     assert conflict(side.commit(base, deleting(lake, base, 4))) is ConcurrentDeleteDelete
@@ -59,10 +59,10 @@ def test_a_commit_to_a_dropped_branch_conflicts(lake: Lake) -> None:
     base = side.snapshot()
     lake.append([50])
     lake.table.branches.set_reference(SnapshotReference("side", False, lake.append([60])), create=False, replace=True, if_not_exists=False)
-    assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [20])))), Committed)
+    assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(write_rows(base, [20])))), Committed)
     assert ids(lake) == [*range(10), 20, 50, 60]
     lake.table.branches.drop("side", is_tag=False, if_exists=False)
-    assert conflict(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [21]))))) is MetadataChanged
+    assert conflict(side.commit(base, CommitRequest("WRITE", files=FileChanges(write_rows(base, [21]))))) is MetadataChanged
     with pytest.raises(VersionNotFound, match="has no branch or tag side"):
         side.snapshot()
 

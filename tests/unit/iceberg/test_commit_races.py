@@ -28,7 +28,7 @@ from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.iceberg_lake import Lake
-from tests.support.table_operations import written
+from tests.support.table_operations import write_rows
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many, equality_deletes
 from tests.unit.iceberg.races import conflict, deleting, insert_only_merge, path_of
 
@@ -49,7 +49,7 @@ def compact(lake: Lake, *ids: int) -> None:
     paths = sorted({path_of(lake, base, id_) for id_ in ids})
     deleted = base.deleted_positions(paths)
     rows = [id_ for path in paths for at, id_ in enumerate(lake.ids_in(path)) if at not in deleted.get(path, ())]
-    files = FileChanges(written(base, rows), tuple(paths))
+    files = FileChanges(write_rows(base, rows), tuple(paths))
     outcome = lake.table.commit(base, CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset(paths)), data_change=False))
     assert isinstance(outcome, Committed)
 
@@ -86,7 +86,7 @@ def test_compressed_metadata_of_another_writer_wins_the_race(lake: Lake, arrives
         storage.foreign_metadata = gzip.compress(foreign_metadata.read_bytes())
     foreign_metadata.unlink()
     table = IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
-    outcome = table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, range(30, 40)))))
+    outcome = table.commit(base, CommitRequest("WRITE", files=FileChanges(write_rows(base, range(30, 40)))))
     assert isinstance(outcome, Committed)
     assert {path.name for path in (lake.folder / "metadata").glob("v[45].*")} == {"v4.gz.metadata.json", "v5.metadata.json"}
     assert sorted(id_ for path in table.snapshot().files().paths for id_ in lake.ids_in(path)) == list(range(40))
@@ -123,7 +123,7 @@ def test_a_compaction_conflicts_with_deletes_of_its_rows(lake: Lake) -> None:
     assert conflict(lake.table.commit(base, change)) is ConcurrentDeleteRead
     base = lake.table.snapshot()
     path = path_of(lake, base, 3)
-    files = FileChanges(written(base, range(20)), (path,))
+    files = FileChanges(write_rows(base, range(20)), (path,))
     lake.delete(3)
     change = CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset({path})), data_change=False)
     assert conflict(lake.table.commit(base, change)) is ConcurrentDeleteRead
@@ -177,11 +177,11 @@ def test_equality_deletes_conflict_with_commands_that_read_rows(lake: Lake) -> N
     changes = [
         deleting(lake, base, 4),
         insert_only_merge(lake, base, 3),
-        CommitRequest("MERGE", files=FileChanges(written(base, range(10)), (path,)), reads=Reads(frozenset({path}))),
+        CommitRequest("MERGE", files=FileChanges(write_rows(base, range(10)), (path,)), reads=Reads(frozenset({path}))),
     ]
     commit_files(lake.operations, Operation.DELETE, [equality_deletes(lake.storage, [3])])
     assert [conflict(lake.table.commit(base, change)) for change in changes] == [ConcurrentDeleteRead] * 3
-    assert isinstance(lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [3])))), Committed)
+    assert isinstance(lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(write_rows(base, [3])))), Committed)
     deletes = lake.table.snapshot().equality_deletes(lake.table.snapshot().files().paths)
     assert sorted(min(lake.ids_in(path)) for path in deletes[0].applies_to) == [0, 10], "the row that came later stays"
 
@@ -193,7 +193,7 @@ def test_equality_deletes_apply_to_compacted_rows_of_the_same_partition(lake: La
         assert isinstance(lake.table.commit(lake.table.snapshot(), CommitRequest("ADD PARTITION FIELD", definition=definition)), Committed)
     base = lake.table.snapshot()
     path = path_of(lake, base, 3)
-    files = FileChanges(written(base, range(10)), (path,))
+    files = FileChanges(write_rows(base, range(10)), (path,))
     change = CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset({path})), data_change=False)
     commit_files(lake.operations, Operation.DELETE, [equality_deletes(lake.storage, [3])])
     outcome = lake.table.commit(base, change)
@@ -231,7 +231,7 @@ def test_conflicts_are_detected_in_merged_manifests(tmp_path: Path) -> None:
 def test_concurrent_transactions_of_one_application_conflict(lake: Lake) -> None:
     base = lake.table.snapshot()
     first, same, other = (
-        CommitRequest("WRITE", files=FileChanges(written(base, [id_])), transaction=(application, 1))
+        CommitRequest("WRITE", files=FileChanges(write_rows(base, [id_])), transaction=(application, 1))
         for id_, application in ((30, "load"), (31, "load"), (32, "other"))
     )
     assert isinstance(lake.table.commit(base, first), Committed)
@@ -281,13 +281,13 @@ def test_an_expired_first_snapshot_conflicts(tmp_path: Path) -> None:
     first = lake.append([1])
     lake.append([2])
     lake.update(RemoveSnapshotsUpdate(snapshot_ids=[first]))
-    change = CommitRequest("MERGE", files=FileChanges(written(base, [1])), reads=Reads(frozenset(), every_file))
+    change = CommitRequest("MERGE", files=FileChanges(write_rows(base, [1])), reads=Reads(frozenset(), every_file))
     assert conflict(lake.table.commit(base, change)) is MetadataChanged
     other = Lake(tmp_path / "other")
     other.create()
     base = other.table.snapshot()
     other.append([1])
-    assert isinstance(other.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [2])))), Committed)
+    assert isinstance(other.table.commit(base, CommitRequest("WRITE", files=FileChanges(write_rows(base, [2])))), Committed)
 
 
 def test_restoring_a_concurrently_expired_snapshot_is_refused(lake: Lake) -> None:

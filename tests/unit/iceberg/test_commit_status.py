@@ -16,7 +16,7 @@ from rowmerge.table.table import SnapshotReference
 from tests.support.delta_tables import ID_NAME, live_rows
 from tests.support.iceberg_lake import Lake
 from tests.support.rest_catalog import Answer
-from tests.support.table_operations import written, written_for
+from tests.support.table_operations import write_rows, write_rows_for
 from tests.unit.iceberg.races import deleting
 from tests.unit.iceberg.rest_faults import CUT, Act, Server, append, expire, failing, files_of, load_pyiceberg_table, serving_faults
 
@@ -57,12 +57,12 @@ def lake(server: Server) -> Lake:
 
 def append_40(lake: Lake) -> Outcome:
     base = lake.table.snapshot()
-    return lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [40]))))
+    return lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(write_rows(base, [40]))))
 
 
 def create_with_rows(lake: Lake) -> Outcome:
     definition = TableDefinition(ID_NAME, (), {}, None)
-    files = FileChanges(written_for(lake.table.resolve_shape(definition), [1, 2]))
+    files = FileChanges(write_rows_for(lake.table.resolve_shape(definition), [1, 2]))
     return lake.table.create(definition, CommitRequest("CREATE TABLE", files=files))
 
 

@@ -18,7 +18,7 @@ from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_lineage_with_duckdb, read_with_pyiceberg
-from tests.support.table_operations import written
+from tests.support.table_operations import write_rows
 
 
 @pytest.fixture
@@ -116,7 +116,9 @@ def test_rewritten_manifests_keep_row_ids(lake: Lake, merge: bool) -> None:
 def test_concurrent_appends_assign_unique_row_ids(lake: Lake) -> None:
     base = lake.table.snapshot()
     for ids in ([20, 21], [30, 31]):
-        assert isinstance(lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, ids)), reads=Reads())), Committed)
+        assert isinstance(
+            lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(write_rows(base, ids)), reads=Reads())), Committed
+        )
     assert sorted(row_ids(lake).values()) == list(range(10))
 
 

@@ -15,7 +15,7 @@ from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.support.table_operations import written
+from tests.support.table_operations import write_rows
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
@@ -55,7 +55,7 @@ def new_lake(folder: Path, previous: int = 1) -> Lake:
 
 
 def append_request(base: Snapshot, id_: int) -> CommitRequest:
-    return CommitRequest("WRITE", files=FileChanges(written(base, [id_])), reads=Reads())
+    return CommitRequest("WRITE", files=FileChanges(write_rows(base, [id_])), reads=Reads())
 
 
 def paused_append(lake: Lake, id_: int, **acts: tuple[str, Act]) -> Outcome:

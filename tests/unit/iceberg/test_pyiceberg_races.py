@@ -24,7 +24,7 @@ from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
-from tests.support.table_operations import NOW, written
+from tests.support.table_operations import NOW, write_rows
 from tests.unit.iceberg.races import conflict, deleting, insert_only_merge
 
 ROOT = Path(__file__).parents[3]
@@ -114,7 +114,7 @@ def upsert(lake: Lake, base: Snapshot) -> CommitRequest:
 
 
 def append(lake: Lake, base: Snapshot) -> CommitRequest:
-    return CommitRequest("WRITE", files=FileChanges(written(base, [40])))
+    return CommitRequest("WRITE", files=FileChanges(write_rows(base, [40])))
 
 
 INITIAL_IDS = set(range(20))

@@ -18,7 +18,7 @@ from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import SnapshotReference
 from tests.support.iceberg_lake import Lake
 from tests.support.rest_catalog import Answer
-from tests.support.table_operations import written
+from tests.support.table_operations import write_rows
 from tests.unit.iceberg.races import conflict, deleting
 from tests.unit.iceberg.rest_faults import CUT, Server, failing, files_of, serving_faults, set_property
 from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog, rows
@@ -264,6 +264,6 @@ def test_appends_with_lost_answers_are_applied_once(server: Server, lake: Lake) 
         server.acts = [failing(CUT, happened=bool(id_ % 2)), failing(502, happened=bool(id_ % 2 == 0))]
         if id_ % 2:
             server.acts.pop()
-        change = CommitRequest("WRITE", files=FileChanges(written(base, [id_])))
+        change = CommitRequest("WRITE", files=FileChanges(write_rows(base, [id_])))
         assert isinstance(lake.table.commit(base, change), Committed)
     assert lake.ids() == [*INITIAL_IDS, *range(20, 26)]

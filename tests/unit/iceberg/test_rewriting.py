@@ -17,7 +17,7 @@ from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import committed
 from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.support.table_operations import NO_SPARK, written
+from tests.support.table_operations import NO_SPARK, write_rows
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_compaction_removes_delete_files_without_data_files(lake: Lake) -> None:
 def compaction_request(lake: Lake) -> CommitRequest:
     """Return a compaction of all files into one."""
     snapshot = lake.table.snapshot()
-    files = FileChanges(written(snapshot, lake.ids()), tuple(lake.paths))
+    files = FileChanges(write_rows(snapshot, lake.ids()), tuple(lake.paths))
     return CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset(lake.paths)), data_change=False)
 
 
@@ -178,13 +178,13 @@ def test_equality_deletes_are_removed_with_their_last_data_file(lake: Lake) -> N
     snapshot = lake.table.snapshot()
     committed(
         lake.table.commit(
-            snapshot, CommitRequest("OPTIMIZE", files=FileChanges(written(snapshot, [0, 2]), (first,)), reads=Reads(), data_change=False)
+            snapshot, CommitRequest("OPTIMIZE", files=FileChanges(write_rows(snapshot, [0, 2]), (first,)), reads=Reads(), data_change=False)
         )
     )
     assert len(deletes(lake)) == 1
     assert {len(live(lake).equality_deletes_of(entry)) for entry in live(lake).data} == {0, 1}
     snapshot = lake.table.snapshot()
-    change = CommitRequest("OPTIMIZE", files=FileChanges(written(snapshot, [10, 12]), (second, third)), reads=Reads(), data_change=False)
+    change = CommitRequest("OPTIMIZE", files=FileChanges(write_rows(snapshot, [10, 12]), (second, third)), reads=Reads(), data_change=False)
     committed(lake.table.commit(snapshot, change))
     assert deletes(lake) == []
 

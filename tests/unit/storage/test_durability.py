@@ -33,7 +33,7 @@ from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.disk_calls import DiskCalls, assert_durable, named_files, newest_commit
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.support.table_operations import NOW, OPERATIONS, append, rows, written
+from tests.support.table_operations import NOW, OPERATIONS, append, rows, write_rows
 
 ROOT = Path(__file__).parents[3]
 FORMATS = pytest.mark.parametrize("format_", ["delta", "iceberg"])
@@ -61,7 +61,7 @@ def create(table: Table, partition: tuple[str, ...] = (), **properties: str) -> 
 
 def add(table: Table, ids: range) -> int:
     snapshot = table.snapshot()
-    return committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, ids)))))
+    return committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, ids)))))
 
 
 # ------------------------------------------------------------------ commits
@@ -191,7 +191,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def test_a_commit_with_an_unsyncable_data_file_fails(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
-    files = written(table.snapshot(), range(3))
+    files = write_rows(table.snapshot(), range(3))
     calls.failing[Path(files[0].path.removeprefix("file://")).stat().st_ino] = errno.EIO
     with pytest.raises(StorageError, match=f"{files[0].path}: Input/output error"):
         table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges(files)))
@@ -199,7 +199,7 @@ def test_a_commit_with_an_unsyncable_data_file_fails(calls: DiskCalls, table: De
 
 
 def test_a_commit_with_a_missing_data_file_fails(table: DeltaTable) -> None:
-    files = written(table.snapshot(), range(3))
+    files = write_rows(table.snapshot(), range(3))
     Path(files[0].path.removeprefix("file://")).unlink()
     with pytest.raises(StorageError, match=rf"{files[0].path}: No such file"):
         table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges(files)))
@@ -214,7 +214,7 @@ def test_an_unsyncable_commit_leaves_no_log_entry(table: DeltaTable, tmp_path: P
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fsync(descriptor)
 
-    files = written(snapshot, range(3))
+    files = write_rows(snapshot, range(3))
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
         with pytest.raises(StorageError, match="No space left"):
@@ -226,7 +226,7 @@ def test_an_unsyncable_commit_leaves_no_log_entry(table: DeltaTable, tmp_path: P
 
 def test_a_commit_with_an_unsyncable_folder_has_an_unknown_outcome(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
     snapshot = table.snapshot()
-    files = written(snapshot, range(3))
+    files = write_rows(snapshot, range(3))
     calls.failing[(tmp_path / "t/_delta_log").stat().st_ino] = errno.EIO
     outcome = table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(files)))
     assert isinstance(outcome, Unknown) and "cannot be synced (Input/output error)" in outcome.reason
@@ -249,7 +249,7 @@ def test_a_link_with_a_false_error_is_synced(
     assert_durable(calls, tmp_path / "t")
     snapshot = table.snapshot()
     calls.failing[(tmp_path / "t/_delta_log").stat().st_ino] = errno.EIO
-    outcome = table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, range(3)))))
+    outcome = table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, range(3)))))
     assert isinstance(outcome, Unknown) and "Input/output error" in outcome.reason
 
 
