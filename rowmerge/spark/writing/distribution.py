@@ -178,6 +178,8 @@ def _transform_sql(column: str, type_: DataType, field: PartitionField | SortFie
     name, width = field.transform.name, field.transform.parameter
     if name == IDENTITY:
         return column
+    if name == VOID:  # another engine may have set such a sort order
+        return "cast(null as int)"
     if name != "truncate":
         return _time_transform_sql(column, type_, name)
     if type_ in (Primitive("string"), Primitive("binary")):
