@@ -69,7 +69,7 @@ class FilesLineage:
             versions: The version that the file stores for each row. NULL means the version of the file in `origins`.
         """
         encoded_paths = pc.dictionary_encode(paths)
-        origins = [self.origins.get(path, (None, 0)) for path in encoded_paths.dictionary.to_pylist()]  # no first id for an inserted row
+        origins = [self.origins.get(path, (None, 0)) for path in encoded_paths.dictionary.to_pylist()]
         first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded_paths.indices)
         file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded_paths.indices)
         row_ids = pc.coalesce(ids, pc.add(first_ids, positions.cast(pa.int64())))

@@ -196,9 +196,10 @@ def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Col
     for groups in _batches(row_counts, keys.min_rows_at_once):
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
         indexes_in_batch, key_ids = keys.find_rows(pa.concat_tables(key_tables))
-        positions_in_file = indexes_in_batch + starts[groups[0]]  # the row groups of a batch are adjacent
-        is_live = ~np.isin(positions_in_file, deleted_positions)
-        live_matches = FoundRows(positions_in_file[is_live], key_ids[is_live])
+        live_matches = FoundRows(indexes_in_batch + starts[groups[0]], key_ids)  # the row groups of a batch are adjacent
+        if len(deleted_positions):  # most files have no deleted rows, and the filter copies the arrays
+            is_live = ~np.isin(live_matches.indexes, deleted_positions)
+            live_matches = FoundRows(live_matches.indexes[is_live], live_matches.key_ids[is_live])
         for group, key_table in zip(groups, key_tables, strict=True):
             matches = _matches_of_row_group(live_matches, group, starts[group], key_table)
             if len(matches.indexes):

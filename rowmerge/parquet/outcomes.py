@@ -150,10 +150,10 @@ class OutcomeWriter:
         replacing_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
         addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replacing_indexes))
         for path, address_indexes, positions in rows_by_file(addresses):
-            replaced_before = self._positions.setdefault(path, BitMap64())
-            first_indexes = _first_indexes(positions, replaced_before)
+            new_positions = BitMap64(positions) - self._positions.setdefault(path, BitMap64())
+            self._positions[path] |= new_positions
+            first_indexes = _first_indexes(positions, new_positions)
             self._message.repeated_count += len(positions) - len(first_indexes)
-            replaced_before.update(positions)
             # An index in `positions` leads to an index in `addresses`, and this to an index in `table`.
             is_first[replacing_indexes[address_indexes[first_indexes]]] = True
         return pa.array(is_first)
@@ -199,9 +199,8 @@ def _count(mask: pa.Array) -> int:
     return pc.sum(mask).as_py() or 0
 
 
-def _first_indexes(positions: np.ndarray[Any, Any], replaced_before: BitMap64) -> np.ndarray[Any, Any]:
-    """Return the index of the first occurrence of each position that is not in `replaced_before`."""
-    new_positions = BitMap64(positions) - replaced_before
+def _first_indexes(positions: np.ndarray[Any, Any], new_positions: BitMap64) -> np.ndarray[Any, Any]:
+    """Return the index of the first occurrence of each new position in `positions`."""
     if len(new_positions) == len(positions):
         return np.arange(len(positions))  # usually, each position occurs once
     distinct_positions, first_indexes = np.unique(positions, return_index=True)

@@ -80,7 +80,7 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
         key_names: The names of the columns of the outcome rows that contain the keys of the source rows.
         max_keys: The approximate number of keys that the driver accepts from all tasks together. Tasks cannot count each other's rows. So
             the first task may return `max_keys` keys, the second a half of this number, the third a third, and so on. If the tasks have
-            equally many keys, all are accepted. The total is at most a few times `max_keys` (a harmonic sum).
+            equally many keys, and `max_keys` in total, all are accepted. The total is at most a few times `max_keys` (a harmonic sum).
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
