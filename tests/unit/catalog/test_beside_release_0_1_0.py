@@ -81,8 +81,8 @@ def test_each_release_detects_conflicts_with_the_other(old: OldProcess, new: Com
     assert new.remove("t") == "Committed"
     assert old.resume().startswith(("ConcurrentDeleteRead", "ConcurrentDeleteDelete"))
     new.append_each("t", [3])
-    paused = Commands(ActingStorage(warehouse, PUT[format_][1], lambda: old.run("remove", "t")))
-    assert paused.remove("t").startswith(("ConcurrentDeleteRead", "ConcurrentDeleteDelete"))
+    paused_commands = Commands(ActingStorage(warehouse, PUT[format_][1], lambda: old.run("remove", "t")))
+    assert paused_commands.remove("t").startswith(("ConcurrentDeleteRead", "ConcurrentDeleteDelete"))
     assert_rows(warehouse, format_, [])
 
 
@@ -229,8 +229,8 @@ def test_a_commit_on_a_table_dropped_by_0_1_0_is_rejected(
             old.run("create", "t", format_, {})
             old.run("append_each", "t", [10, 11])
 
-    late = Commands(ActingStorage(warehouse, PUT[format_][1], drop))
-    assert late.append("t", [999]) != "Committed"
+    late_commands = Commands(ActingStorage(warehouse, PUT[format_][1], drop))
+    assert late_commands.append("t", [999]) != "Committed"
     if recreated:
         assert_rows(warehouse, format_, [10, 11])
     else:

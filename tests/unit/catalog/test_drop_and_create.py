@@ -89,7 +89,7 @@ class Warehouse:
     def table_folder(self) -> Path:
         return self.folder / "default" / "t"
 
-    def others(self) -> list[list[int]]:
+    def read_with_other_engines(self) -> list[list[int]]:
         """Return the ids that two other readers read. Without a table, assert that neither reads a row."""
         location = str(self.table_folder)
         if self.format == "delta":
@@ -106,7 +106,7 @@ class Warehouse:
 
     def assert_ids(self, ids: Sequence[int] | None) -> None:
         assert self.ids() == (None if ids is None else list(ids))
-        ids_of_readers = self.others()
+        ids_of_readers = self.read_with_other_engines()
         assert ids_of_readers == [list(ids)] * 2 if ids is not None else all(not reader_ids for reader_ids in ids_of_readers)
 
 
@@ -162,7 +162,7 @@ def pausing(act: Act, call: str = "put_if_absent", number: int = 1, has_begun: C
     return Pausing
 
 
-def killed() -> None:
+def die() -> None:
     raise Killed
 
 
@@ -318,12 +318,12 @@ def test_foreign_writes_with_table_columns_restore_a_dropped_table(warehouse: Wa
 
 def test_undeletable_drop_markers_do_not_fail_a_creation(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error here would make the caller delete the files of the table."""
-    listed, versions = Storage.list, {"delta": "_delta_log/*3.json", "iceberg": "metadata/v4.*"}
+    original_list, versions = Storage.list, {"delta": "_delta_log/*3.json", "iceberg": "metadata/v4.*"}
 
     def list_(storage: Storage, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
         if prefix == "_dropped" and list(warehouse.table_folder.glob(versions[warehouse.format])):
             raise StorageError(f"{storage.location}/{prefix}", "too many requests")
-        return listed(storage, prefix, after=after)
+        return original_list(storage, prefix, after=after)
 
     warehouse.create([1])
     warehouse.drop()
@@ -391,13 +391,13 @@ def test_a_commit_planned_on_a_dropped_table_changes_no_rows(
 ) -> None:
     warehouse.create([1], properties=CLEANUP_PROPERTIES[warehouse.format] if cleaned else {})
 
-    def others() -> None:
+    def drop_and_create() -> None:
         time.sleep(0.005)
         warehouse.drop()
         if is_recreated:
             warehouse.create([7])
 
-    outcome = late_commit(warehouse, pausing(others, moment), versions)
+    outcome = late_commit(warehouse, pausing(drop_and_create, moment), versions)
     if moment == "put_if_absent" or versions > 1:
         assert isinstance(outcome, Conflicted)
         assert isinstance(outcome.conflict, MetadataChanged)
@@ -415,13 +415,13 @@ def test_a_commit_planned_on_a_dropped_table_changes_no_rows(
 def test_a_late_commit_of_a_killed_process_is_ignored_by_all_readers(warehouse: Warehouse, is_recreated: bool, versions: int) -> None:
     warehouse.create([1])
 
-    def others() -> None:
+    def drop_and_create() -> None:
         time.sleep(0.005)
         warehouse.drop()
         if is_recreated:
             warehouse.create([7])
 
-    class Dying(pausing(others)):  # type: ignore[misc]
+    class Dying(pausing(drop_and_create)):  # type: ignore[misc]
         def child(self, path: str) -> Storage:
             return Dying(f"{self.location}/{path}")
 
@@ -445,7 +445,7 @@ def test_a_late_commit_does_not_decrease_the_version_hint(tmp_path: Path, is_rem
     warehouse = Warehouse(tmp_path, "iceberg")
     warehouse.create([1])
 
-    def others() -> None:
+    def recreate_twice() -> None:
         for id_ in (5, 7):
             time.sleep(0.005)
             warehouse.drop()
@@ -458,7 +458,7 @@ def test_a_late_commit_does_not_decrease_the_version_hint(tmp_path: Path, is_rem
     def read_hint() -> None:
         hints.append(hint.read_text())
 
-    class Reading(pausing(others)):  # type: ignore[misc]
+    class Reading(pausing(recreate_twice)):  # type: ignore[misc]
         def at(self, location: str) -> Storage:
             return Reading(location)
 
@@ -483,12 +483,12 @@ def test_a_creation_after_a_concurrent_creation_and_drop_conflicts(warehouse: Wa
     warehouse.create([1])
     warehouse.drop()
 
-    def others() -> None:
+    def create_and_drop() -> None:
         warehouse.create([5])
         time.sleep(0.005)
         warehouse.drop()
 
-    outcome = warehouse.create([6], pausing(others))
+    outcome = warehouse.create([6], pausing(create_and_drop))
     assert isinstance(outcome, Conflicted)
     warehouse.assert_ids(None)
     warehouse.create([7])
@@ -532,14 +532,14 @@ class LateRows:
 
 @pytest.mark.parametrize("earlier_tables", [0, 1])
 def test_create_table_as_select_fails_after_a_concurrent_drop(warehouse: Warehouse, earlier_tables: int) -> None:
-    def others() -> None:
+    def create_and_drop() -> None:
         warehouse.create([5])
         warehouse.drop()
 
     for _ in range(earlier_tables):
-        others()
+        create_and_drop()
     table = warehouse.catalog().new_table("default", "t", warehouse.format)
-    rows = cast(NewRows, LateRows(others))
+    rows = cast(NewRows, LateRows(create_and_drop))
     with pytest.raises(MetadataChanged, match="DROP TABLE"):
         create_table(table, "t", TableDefinition(ID_NAME, (), {}, None), rows, or_replace=False)
     warehouse.assert_ids(None)
@@ -562,14 +562,14 @@ def test_a_paused_drop_keeps_a_concurrently_created_table(
     put, has_begun = module.Drop.put, []
     monkeypatch.setattr(module.Drop, "put", lambda self: has_begun.append(True) or put(self))
 
-    def others() -> None:
+    def create() -> None:
         time.sleep(0.005)
         if warehouse.ids() is not None:
             warehouse.drop()
         warehouse.create([7])
         acted.append(True)
 
-    warehouse.drop(pausing(others, call, number, lambda: bool(has_begun)))
+    warehouse.drop(pausing(create, call, number, lambda: bool(has_begun)))
     warehouse.assert_ids([7] if acted else None)
     assert acted or number > 1
 
@@ -591,7 +591,7 @@ def test_all_readers_agree_after_a_killed_drop_or_creation(warehouse: Warehouse,
             pass
         ids = each.ids()
         assert ids in ((None, [1, 2, 3]) if step == "drop" else (None, []))
-        ids_of_readers = each.others()
+        ids_of_readers = each.read_with_other_engines()
         assert all(reader_ids == (ids or []) for reader_ids in ids_of_readers), f"killed at call {number}"
         if ids is not None:
             time.sleep(0.003)

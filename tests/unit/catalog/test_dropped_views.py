@@ -97,13 +97,13 @@ def test_a_paused_statement_on_a_view_keeps_a_concurrently_created_table(tmp_pat
 
 
 def test_a_view_can_be_created_after_a_killed_drop(tmp_path: Path) -> None:
-    def killed() -> None:
+    def interrupt() -> None:
         raise KeyboardInterrupt
 
     for number in range(1, 100):
         location = str(tmp_path / f"w{number}")
         put_view(DirectoryCatalog(Storage(location)), 1)
-        storage = Paused(location, number, killed)
+        storage = Paused(location, number, interrupt)
         with suppress(KeyboardInterrupt):
             DirectoryCatalog(storage).drop_view("default", "v")
         catalog = DirectoryCatalog(Storage(location))

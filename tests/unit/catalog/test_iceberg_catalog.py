@@ -121,12 +121,12 @@ def test_concurrent_commits_of_other_clients_conflict(
     base = table.snapshot()
     commit_table = catalog._client.catalog.commit_table
 
-    def later(*arguments: Any) -> Any:
+    def add_column_and_commit(*arguments: Any) -> Any:
         with load_catalog("default", **configuration).load_table("raw.t").update_schema() as change:
             change.add_column("n", LongType())
         return commit_table(*arguments)
 
-    monkeypatch.setattr(catalog._client.catalog, "commit_table", later)
+    monkeypatch.setattr(catalog._client.catalog, "commit_table", add_column_and_commit)
     outcome = table.commit(
         base, CommitRequest("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"}))
     )
@@ -169,12 +169,12 @@ def test_names_are_case_insensitive(catalog: IcebergCatalog, configuration: dict
     pyiceberg_catalog = load_catalog("default", **configuration)
     pyiceberg_catalog.create_namespace("Mixed")
     pyiceberg_catalog.create_table("Mixed.Orders", Schema(NestedField(1, "id", LongType())))
-    fresh = IcebergCatalog(configuration, None)
-    assert fresh.relations("mixed") == [Relation("mixed", "orders", "table", "iceberg")]
-    assert fresh.open("MIXED", "orders").snapshot().schema.names == ("id",)
+    other_catalog = IcebergCatalog(configuration, None)
+    assert other_catalog.relations("mixed") == [Relation("mixed", "orders", "table", "iceberg")]
+    assert other_catalog.open("MIXED", "orders").snapshot().schema.names == ("id",)
     with pytest.raises(TableError, match="not empty: it contains orders"):
-        fresh.drop_schema("mixed")
-    fresh.drop_schema("mixed", cascade=True)
+        other_catalog.drop_schema("mixed")
+    other_catalog.drop_schema("mixed", cascade=True)
     assert pyiceberg_catalog.list_namespaces() == [("raw",)]
 
 
@@ -235,11 +235,11 @@ def test_a_view_is_recreated_if_the_server_cannot_replace_views(tmp_path: Path) 
 
 
 def test_a_refused_view_replacement_keeps_the_view(tmp_path: Path) -> None:
-    def refusing(request: str, answer: Callable[[], Answer]) -> Answer:
+    def refuse_view(request: str, answer: Callable[[], Answer]) -> Answer:
         answer_content = {"error": {"message": "loss of view dialects", "type": "IllegalStateException", "code": 400}}
         return (400, answer_content) if request == "POST /v1/namespaces/raw/views/v" else answer()
 
-    with serving(_sql(tmp_path), refusing) as uri:
+    with serving(_sql(tmp_path), refuse_view) as uri:
         catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
         catalog.create_schema("raw")
         catalog.put_view(View(Relation.of_view("raw", "v"), "select 1 as id", "raw", COLUMNS))
@@ -249,12 +249,12 @@ def test_a_refused_view_replacement_keeps_the_view(tmp_path: Path) -> None:
 
 
 def test_a_server_without_view_endpoints_supports_tables(tmp_path: Path) -> None:
-    def without_views(request: str, answer: Callable[[], Answer]) -> Answer:
+    def hide_views(request: str, answer: Callable[[], Answer]) -> Answer:
         if request == "GET /v1/config":
             return 200, {"defaults": {}, "overrides": {}, "endpoints": [each for each in ENDPOINTS if "views" not in each]}
         return (404, {"error": {"message": "no endpoint", "type": "NotFound", "code": 404}}) if "/views" in request else answer()
 
-    with serving(_sql(tmp_path), without_views) as uri:
+    with serving(_sql(tmp_path), hide_views) as uri:
         catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
         catalog.create_schema("raw")
         assert catalog.relation("raw", "t") is None

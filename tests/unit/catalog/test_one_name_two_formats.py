@@ -319,7 +319,7 @@ def test_create_table_as_select_fails_after_a_concurrent_drop_of_another_format(
 # ------------------------------------------------------------------ two tables in a folder
 
 
-def killed() -> None:
+def die() -> None:
     raise Killed
 
 
@@ -328,7 +328,7 @@ def test_a_drop_keeps_files_of_a_table_of_another_format(dropped: str, tmp_path:
     """The creation of a Delta table is killed just after its put, and an Iceberg table is created just before the put."""
     iceberg = Creation("iceberg", tmp_path, [2])
     with suppress(Killed):
-        Creation("delta", tmp_path, [1], around_put(iceberg.run, killed)).run()
+        Creation("delta", tmp_path, [1], around_put(iceberg.run, die)).run()
     assert iceberg.is_acknowledged
     assert_opens(tmp_path, "delta", [1])
     time.sleep(0.005)

@@ -70,36 +70,36 @@ class Command:
 # ------------------------------------------------------------------ effect of commands on rows
 
 
-def _appended(rows: Rows, r: int, who: str) -> Rows:
+def _append_row(rows: Rows, r: int, who: str) -> Rows:
     return [*rows, (r + 100, FILES[file_of(r)], who)]
 
 
-def _inserted(rows: Rows, r: int, who: str) -> Rows:
+def _insert_missing_rows(rows: Rows, r: int, who: str) -> Rows:
     existing_ids = {row[0] for row in rows}
     return [*rows, *((key, FILES[file_of(r)], who) for key in keys(r) if key not in existing_ids)]
 
 
-def _merged(rows: Rows, r: int, who: str) -> Rows:
-    return _inserted(_updated(rows, r, who), r, who)
+def _merge_rows(rows: Rows, r: int, who: str) -> Rows:
+    return _insert_missing_rows(_update_rows(rows, r, who), r, who)
 
 
-def _updated(rows: Rows, r: int, who: str) -> Rows:
+def _update_rows(rows: Rows, r: int, who: str) -> Rows:
     return [(id_, partition, who if id_ in keys(r) else writer) for id_, partition, writer in rows]
 
 
-def _deleted(rows: Rows, r: int, who: str) -> Rows:
+def _delete_rows(rows: Rows, r: int, who: str) -> Rows:
     return [row for row in rows if row[0] not in keys(r)]
 
 
-def _overwritten(rows: Rows, r: int, who: str) -> Rows:
-    return _appended([row for row in rows if row[1] != FILES[file_of(r)]], r, who)
+def _overwrite_partition(rows: Rows, r: int, who: str) -> Rows:
+    return _append_row([row for row in rows if row[1] != FILES[file_of(r)]], r, who)
 
 
-def _replaced(rows: Rows, r: int, who: str) -> Rows:
-    return _appended([], r, who)
+def _replace_rows(rows: Rows, r: int, who: str) -> Rows:
+    return _append_row([], r, who)
 
 
-def _unchanged(rows: Rows, r: int, who: str) -> Rows:
+def _keep_rows(rows: Rows, r: int, who: str) -> Rows:
     return rows
 
 
@@ -191,17 +191,17 @@ class Race:
 
 SCHEMA = Struct((Field("id", Primitive("long")), Field("who", Primitive("string")), Field("p", Primitive("string"))))
 COMMANDS = (
-    Command("append", _appended, Race.append),
-    Command("insert-only merge", _inserted, Race.insert_only),
-    Command("merge", _merged, Race.merge),
-    Command("update", _updated, Race.update),
-    Command("delete", _deleted, Race.delete),
-    Command("copy-on-write", _updated, Race.update, rewrites=True),
-    Command("overwrite", _overwritten, Race.overwrite),
-    Command("replace", _replaced, Race.replace),
-    Command("compaction", _unchanged, Race.compact),
-    Command("metadata", _unchanged, Race.set_property),
-    Command("protocol", _unchanged, Race.upgrade),
+    Command("append", _append_row, Race.append),
+    Command("insert-only merge", _insert_missing_rows, Race.insert_only),
+    Command("merge", _merge_rows, Race.merge),
+    Command("update", _update_rows, Race.update),
+    Command("delete", _delete_rows, Race.delete),
+    Command("copy-on-write", _update_rows, Race.update, rewrites=True),
+    Command("overwrite", _overwrite_partition, Race.overwrite),
+    Command("replace", _replace_rows, Race.replace),
+    Command("compaction", _keep_rows, Race.compact),
+    Command("metadata", _keep_rows, Race.set_property),
+    Command("protocol", _keep_rows, Race.upgrade),
 )
 """merge, update and delete write deletion vectors; `copy-on-write` is an update that rewrites its file, which stands for all three."""
 

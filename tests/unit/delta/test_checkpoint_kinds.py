@@ -107,7 +107,7 @@ def _json(non_file_actions: pa.Table) -> list[dict[str, Any]]:
 KINDS: list[Write] = [classic, multi_part, v2_json, v2_parquet, v2_without_sidecars]
 
 
-def checkpointed(lake: Lake, kind: Write, *, version: int = 4) -> list[Path]:
+def replace_commits_by_checkpoint(lake: Lake, kind: Write, *, version: int = 4) -> list[Path]:
     """Write a checkpoint of a version and delete the commits up to it."""
     paths = kind(lake.log, version, pa.concat_tables(checkpoint_tables(lake.table.snapshot_at(version=version).state, 0)))
     for replaced_version in range(version + 1):
@@ -119,22 +119,22 @@ def checkpointed(lake: Lake, kind: Write, *, version: int = 4) -> list[Path]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_checkpoints_of_all_kinds_restore_the_table_state(lake: Lake, kind: Write, hint: str) -> None:
     expected_ids, state = lake.ids(), lake.table.snapshot().state
-    checkpointed(lake, kind)
+    replace_commits_by_checkpoint(lake, kind)
     hints = {"right": '{"version":4,"size":9}', "older": '{"version":2}', "of nothing": '{"version":5}', "broken": '{"versio'}
     if hint in hints:
         (lake.log / "_last_checkpoint").write_text(hints[hint])
-    again = Lake(lake.folder)
-    assert again.ids() == expected_ids == [2, 3, 11, 12, 13, 50]
-    restored = again.table.snapshot().state
+    reopened = Lake(lake.folder)
+    assert reopened.ids() == expected_ids == [2, 3, 11, 12, 13, 50]
+    restored = reopened.table.snapshot().state
     assert (restored.protocol, restored.metadata, restored.transactions) == (state.protocol, state.metadata, state.transactions)
     assert sorted(restored.tombstones["key"].to_pylist()) == sorted(state.tombstones["key"].to_pylist())
-    committed(again.append([60]))
+    committed(reopened.append([60]))
     assert Lake(lake.folder).ids() == [*expected_ids, 60]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_missing_checkpoint_parts_are_reported_by_name(lake: Lake, kind: Write) -> None:
-    *_, last = checkpointed(lake, kind)
+    *_, last = replace_commits_by_checkpoint(lake, kind)
     if len(list(lake.log.rglob("*.parquet"))) > 1:
         last.unlink()
     else:

@@ -132,7 +132,7 @@ def test_expired_tombstones_are_not_checkpointed(tmp_path: Path) -> None:
     state = checkpoint_lake(tmp_path).table.snapshot().state
     now = max(state.tombstones["deletionTimestamp"].to_pylist())
     week = 7 * 24 * 3600 * 1000
-    tombstones = [pa.concat_tables(checkpoint_tables(state, now + later))["remove"].drop_null() for later in (0, week - 1000_000, week + 1)]
+    tombstones = [pa.concat_tables(checkpoint_tables(state, now + age))["remove"].drop_null() for age in (0, week - 1000_000, week + 1)]
     assert [len(rows) for rows in tombstones] == [3, 3, 0]
     assert tombstones[0].to_pylist()[0]["extendedFileMetadata"] is True
 

@@ -53,14 +53,14 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def recorded(lake: Lake, version: int) -> dict[str, Any]:
+def parse_checksum(lake: Lake, version: int) -> dict[str, Any]:
     checksum: dict[str, Any] = json.loads((lake.folder / checksum_path(version)).read_text())
     return checksum
 
 
 def rewrite_checksum(lake: Lake, version: int, **fields: Any) -> None:
     """Replace fields of a checksum; None deletes a field."""
-    checksum = {name: value for name, value in (recorded(lake, version) | fields).items() if value is not None}
+    checksum = {name: value for name, value in (parse_checksum(lake, version) | fields).items() if value is not None}
     (lake.folder / checksum_path(version)).write_text(json.dumps(checksum))
 
 
@@ -84,7 +84,7 @@ def test_a_checksum_has_the_fields_of_the_protocol(lake: Lake) -> None:
     assert state.metadata is not None
     assert state.protocol is not None
     info = json.loads((lake.folder / commit_path(3)).read_text().splitlines()[0])["commitInfo"]
-    checksum = recorded(lake, 3)
+    checksum = parse_checksum(lake, 3)
     (transaction,) = checksum.pop("setTransactions")
     assert checksum == {
         "txnId": info["txnId"],
@@ -121,15 +121,15 @@ def test_the_checksum_of_a_rebased_commit_counts_files_of_winners(lake: Lake) ->
     base = lake.table.snapshot()
     committed(Lake(lake.folder).append([50]))
     assert committed(lake.append([51], base=base)) == 5
-    assert (recorded(lake, 4)["numFiles"], recorded(lake, 5)["numFiles"]) == (3, 4)
+    assert (parse_checksum(lake, 4)["numFiles"], parse_checksum(lake, 5)["numFiles"]) == (3, 4)
     assert Lake(lake.folder).ids()[-2:] == [50, 51]
 
 
 def test_the_checksum_of_a_shallow_clone_totals_its_files(lake: Lake, tmp_path: Path) -> None:
     source, clone = lake.table.snapshot(), Lake(tmp_path / "clone")
     committed(clone.table.create(TableDefinition(ID_NAME), CommitRequest("CLONE", cloned=source)))
-    assert recorded(clone, 0)["numFiles"] == len(cloned_files(source)) == 2
-    assert recorded(clone, 0)["numDeletedRecordsOpt"] == 1
+    assert parse_checksum(clone, 0)["numFiles"] == len(cloned_files(source)) == 2
+    assert parse_checksum(clone, 0)["numDeletedRecordsOpt"] == 1
     assert Lake(clone.folder).ids() == Lake(lake.folder).ids()
 
 
@@ -138,15 +138,15 @@ def test_the_checksum_contains_the_in_commit_timestamp_if_enabled(tmp_path: Path
     committed(lake.create(lake.file([1]), properties={"delta.enableInCommitTimestamps": "true"}))
     committed(lake.append([2]))
     info = json.loads((lake.folder / commit_path(1)).read_text().splitlines()[0])["commitInfo"]
-    assert recorded(lake, 1)["inCommitTimestampOpt"] == info["inCommitTimestamp"]
+    assert parse_checksum(lake, 1)["inCommitTimestampOpt"] == info["inCommitTimestamp"]
     committed(Lake(tmp_path / "other").create())
-    assert "inCommitTimestampOpt" not in recorded(Lake(tmp_path / "other"), 0)
+    assert "inCommitTimestampOpt" not in parse_checksum(Lake(tmp_path / "other"), 0)
 
 
 def test_the_checksum_contains_metadata_domains(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t")
     committed(lake.create(lake.file([1, 2]), properties={"delta.enableRowTracking": "true"}))
-    (domain,) = recorded(lake, 0)["domainMetadata"]
+    (domain,) = parse_checksum(lake, 0)["domainMetadata"]
     assert (domain["domain"], json.loads(domain["configuration"])) == ("delta.rowTracking", {"rowIdHighWaterMark": 1})
     rewrite_checksum(lake, 0, domainMetadata=[{**domain, "configuration": "{}"}])
     with pytest.raises(ChecksumMismatch, match="domainMetadata"):
@@ -157,25 +157,25 @@ def test_the_checksum_omits_transactions_with_a_retention(tmp_path: Path) -> Non
     lake = Lake(tmp_path / "t")
     committed(lake.create(properties={"delta.setTransactionRetentionDuration": "interval 1 day"}))
     committed(lake.commit("WRITE", added=(lake.file([1]),), transaction=("app", 7)))
-    assert "setTransactions" not in recorded(lake, 1)
+    assert "setTransactions" not in parse_checksum(lake, 1)
 
 
 def test_the_checksum_omits_more_than_100_transactions(lake: Lake) -> None:
     actions = "".join(json.dumps({"txn": {"appId": f"app {n}", "version": n}}) + "\n" for n in range(100))
     (lake.folder / commit_path(4)).write_text('{"commitInfo":{}}\n' + actions)
     committed(lake.append([60]))
-    assert "setTransactions" in recorded(lake, 3)
-    assert "setTransactions" not in recorded(lake, 5)
+    assert "setTransactions" in parse_checksum(lake, 3)
+    assert "setTransactions" not in parse_checksum(lake, 5)
 
 
 def test_an_existing_checksum_is_not_replaced(lake: Lake) -> None:
     (lake.folder / checksum_path(4)).write_text("{}")
     committed(lake.append([60]))
-    assert recorded(lake, 4) == {}
+    assert parse_checksum(lake, 4) == {}
 
 
 def test_other_readers_accept_tables_with_checksums(lake: Lake) -> None:
-    assert recorded(lake, 3)
+    assert parse_checksum(lake, 3)
     assert lake.ids() == [2, 11, 12]
     for read in (read_with_delta_rs, read_with_duckdb):
         assert read(str(lake.folder))["id"].to_pylist() == [2, 11, 12]
@@ -229,7 +229,7 @@ def test_statements_do_not_wait_for_checksums_on_remote_storage(tmp_path: Path, 
     assert not list(lake.log.glob("*.crc"))
     gate.set()
     wait_for_background(60)
-    assert [recorded(lake, version)["numFiles"] for version in (0, 1)] == [1, 2]
+    assert [parse_checksum(lake, version)["numFiles"] for version in (0, 1)] == [1, 2]
 
 
 def test_concurrent_checksum_writes_are_limited(tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_concurrent_checksum_writes_are_limited(tmp_path: Path, gate: threading.
     assert len(list(lake.log.glob("*.crc"))) == 2
     committed(lake.append([5]))
     wait_for_background(60)
-    assert recorded(lake, 5)["numFiles"] == 6
+    assert parse_checksum(lake, 5)["numFiles"] == 6
     assert Lake(lake.folder).ids() == list(range(6))
 
 
@@ -359,7 +359,7 @@ def test_each_checksum_field_is_compared(lake: Lake, fields: dict[str, Any]) -> 
     ids=lambda fields: next(iter(fields)),
 )
 def test_each_metadata_field_of_the_checksum_is_compared(lake: Lake, fields: dict[str, Any]) -> None:
-    rewrite_checksum(lake, 3, metadata=recorded(lake, 3)["metadata"] | fields)
+    rewrite_checksum(lake, 3, metadata=parse_checksum(lake, 3)["metadata"] | fields)
     with pytest.raises(ChecksumMismatch, match="metadata|wrong type"):
         Lake(lake.folder).table.snapshot()
 
@@ -382,7 +382,7 @@ def test_missing_and_additional_checksum_fields_are_ignored(lake: Lake, fields: 
 
 
 def test_equivalent_schema_json_matches_the_checksum(lake: Lake) -> None:
-    metadata = recorded(lake, 3)["metadata"]
+    metadata = parse_checksum(lake, 3)["metadata"]
     spelled = json.dumps(json.loads(metadata["schemaString"]), indent=2)
     rewrite_checksum(lake, 3, metadata=metadata | {"schemaString": spelled, "name": "", "createdTime": 1})
     assert Lake(lake.folder).ids() == [2, 11, 12]

@@ -241,9 +241,9 @@ def test_cleanup_uses_an_older_checkpoint_if_the_newest_is_damaged(tmp_path: Pat
 
 def test_cleanup_ignores_an_incomplete_multi_part_checkpoint(tmp_path: Path) -> None:
     lake = lake_with_history(tmp_path)
-    whole = lake.log / f"{10:020d}.checkpoint.parquet"
-    shutil.copy(whole, lake.log / f"{10:020d}.checkpoint.{1:010d}.{2:010d}.parquet")
-    whole.unlink()
+    checkpoint = lake.log / f"{10:020d}.checkpoint.parquet"
+    shutil.copy(checkpoint, lake.log / f"{10:020d}.checkpoint.{1:010d}.{2:010d}.parquet")
+    checkpoint.unlink()
     age(lake, range(13))
     clean(lake)
     assert versions(lake)[0] == 5
@@ -399,14 +399,14 @@ def test_the_log_is_readable_after_an_interrupted_cleanup(tmp_path: Path) -> Non
         assert numbers == sorted(numbers)
         if deletions > 12:
             assert storage.order[11:13] == [commit_path(5), checkpoint_path(5)]
-        again = Lake(lake.folder).table
+        reopened_table = Lake(lake.folder).table
         oldest = list_log(storage).oldest_readable
         assert oldest == (0 if deletions < 2 else 5 if deletions < 13 else 10)
         for version in range(oldest, 16):
-            assert len(again.snapshot_at(version=version).files()) == version + 1
+            assert len(reopened_table.snapshot_at(version=version).files()) == version + 1
         if oldest:
             with pytest.raises(VersionNotFound):
-                again.snapshot_at(version=oldest - 1)
+                reopened_table.snapshot_at(version=oldest - 1)
         if deletions % 4 == 1:
             assert_rows(lake, list(range(16)))
         clean(lake)
@@ -564,10 +564,10 @@ def test_a_commit_contained_in_a_later_checkpoint_succeeds(tmp_path: Path) -> No
 @pytest.mark.parametrize("number", [0, 4])
 def test_a_stale_commit_below_the_oldest_checkpoint_is_not_a_version(tmp_path: Path, number: int) -> None:
     lake = lake_with_history(tmp_path)
-    stale = (lake.folder / commit_path(number)).read_text().replace("WRITE", "STALE").replace("CREATE TABLE AS SELECT", "STALE")
+    stale_commit = (lake.folder / commit_path(number)).read_text().replace("WRITE", "STALE").replace("CREATE TABLE AS SELECT", "STALE")
     age(lake, range(13))
     clean(lake)
-    (lake.folder / commit_path(number)).write_text(stale)
+    (lake.folder / commit_path(number)).write_text(stale_commit)
     table = Lake(lake.folder).table
     assert [entry.version for entry in table.history()] == [13, 12, 11, 10]
     with pytest.raises(VersionNotFound, match=f"no version {number}: versions 10 to 13 can be read"):

@@ -186,7 +186,7 @@ def test_a_checkpoint_of_a_clone_contains_source_files(source, target):
     clone(source, target)
     for id_ in range(20, 32):
         target.append([id_])
-    fresh = Lake(target.folder)
-    assert fresh.ids() == [1, 3, 4, *range(20, 32)]
+    reopened = Lake(target.folder)
+    assert reopened.ids() == [1, 3, 4, *range(20, 32)]
     assert list(target.log.glob("*.checkpoint*"))
-    assert read_with_delta_rs(str(target.folder))["id"].to_pylist() == fresh.ids()
+    assert read_with_delta_rs(str(target.folder))["id"].to_pylist() == reopened.ids()

@@ -55,7 +55,7 @@ def fields(type_: Any) -> list[Field]:
     return []
 
 
-def renamed(schema: Struct, old: str, new: str) -> Struct:
+def rename_field(schema: Struct, old: str, new: str) -> Struct:
     return Struct(tuple(Field(new, f.type, f.nullable, f.metadata) if f.name == old else f for f in schema))
 
 
@@ -85,8 +85,8 @@ def test_column_mapping_works_with_a_legacy_protocol(table: DeltaTable) -> None:
 
 def test_enabling_column_mapping_keeps_physical_names_of_existing_columns(table: DeltaTable) -> None:
     create(table, {})
-    mapped = fields(alter(table, properties={MAPPING_MODE: "name"}).schema)
-    assert all(f.metadata[PHYSICAL_NAME] == f.name for f in mapped)
+    mapped_fields = fields(alter(table, properties={MAPPING_MODE: "name"}).schema)
+    assert all(f.metadata[PHYSICAL_NAME] == f.name for f in mapped_fields)
     added = alter(table, schema=Struct((*table.snapshot().schema, Field("new", LONG))))
     assert added.schema.fields[-1].metadata[ID] == 11
     assert added.schema.fields[-1].metadata[PHYSICAL_NAME].startswith("col-")
@@ -97,8 +97,8 @@ def test_column_ids_are_not_reused_after_drop_or_replacement(table: DeltaTable) 
     snapshot = create(table, {MAPPING_MODE: "name"})
     dropped = alter(table, schema=Struct(snapshot.schema.fields[:-1]))
     assert dropped.settings.properties[MAX_COLUMN_ID] == "10"
-    again = alter(table, schema=Struct((*dropped.schema, Field("m", LONG))))
-    assert again.schema.fields[-1].metadata[ID] == 11
+    extended = alter(table, schema=Struct((*dropped.schema, Field("m", LONG))))
+    assert extended.schema.fields[-1].metadata[ID] == 11
     definition = TableDefinition(NESTED, (), {MAPPING_MODE: "id"}, None)
     committed(table.commit(table.snapshot(), CommitRequest("REPLACE TABLE", definition=definition, replace=True)))
     assert min(f.metadata[ID] for f in fields(table.snapshot().schema)) == 12
@@ -106,7 +106,7 @@ def test_column_ids_are_not_reused_after_drop_or_replacement(table: DeltaTable) 
 
 def test_renames_update_partitioning_and_statistics_columns(table: DeltaTable) -> None:
     snapshot = create(table, {MAPPING_MODE: "name", "delta.dataSkippingStatsColumns": "id,s.x,`s`.y,a"}, NESTED, "id")
-    renamed_snapshot = alter(table, schema=renamed(renamed(snapshot.schema, "id", "the key"), "s", "t.u"))
+    renamed_snapshot = alter(table, schema=rename_field(rename_field(snapshot.schema, "id", "the key"), "s", "t.u"))
     assert renamed_snapshot.partition_columns == ("the key",)
     assert renamed_snapshot.metadata.stored_partition_columns == snapshot.metadata.stored_partition_columns
     assert renamed_snapshot.settings.properties["delta.dataSkippingStatsColumns"] == "`the key`,`t.u`.`x`,`t.u`.`y`,`a`"

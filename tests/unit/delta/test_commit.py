@@ -24,7 +24,7 @@ def actions(lake: Lake, version: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (lake.folder / commit_path(version)).read_text().splitlines()]
 
 
-def only(lake: Lake, version: int, action: str) -> Any:
+def read_action(lake: Lake, version: int, action: str) -> Any:
     (action_fields,) = [row[action] for row in actions(lake, version) if action in row]
     return action_fields
 
@@ -39,13 +39,13 @@ def test_commit_info_is_the_first_action_with_string_values(tmp_path: Path) -> N
         "MERGE", added=(lake.file([2]),), parameters={"matched": [{"a": 1}], "x": "y"}, metrics={"n": 3}, reads=Reads(frozenset({"p"}))
     )
     assert list(actions(lake, 1)[0]) == ["commitInfo"]
-    info = only(lake, 1, "commitInfo")
+    info = read_action(lake, 1, "commitInfo")
     assert info["operation"] == "MERGE"
     assert info["operationParameters"] == {"matched": '[{"a":1}]', "x": "y"}
     assert info["operationMetrics"] == {"n": "3"}
     assert (info["readVersion"], info["isolationLevel"], info["isBlindAppend"]) == (0, "WriteSerializable", False)
-    assert info["txnId"] != only(lake, 0, "commitInfo")["txnId"]
-    assert "readVersion" not in only(lake, 0, "commitInfo")
+    assert info["txnId"] != read_action(lake, 0, "commitInfo")["txnId"]
+    assert "readVersion" not in read_action(lake, 0, "commitInfo")
 
 
 def test_only_appends_without_reads_are_blind_appends(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_only_appends_without_reads_are_blind_appends(tmp_path: Path) -> None:
     committed(lake.append([3]))
     committed(lake.commit("MERGE", added=(lake.file([4]),), reads=Reads(may_match=lambda listing: listing.rows["path"].is_valid())))
     committed(lake.commit("DELETE", deleted={first.path: Positions([0])}))
-    assert [only(lake, version, "commitInfo")["isBlindAppend"] for version in range(4)] == [True, True, False, False]
+    assert [read_action(lake, version, "commitInfo")["isBlindAppend"] for version in range(4)] == [True, True, False, False]
 
 
 def test_a_delete_replaces_the_old_deletion_vector_of_a_file(tmp_path: Path) -> None:
@@ -64,18 +64,18 @@ def test_a_delete_replaces_the_old_deletion_vector_of_a_file(tmp_path: Path) -> 
     committed(lake.create(file))
     committed(lake.commit("DELETE", deleted={file.path: Positions([0])}))
     committed(lake.commit("DELETE", deleted={file.path: Positions([0, 2])}))
-    first, second = only(lake, 1, "add"), only(lake, 2, "add")
-    removed = only(lake, 2, "remove")
-    assert "deletionVector" not in only(lake, 1, "remove")
+    first, second = read_action(lake, 1, "add"), read_action(lake, 2, "add")
+    removed = read_action(lake, 2, "remove")
+    assert "deletionVector" not in read_action(lake, 1, "remove")
     assert removed["deletionVector"] == first["deletionVector"]
     assert (removed["size"], removed["partitionValues"], removed["extendedFileMetadata"]) == (file.size, {}, True)
     assert second["deletionVector"]["cardinality"] == 2
-    original, stats = json.loads(only(lake, 0, "add")["stats"]), json.loads(second["stats"])
+    original, stats = json.loads(read_action(lake, 0, "add")["stats"]), json.loads(second["stats"])
     assert stats == {**original, "tightBounds": False}
-    assert second["modificationTime"] == only(lake, 0, "add")["modificationTime"]
+    assert second["modificationTime"] == read_action(lake, 0, "add")["modificationTime"]
     assert rows_of(read_with_duckdb(str(tmp_path), "id")) == [(2, "n2"), (4, "n4")] == rows_of(read_with_delta_rs(str(tmp_path), "id"))
     committed(lake.commit("DELETE", removed=(file.path,)))
-    assert only(lake, 3, "remove")["deletionVector"] == second["deletionVector"]
+    assert read_action(lake, 3, "remove")["deletionVector"] == second["deletionVector"]
     assert lake.ids() == []
 
 
@@ -105,7 +105,7 @@ def test_a_delete_keeps_foreign_tags_and_row_ids_of_the_file(tmp_path: Path) -> 
     }
     (lake.folder / commit_path(1)).write_text(json.dumps({"add": fields}) + "\n")
     committed(lake.commit("DELETE", deleted={file.path: Positions([0])}))
-    add = only(lake, 2, "add")
+    add = read_action(lake, 2, "add")
     assert add["tags"] == {"INSERTION_TIME": "17", "other": "x"}
     assert (add["baseRowId"], add["defaultRowCommitVersion"], add["modificationTime"]) == (40, 1, 5)
 
@@ -115,9 +115,9 @@ def test_a_compaction_commits_no_data_change(tmp_path: Path) -> None:
     file = lake.file([1, 2])
     committed(lake.create(file))
     committed(lake.commit("OPTIMIZE", added=(lake.file([1, 2]),), removed=(file.path,), data_change=False))
-    assert only(lake, 1, "add")["dataChange"] is False
-    assert only(lake, 1, "remove")["dataChange"] is False
-    assert only(lake, 1, "commitInfo")["isolationLevel"] == "SnapshotIsolation"
+    assert read_action(lake, 1, "add")["dataChange"] is False
+    assert read_action(lake, 1, "remove")["dataChange"] is False
+    assert read_action(lake, 1, "commitInfo")["isolationLevel"] == "SnapshotIsolation"
 
 
 def test_removing_an_unknown_file_is_refused(tmp_path: Path) -> None:
@@ -156,11 +156,11 @@ def test_in_commit_timestamps_increase_with_each_version(tmp_path: Path) -> None
         committed(lake.append([n], base=base))
     stamps = [actions(lake, version)[0]["commitInfo"]["inCommitTimestamp"] for version in range(7)]
     assert stamps == sorted(set(stamps))
-    again = Lake(tmp_path)
-    assert again.table.snapshot().timestamp == stamps[-1]
-    assert again.table.snapshot_at(version=4).timestamp == stamps[4]
-    assert [again.table.snapshot_at(timestamp=stamp).version for stamp in stamps] == list(range(7))
-    assert again.table.snapshot_at(timestamp=stamps[3] - 1).version == 2
+    reopened = Lake(tmp_path)
+    assert reopened.table.snapshot().timestamp == stamps[-1]
+    assert reopened.table.snapshot_at(version=4).timestamp == stamps[4]
+    assert [reopened.table.snapshot_at(timestamp=stamp).version for stamp in stamps] == list(range(7))
+    assert reopened.table.snapshot_at(timestamp=stamps[3] - 1).version == 2
     (lake.folder / commit_path(3)).unlink()
     committed(Lake(tmp_path).append([99]))
     assert len(read_with_duckdb(str(tmp_path))) == 7
@@ -170,11 +170,11 @@ def test_in_commit_timestamps_increase_after_a_future_timestamp(tmp_path: Path) 
     lake = Lake(tmp_path)
     committed(lake.create(properties={"delta.enableInCommitTimestamps": "true"}))
     path = lake.folder / commit_path(0)
-    stamp = only(lake, 0, "commitInfo")["inCommitTimestamp"]
+    stamp = read_action(lake, 0, "commitInfo")["inCommitTimestamp"]
     path.write_text(path.read_text().replace(f'"inCommitTimestamp":{stamp}', '"inCommitTimestamp":9999999999999'))
     delete_checksums(lake.folder)
     committed(lake.append([1]))
-    assert only(lake, 1, "commitInfo")["inCommitTimestamp"] == 10_000_000_000_000
+    assert read_action(lake, 1, "commitInfo")["inCommitTimestamp"] == 10_000_000_000_000
 
 
 # ------------------------------------------------------------------ races
@@ -182,9 +182,9 @@ def test_in_commit_timestamps_increase_after_a_future_timestamp(tmp_path: Path) 
 
 def test_a_second_table_creation_conflicts(tmp_path: Path) -> None:
     definition = TableDefinition(ID_NAME)
-    one, two = (DeltaTable(Storage(str(tmp_path)), "s.t") for _ in range(2))
-    assert one.create(definition, CommitRequest("CREATE TABLE")) == Committed(0)
-    outcome = two.create(definition, CommitRequest("CREATE TABLE"))
+    first_table, second_table = (DeltaTable(Storage(str(tmp_path)), "s.t") for _ in range(2))
+    assert first_table.create(definition, CommitRequest("CREATE TABLE")) == Committed(0)
+    outcome = second_table.create(definition, CommitRequest("CREATE TABLE"))
     assert isinstance(outcome, Conflicted)
     assert isinstance(outcome.conflict, MetadataChanged)
 
@@ -264,10 +264,10 @@ class Failing(Storage):
         return super().put_if_absent(path, data)
 
 
-def failing(lake: Lake, **how: Any) -> Failing:
+def use_failing_storage(lake: Lake, **faults: Any) -> Failing:
     """Put the lake's table on a storage that fails in this way."""
     storage = Failing(str(lake.folder))
-    vars(storage).update(how)
+    vars(storage).update(faults)
     lake.table = DeltaTable(storage, "s.t")
     return storage
 
@@ -279,27 +279,27 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def mark(lake: Lake) -> Any:
+def delete_first_row(lake: Lake) -> Any:
     (path,) = lake.table.snapshot().files().paths
     return lake.commit("DELETE", deleted={path: Positions([0])})
 
 
 def test_a_put_that_fails_after_its_write_is_committed(lake: Lake) -> None:
-    failing(lake, arrives=True)
-    assert mark(lake) == Committed(1)
+    use_failing_storage(lake, arrives=True)
+    assert delete_first_row(lake) == Committed(1)
     assert lake.ids() == [2, 3]
 
 
 def test_a_failed_put_on_disk_raises_and_deletes_its_vectors(lake: Lake) -> None:
-    failing(lake)
+    use_failing_storage(lake)
     with pytest.raises(StorageError, match="connection reset"):
-        mark(lake)
+        delete_first_row(lake)
     assert not list(lake.folder.glob("deletion_vector_*"))
-    assert mark(lake) == Committed(1)
+    assert delete_first_row(lake) == Committed(1)
 
 
 def test_a_failed_put_on_remote_storage_is_retried(lake: Lake) -> None:
-    storage = failing(lake, remote=True, times=2)
+    storage = use_failing_storage(lake, remote=True, times=2)
     base = lake.table.snapshot()
     outcome = lake.commit("WRITE", added=(lake.file([9]),), base=base)
     assert outcome == Committed(1)
@@ -307,8 +307,8 @@ def test_a_failed_put_on_remote_storage_is_retried(lake: Lake) -> None:
 
 
 def test_repeated_failures_of_a_remote_put_give_an_unknown_outcome(lake: Lake) -> None:
-    failing(lake, remote=True, times=9)
-    outcome = mark(lake)
+    use_failing_storage(lake, remote=True, times=9)
+    outcome = delete_first_row(lake)
     assert isinstance(outcome, Unknown)
     assert "connection reset" in outcome.reason
     assert list(lake.folder.glob("deletion_vector_*"))
@@ -362,7 +362,7 @@ def test_a_put_repeated_by_the_store_is_recognized_as_own_commit(lake: Lake) -> 
 def test_a_failed_put_after_a_lost_race_is_rebased(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([5]))
-    failing(lake)
+    use_failing_storage(lake)
     assert lake.append([6], base=base) == Committed(2)
     assert lake.ids() == [1, 2, 3, 5, 6]
 
@@ -388,10 +388,10 @@ def test_an_invalid_foreign_property_does_not_fail_a_finished_commit(lake: Lake,
 
 
 def test_an_error_after_a_commit_does_not_fail_it(lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def no_more_threads(*_: object) -> None:
+    def refuse_thread(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(table, "put_checksum", no_more_threads)
+    monkeypatch.setattr(table, "put_checksum", refuse_thread)
     assert lake.append([4]) == Committed(1)
     assert Lake(lake.folder).ids() == [1, 2, 3, 4]
     assert f"Version 1 of file://{lake.folder} is committed" in caplog.text

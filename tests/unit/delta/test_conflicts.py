@@ -40,7 +40,7 @@ def paths(lake: Lake) -> tuple[str, str]:
     return low["path"], high["path"]
 
 
-def everything(listing: FileListing) -> pa.Array:
+def match_every_file(listing: FileListing) -> pa.Array:
     return pa.repeat(pa.scalar(True), len(listing))
 
 
@@ -64,7 +64,7 @@ def serializable(lake: Lake) -> None:
     committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=definition)))
 
 
-def append_with_reads(lake: Lake, *ids: int, mask: FileMask = everything) -> Outcome:
+def append_with_reads(lake: Lake, *ids: int, mask: FileMask = match_every_file) -> Outcome:
     """Append files by a command that read the table, as an insert-only MERGE does."""
     return lake.commit("MERGE", added=(lake.file(ids),), reads=Reads(may_match=mask))
 
@@ -82,7 +82,7 @@ def test_blind_appends_do_not_conflict(lake: Lake) -> None:
 def test_a_blind_append_does_not_conflict_with_a_reading_command(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([3], base=base))
-    assert committed(lake.commit("MERGE", added=(lake.file([4]),), reads=Reads(may_match=everything), base=base)) == 2
+    assert committed(lake.commit("MERGE", added=(lake.file([4]),), reads=Reads(may_match=match_every_file), base=base)) == 2
 
 
 def test_a_blind_append_conflicts_under_serializable_isolation(lake: Lake) -> None:
@@ -123,9 +123,9 @@ def test_an_append_does_not_conflict_with_a_compaction(lake: Lake) -> None:
     low, high = paths(lake)
     base = lake.table.snapshot()
     committed(append_with_reads(lake, 5))
-    both = lake.file([1, 2, 11, 12])
-    reads = Reads(frozenset({low, high}), everything)
-    assert committed(lake.commit("OPTIMIZE", added=(both,), removed=(low, high), reads=reads, data_change=False, base=base)) == 2
+    compacted_file = lake.file([1, 2, 11, 12])
+    reads = Reads(frozenset({low, high}), match_every_file)
+    assert committed(lake.commit("OPTIMIZE", added=(compacted_file,), removed=(low, high), reads=reads, data_change=False, base=base)) == 2
     assert lake.ids() == [1, 2, 5, 11, 12]
 
 
@@ -133,7 +133,7 @@ def test_files_added_by_a_compaction_do_not_conflict(lake: Lake) -> None:
     low, high = paths(lake)
     base = lake.table.snapshot()
     committed(lake.commit("OPTIMIZE", added=(lake.file([1, 2, 11, 12]),), removed=(low, high), data_change=False))
-    assert committed(lake.commit("MERGE", added=(lake.file([5]),), reads=Reads(may_match=everything), base=base)) == 2
+    assert committed(lake.commit("MERGE", added=(lake.file([5]),), reads=Reads(may_match=match_every_file), base=base)) == 2
 
 
 # ------------------------------------------------------------------ removals
@@ -152,7 +152,7 @@ def test_deleted_rows_in_a_read_file_conflict(lake: Lake) -> None:
     low, _ = paths(lake)
     base = lake.table.snapshot()
     committed(lake.commit("DELETE", deleted={low: Positions([0])}))
-    error = conflict(lake.commit("MERGE", added=(lake.file([5]),), reads=Reads(frozenset({low}), everything), base=base))
+    error = conflict(lake.commit("MERGE", added=(lake.file([5]),), reads=Reads(frozenset({low}), match_every_file), base=base))
     assert isinstance(error, ConcurrentDeleteRead)
 
 
@@ -275,7 +275,7 @@ def test_a_replacement_without_reads_removes_concurrent_appends(lake: Lake) -> N
 def test_a_replacement_with_reads_conflicts_with_concurrent_appends(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(append_with_reads(lake, 3))
-    reads = Reads(may_match=everything)
+    reads = Reads(may_match=match_every_file)
     change = CommitRequest("CREATE OR REPLACE TABLE", reads=reads, definition=TableDefinition(ID_NAME), replace=True)
     assert isinstance(conflict(lake.table.commit(base, change)), ConcurrentAppend)
 

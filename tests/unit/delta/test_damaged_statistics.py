@@ -48,10 +48,10 @@ def count_upper_bounds(lake: Lake) -> int:
 def commit_copy(folder: Path, version: int, stats: str) -> None:
     """Commit a copy of the first file with these statistics."""
     lines = [json.loads(line) for line in (folder / commit_path(0)).read_text().splitlines()]
-    (own,) = (action["add"] for action in lines if "add" in action)
+    (original_add,) = (action["add"] for action in lines if "add" in action)
     copy = f"copy-{version}.parquet"
-    shutil.copy(folder / own["path"], folder / copy)
-    (folder / commit_path(version)).write_text(json.dumps({"add": {**own, "path": copy, "stats": stats}}) + "\n")
+    shutil.copy(folder / original_add["path"], folder / copy)
+    (folder / commit_path(version)).write_text(json.dumps({"add": {**original_add, "path": copy, "stats": stats}}) + "\n")
 
 
 def checkpoint_statistics(folder: Path, version: int) -> dict[str, tuple[Any, Any]]:

@@ -183,12 +183,12 @@ def test_column_defaults_and_generation_expressions_add_metadata_and_features(
 def test_check_constraints_are_replaced_and_stored_in_lower_case(table: DeltaTable) -> None:
     snapshot = create(table, {"delta.constraints.Old": "id > 0", "x": "y"})
     assert snapshot.settings.properties["delta.constraints.Old"] == "id > 0"
-    changed = alter(table, checks={"New One": "id > 1"})
-    constraints = {name: value for name, value in changed.settings.properties.items() if "constraints" in name}
+    redefined = alter(table, checks={"New One": "id > 1"})
+    constraints = {name: value for name, value in redefined.settings.properties.items() if "constraints" in name}
     assert constraints == {"delta.constraints.new one": "id > 1"}
-    assert changed.settings.properties["x"] == "y"
-    assert changed.protocol.supports("checkConstraints")
-    assert [check.text for check in changed.shape.rules.checks] == ["new one CHECK (id > 1)"]
+    assert redefined.settings.properties["x"] == "y"
+    assert redefined.protocol.supports("checkConstraints")
+    assert [check.text for check in redefined.shape.rules.checks] == ["new one CHECK (id > 1)"]
 
 
 def test_setting_a_constraint_as_property_is_refused(table: DeltaTable) -> None:

@@ -26,17 +26,17 @@ def features(*names: str, reader: tuple[str, ...] = ()) -> Protocol:
     return Protocol(3, 7, frozenset(reader), frozenset({*names, *reader}))
 
 
-def refused_reading(protocol: Protocol, table_metadata: Metadata) -> UnsupportedTableFeature:
-    with pytest.raises(UnsupportedTableFeature) as refused:
+def catch_read_refusal(protocol: Protocol, table_metadata: Metadata) -> UnsupportedTableFeature:
+    with pytest.raises(UnsupportedTableFeature) as error:
         check_readable("s.t", protocol, table_metadata)
-    return refused.value
+    return error.value
 
 
-def refused_writing(protocol: Protocol, table_metadata: Metadata) -> UnsupportedTableFeature:
+def catch_write_refusal(protocol: Protocol, table_metadata: Metadata) -> UnsupportedTableFeature:
     check_readable("s.t", protocol, table_metadata)
-    with pytest.raises(UnsupportedTableFeature) as refused:
+    with pytest.raises(UnsupportedTableFeature) as error:
         check_writable("s.t", protocol, table_metadata)
-    return refused.value
+    return error.value
 
 
 @pytest.mark.parametrize("name", ["deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"])
@@ -46,19 +46,19 @@ def test_supported_features_are_readable_and_writable(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["variantShredding", "variantType", "catalogManaged", "somethingNew"])
 def test_an_unknown_reader_feature_is_refused_by_name(name: str) -> None:
-    refused = refused_reading(features(reader=("deletionVectors", name)), metadata())
-    assert refused.feature == name
-    assert "Cannot read s.t" in refused.message
+    error = catch_read_refusal(features(reader=("deletionVectors", name)), metadata())
+    assert error.feature == name
+    assert "Cannot read s.t" in error.message
 
 
 @pytest.mark.parametrize("name", ["somethingNew", "materializePartitionColumns", "icebergCompatV3"])
 def test_an_unknown_writer_feature_is_refused_only_for_writing(name: str) -> None:
-    assert refused_writing(features(name), metadata()).feature == name
+    assert catch_write_refusal(features(name), metadata()).feature == name
 
 
 def test_unknown_protocol_versions_are_refused() -> None:
-    assert "reader version 4" in refused_reading(Protocol(4, 8), metadata()).message
-    assert "writer version 8" in refused_writing(Protocol(1, 8), metadata()).message
+    assert "reader version 4" in catch_read_refusal(Protocol(4, 8), metadata()).message
+    assert "writer version 8" in catch_write_refusal(Protocol(1, 8), metadata()).message
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_row_rules_are_writable_with_legacy_versions_and_table_features(name: st
 
 @pytest.mark.parametrize(("name", "protocol", "found", "told"), UNSUPPORTED)
 def test_an_unsupported_feature_in_use_is_refused_for_writes(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
-    refused = refused_writing(protocol, found)
-    assert refused.feature == name
-    assert told in refused.message
+    error = catch_write_refusal(protocol, found)
+    assert error.feature == name
+    assert told in error.message
 
 
 @pytest.mark.parametrize(("name", "protocol", "found", "told"), UNSUPPORTED)
@@ -111,37 +111,37 @@ def test_unused_features_of_the_protocol_do_not_block_writes(name: str) -> None:
 def test_an_invariant_inside_an_array_is_refused() -> None:
     inner = {"type": "struct", "fields": [{"name": "deep", "type": "long", "nullable": True, "metadata": {"delta.invariants": EXPRESSION}}]}
     nested = metadata(type_={"type": "array", "elementType": inner, "containsNull": True})
-    assert "deep" in refused_writing(Protocol(1, 2), nested).message
+    assert "deep" in catch_write_refusal(Protocol(1, 2), nested).message
 
 
 @pytest.mark.parametrize("protocol", [Protocol(2, 5), features(reader=("columnMapping",))])
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping_needs_a_physical_name_and_an_id_for_each_column(protocol: Protocol, mode: str) -> None:
     properties = {"delta.columnMapping.mode": mode}
-    mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "p"}
-    check_writable("s.t", protocol, metadata(properties, **mapped))
-    for missing in mapped:
-        incomplete = {key: value for key, value in mapped.items() if key != missing}
-        assert "field c has no" in refused_reading(protocol, metadata(properties, **incomplete)).message
+    mapping_fields = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "p"}
+    check_writable("s.t", protocol, metadata(properties, **mapping_fields))
+    for missing_key in mapping_fields:
+        incomplete = {key: value for key, value in mapping_fields.items() if key != missing_key}
+        assert "field c has no" in catch_read_refusal(protocol, metadata(properties, **incomplete)).message
     check_writable("s.t", protocol, metadata({"delta.columnMapping.mode": "none"}))
 
 
 def test_unknown_column_mapping_modes_are_refused() -> None:
-    assert "columnMapping.mode = serial" in refused_reading(Protocol(2, 5), metadata({"delta.columnMapping.mode": "serial"})).message
+    assert "columnMapping.mode = serial" in catch_read_refusal(Protocol(2, 5), metadata({"delta.columnMapping.mode": "serial"})).message
 
 
 @pytest.mark.parametrize("type_", ["variant", "interval year", "geometry"])
 def test_unknown_types_are_refused_by_name(type_: str) -> None:
-    assert type_[:7] in refused_reading(Protocol(1, 2), metadata(type_=type_)).message
+    assert type_[:7] in catch_read_refusal(Protocol(1, 2), metadata(type_=type_)).message
 
 
 def test_void_columns_are_refused_for_writes() -> None:
-    assert refused_writing(Protocol(1, 2), metadata(type_="void")).feature == "void"
+    assert catch_write_refusal(Protocol(1, 2), metadata(type_="void")).feature == "void"
 
 
 def test_data_files_of_another_format_are_refused() -> None:
     csv_metadata = Metadata("id", metadata().schema_string, provider="csv")
-    assert "csv" in refused_reading(Protocol(1, 2), csv_metadata).message
+    assert "csv" in catch_read_refusal(Protocol(1, 2), csv_metadata).message
 
 
 def test_unsetting_an_unsupported_property_makes_the_table_writable(tmp_path: Path) -> None:

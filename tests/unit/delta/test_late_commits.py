@@ -118,11 +118,11 @@ def test_a_stale_commit_just_below_the_checkpoint_is_not_in_the_history(tmp_path
     """The writer died after the put, so the commit was not withdrawn, and version numbers have no gap."""
     lake = new_lake(tmp_path, properties=CLEANED)
     Lake(lake.folder).append([10])
-    late = lake.log / f"{1:020d}.json"
-    content = late.read_bytes()
+    late_commit = lake.log / f"{1:020d}.json"
+    content = late_commit.read_bytes()
     append_and_clean(lake, 11)()
-    assert not late.exists()
-    late.write_bytes(content)
+    assert not late_commit.exists()
+    late_commit.write_bytes(content)
     assert [entry.version for entry in Lake(lake.folder).table.history()] == [2]
 
 
@@ -135,9 +135,9 @@ def test_a_transaction_of_another_process_does_not_confirm_a_late_commit(tmp_pat
         committed(other.commit("WRITE", added=(other.file([50]),), transaction=("app", version)))
         append_and_clean(lake, *range(10, 32))()
 
-    late = Lake(lake.folder)
+    late_lake = Lake(lake.folder)
     table = DeltaTable(Paused(f"file://{lake.folder}", put=commit_the_transaction_and_clean), "t")
-    change = CommitRequest("WRITE", files=FileChanges((late.file([99]),)), reads=Reads(), transaction=("app", 1))
+    change = CommitRequest("WRITE", files=FileChanges((late_lake.file([99]),)), reads=Reads(), transaction=("app", 1))
     outcome = table.commit(table.snapshot(), change)
     assert isinstance(outcome, Conflicted)
     assert not (lake.log / f"{1:020d}.json").exists()
@@ -198,9 +198,9 @@ def test_a_second_creation_is_withdrawn_after_a_cleanup_of_the_first(tmp_path: P
         first = new_lake(tmp_path, properties=CLEANED)
         append_and_clean(first, *range(10, 20))()
 
-    late = DeltaTable(Paused(str(lake.folder), put=create_first), "s.t")
+    late_table = DeltaTable(Paused(str(lake.folder), put=create_first), "s.t")
     files = FileChanges((lake.file([99]),))
-    outcome = late.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE AS SELECT", files=files))
+    outcome = late_table.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE AS SELECT", files=files))
     assert isinstance(outcome, Conflicted)
     assert_rows(lake, [1, *range(10, 20)])
 

@@ -28,7 +28,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def reopen(lake: Lake) -> Lake:
-    """Reopen the table without cached state."""
+    """Open the table without cached state."""
     return Lake(lake.folder)
 
 

@@ -73,7 +73,7 @@ def with_value(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     return copied
 
 
-def use(lake: Lake) -> None:
+def read_log(lake: Lake) -> None:
     """Run all operations that read the log, without reading data files."""
     table = lake.table
     snapshot = table.snapshot()
@@ -89,7 +89,7 @@ def use(lake: Lake) -> None:
 
 def problem_of(lake: Lake) -> Exception | None:
     try:
-        use(lake)
+        read_log(lake)
     except Exception as error:  # noqa: BLE001 - the test checks the type of the error
         return error
     return None
@@ -98,7 +98,7 @@ def problem_of(lake: Lake) -> Exception | None:
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: next(iter(action)))
 def test_unchanged_actions_are_read(copied_table: Path, action: dict[str, Any]) -> None:
     commit(13, {"commitInfo": {}}, action)(copied_table)
-    use(Lake(copied_table))
+    read_log(Lake(copied_table))
 
 
 def test_odd_fields_of_a_commit_give_a_result_or_an_engine_error(copied_table: Path) -> None:

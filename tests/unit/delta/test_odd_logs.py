@@ -38,7 +38,7 @@ VECTOR = {
 def commit(version: int, *actions: Any) -> Damage:
     """Write a commit of actions; bytes are written as lines."""
     lines = [action if isinstance(action, bytes) else json.dumps(action).encode() for action in actions]
-    return lambda folder: void((folder / commit_path(version)).write_bytes(b"\n".join(lines)))
+    return lambda folder: discard_result((folder / commit_path(version)).write_bytes(b"\n".join(lines)))
 
 
 def hint(content: bytes | None) -> Damage:
@@ -46,7 +46,7 @@ def hint(content: bytes | None) -> Damage:
 
     def replace(folder: Path) -> None:
         (folder / LAST_CHECKPOINT).unlink()
-        void((folder / LAST_CHECKPOINT).mkdir() if content is None else (folder / LAST_CHECKPOINT).write_bytes(content))
+        discard_result((folder / LAST_CHECKPOINT).mkdir() if content is None else (folder / LAST_CHECKPOINT).write_bytes(content))
 
     return replace
 
@@ -64,14 +64,14 @@ def without(*versions: int) -> Damage:
 
 
 def far_commit(version: int) -> Damage:
-    return lambda folder: void(shutil.copy(folder / commit_path(12), folder / commit_path(version)))
+    return lambda folder: discard_result(shutil.copy(folder / commit_path(12), folder / commit_path(version)))
 
 
-def both(first: Damage, second: Damage) -> Damage:
+def combine(first: Damage, second: Damage) -> Damage:
     return lambda folder: [damage(folder) for damage in (first, second)].clear()
 
 
-def void(_: object) -> None:
+def discard_result(_: object) -> None:
     return None
 
 
@@ -89,21 +89,21 @@ def add_existing_file(**fields: Any) -> Damage:
 
     def write(folder: Path) -> None:
         first = [json.loads(line) for line in (folder / commit_path(0)).read_text().splitlines()]
-        (own,) = (action["add"] for action in first if "add" in action)
-        commit(13, {"add": {**own, **fields}})(folder)
+        (original_add,) = (action["add"] for action in first if "add" in action)
+        commit(13, {"add": {**original_add, **fields}})(folder)
 
     return write
 
 
 def metadata(**fields: Any) -> dict[str, Any]:
-    whole = {
+    default_fields = {
         "id": "x",
         "schemaString": json.dumps(to_json(ID_NAME)),
         "partitionColumns": [],
         "configuration": {},
         "format": {"provider": "parquet", "options": {}},
     }
-    return {"metaData": {key: value for key, value in {**whole, **fields}.items() if value is not None}}
+    return {"metaData": {key: value for key, value in {**default_fields, **fields}.items() if value is not None}}
 
 
 def column(type_: Any) -> str:
@@ -256,8 +256,8 @@ FAULTY_COMMITS: dict[str, tuple[int | None, Sequence[Any]]] = {
     ),
 }
 FAULTY_LOGS: dict[str, tuple[Damage, str]] = {
-    "a damaged checkpoint is needed": (both(checkpoint(zeros_in_the_middle), without(*range(10))), C10),
-    "a damaged checkpoint and a gap": (both(checkpoint(zeros_in_the_middle), without(4)), C10),
+    "a damaged checkpoint is needed": (combine(checkpoint(zeros_in_the_middle), without(*range(10))), C10),
+    "a damaged checkpoint and a gap": (combine(checkpoint(zeros_in_the_middle), without(4)), C10),
     "a commit is missing": (without(11), f"{11:020d}.json"),
     "a far commit, 10^7": (far_commit(10**7), C13),
     "a far commit, 10^9": (far_commit(10**9), C13),

@@ -166,10 +166,10 @@ def test_other_readers_read_a_replaced_table(tmp_path: Path) -> None:
     committed(lake.create(lake.file([1, 2])))
     table_id = lake.table.snapshot().metadata.id
     schema = Struct((Field("id", Primitive("long")), Field("name", Primitive("string")), Field("part", Primitive("string"))))
-    again = Lake(tmp_path, schema, ("part",))
+    replacement = Lake(tmp_path, schema, ("part",))
     change = CommitRequest(
         "CREATE OR REPLACE TABLE AS SELECT",
-        files=FileChanges(added=(again.file([7], "part=x", {"part": "x"}),)),
+        files=FileChanges(added=(replacement.file([7], "part=x", {"part": "x"}),)),
         definition=TableDefinition(schema, identities(("part",)), {}, "new"),
         replace=True,
     )

@@ -33,7 +33,7 @@ def ranges(snapshot: DeltaSnapshot) -> list[tuple[int | None, int | None]]:
     return sorted(pairs, key=repr)
 
 
-def mark(lake: Lake) -> int:
+def high_water_mark(lake: Lake) -> int:
     return row_id_high_water_mark(lake.table.snapshot().state.domains, "")
 
 
@@ -47,7 +47,7 @@ def test_added_files_get_row_ids_above_the_high_water_mark(lake: Lake) -> None:
     assert {"rowTracking", "domainMetadata"} <= lake.table.snapshot().protocol.features
     committed(lake.append([5, 6]))
     assert ranges(lake.table.snapshot()) == [(0, 0), (3, 0), (4, 1)]
-    assert mark(lake) == 5
+    assert high_water_mark(lake) == 5
     assert actions(lake, 1, "domainMetadata") == [
         {"domain": ROW_TRACKING_DOMAIN, "configuration": '{"rowIdHighWaterMark":5}', "removed": False}
     ]
@@ -62,7 +62,7 @@ def test_deletion_vectors_keep_row_ids_and_rewrites_assign_new_ids(lake: Lake) -
     assert actions(lake, 1, "domainMetadata") == []
     committed(lake.commit("DELETE", added=(lake.file([1]),), removed=(path,)))
     assert ranges(lake.table.snapshot()) == [(3, 2)]
-    assert mark(lake) == 3
+    assert high_water_mark(lake) == 3
 
 
 def test_a_rebased_commit_reassigns_row_ids_and_commit_version(lake: Lake) -> None:
@@ -71,7 +71,7 @@ def test_a_rebased_commit_reassigns_row_ids_and_commit_version(lake: Lake) -> No
     committed(lake.append([2, 3]))
     assert committed(lake.append([4], base=base)) == 2
     assert ranges(lake.table.snapshot()) == [(0, 0), (1, 1), (3, 2)]
-    assert mark(lake) == 3
+    assert high_water_mark(lake) == 3
 
 
 def test_checkpoints_keep_row_ids_and_the_high_water_mark(lake: Lake) -> None:
@@ -81,9 +81,9 @@ def test_checkpoints_keep_row_ids_and_the_high_water_mark(lake: Lake) -> None:
     assert (lake.log / f"{2:020d}.checkpoint.parquet").exists()
     for version in (0, 1):
         (lake.log / f"{version:020d}.json").unlink()
-    again = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
-    assert ranges(again) == [(0, 0), (2, 1), (3, 2)]
-    assert row_id_high_water_mark(again.state.domains, "") == 3
+    snapshot = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
+    assert ranges(snapshot) == [(0, 0), (2, 1), (3, 2)]
+    assert row_id_high_water_mark(snapshot.state.domains, "") == 3
 
 
 def test_a_replaced_table_continues_row_ids(lake: Lake) -> None:
@@ -103,7 +103,7 @@ def test_older_files_get_row_ids_with_their_next_commit(lake: Lake) -> None:
     (path,) = (file["path"] for file in lake.table.snapshot().files().rows.to_pylist() if file["records"] == 2)
     committed(lake.commit("DELETE", deleted={path: Positions([0])}))
     assert ranges(lake.table.snapshot()) == [(0, 2), (1, 3)]
-    assert mark(lake) == 2
+    assert high_water_mark(lake) == 2
 
 
 def test_suspended_row_tracking_assigns_no_row_ids(lake: Lake) -> None:

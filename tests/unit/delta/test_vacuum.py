@@ -80,15 +80,15 @@ def test_vacuum_deletes_no_files_within_the_retention(lake: Lake) -> None:
 
 def test_vacuum_deletes_files_removed_before_the_retention(lake: Lake) -> None:
     path = lake.folder / commit_path(1)
-    past = int((time.time() - 8 * DAY) * 1000)
+    deletion_time = int((time.time() - 8 * DAY) * 1000)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
-        line.get("remove", {})["deletionTimestamp"] = past
+        line.get("remove", {})["deletionTimestamp"] = deletion_time
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     set_age(lake, 30)
-    again = Lake(lake.folder)
-    assert len(again.table.vacuum(VacuumOptions()).paths) == 1
-    assert again.ids() == [2, 12, 21, 22]
+    reopened = Lake(lake.folder)
+    assert len(reopened.table.vacuum(VacuumOptions()).paths) == 1
+    assert reopened.ids() == [2, 12, 21, 22]
 
 
 def test_a_longer_retention_keeps_files_without_checkpointed_tombstones(tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ def test_a_longer_retention_keeps_files_without_checkpointed_tombstones(tmp_path
     time.sleep(0.01)
     committed(lake.append([2]))
     set_age(lake, 5, Path(file.path).name)
-    again = Lake(tmp_path)
-    assert again.table.snapshot().state.tombstones.num_rows == 0
-    assert again.table.vacuum(VacuumOptions(retain_hours=24)).paths == ()
-    assert again.table.vacuum(VacuumOptions(retain_hours=0)).paths == (file.path,)
+    reopened = Lake(tmp_path)
+    assert reopened.table.snapshot().state.tombstones.num_rows == 0
+    assert reopened.table.vacuum(VacuumOptions(retain_hours=24)).paths == ()
+    assert reopened.table.vacuum(VacuumOptions(retain_hours=0)).paths == (file.path,)
 
 
 def test_vacuum_keeps_files_of_running_commits(lake: Lake) -> None:
@@ -269,12 +269,12 @@ def test_vacuum_keeps_files_restored_during_its_run(lake: Lake) -> None:
     add = next(line for line in (lake.folder / commit_path(0)).read_text().splitlines() if name in line)
     table, commit = lake.table, lake.table.commit
 
-    def restoring(*arguments: object) -> object:
+    def commit_and_restore(*arguments: object) -> object:
         outcome = commit(*arguments)  # type: ignore[arg-type]
         (lake.folder / commit_path(4)).write_text(add + "\n")
         return outcome
 
-    table.commit = restoring  # type: ignore[method-assign, assignment]
+    table.commit = commit_and_restore  # type: ignore[method-assign, assignment]
     vacuum_now(lake)
     assert name in on_disk(lake)
 

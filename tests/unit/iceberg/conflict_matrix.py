@@ -219,13 +219,13 @@ def endings(folder: Path, winner: str, level: str, relation: str, format_version
     if winner in MAINTENANCE:
         act, rows_after = MAINTENANCE[winner]
         act(race)
-        won: Callable[[Rows], Rows] = rows_after
+        apply_winner: Callable[[Rows], Rows] = rows_after
     else:
         command = next(other for other in COMMANDS if other.name == winner)
         committed(table.commit(base, command.change(race, base, r, "winner", command.rewrites)))  # type: ignore[arg-type]
-        won = lambda rows: command.rows(rows, r, "winner")  # noqa: E731
-    original_files, winner_rows, results = set(metadata.iterdir()), sorted(won(initial_rows)), {}
-    hint = (metadata / "version-hint.text").read_bytes()
+        apply_winner = lambda rows: command.rows(rows, r, "winner")  # noqa: E731
+    original_files, winner_rows, results = set(metadata.iterdir()), sorted(apply_winner(initial_rows)), {}
+    initial_hint = (metadata / "version-hint.text").read_bytes()
     for loser in COMMANDS:
         try:
             outcome = table.commit(base, losers[loser.name])
@@ -235,7 +235,7 @@ def endings(folder: Path, winner: str, level: str, relation: str, format_version
         if isinstance(outcome, Committed):
             rows = rows_in(folder)
             check_vectors_and_ids(open_table(folder))
-            other = sorted(won(loser.rows(initial_rows, LOSER, "loser")))
+            other = sorted(apply_winner(loser.rows(initial_rows, LOSER, "loser")))
             results[loser.name] = Ending("+" if outcome.rebases else ".", rows, sorted(loser.rows(winner_rows, LOSER, "loser")), other)
         else:
             assert isinstance(outcome, Conflicted), outcome
@@ -243,7 +243,7 @@ def endings(folder: Path, winner: str, level: str, relation: str, format_version
             results[loser.name] = Ending(SIGNS[type(outcome.conflict)], winner_rows, winner_rows, winner_rows)
         for path in set(metadata.iterdir()) - original_files:
             path.unlink()
-        (metadata / "version-hint.text").write_bytes(hint)
+        (metadata / "version-hint.text").write_bytes(initial_hint)
     clean_metadata(replace(race, lake=Place(open_table(folder))))  # type: ignore[arg-type]
     results["cleanup of metadata"] = Ending(".", rows_in(folder), winner_rows, winner_rows)
     outcome = commit(drop, Storage(str(folder)), FileChanges())

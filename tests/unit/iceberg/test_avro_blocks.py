@@ -38,20 +38,20 @@ SCHEMA = {"type": "record", "name": "r", "fields": [{"name": name, "type": type_
 
 
 def record_of(draw: random.Random) -> dict[str, Any]:
-    whole = [0, 1, -1, 63, 64, -64, -65, 8191, 8192, 2**31 - 1, -(2**31)]
-    long = [*whole, 2**62, 2**63 - 1, -(2**63)]
+    int_values = [0, 1, -1, 63, 64, -64, -65, 8191, 8192, 2**31 - 1, -(2**31)]
+    long_values = [*int_values, 2**62, 2**63 - 1, -(2**63)]
     texts = ["", "a", "ä€", "x" * 200]
     return {
         "flag": draw.choice([True, False]),
-        "number": draw.choice(whole),
-        "long": draw.choice([None, *long]),
+        "number": draw.choice(int_values),
+        "long": draw.choice([None, *long_values]),
         "odd": draw.choice(["text", None, 2.5]),
         "float": draw.choice([0.0, -1.5, float("inf")]),
         "double": draw.choice([0.0, -1.1, 1e300]),
         "text": draw.choice(texts),
         "octets": draw.choice([b"", b"\xff" * 9, b"Obj\x01"]),
         "fixed": draw.randbytes(3),
-        "list": draw.choices(long, k=draw.choice([0, 0, 1, 2, 2, 100])),
+        "list": draw.choices(long_values, k=draw.choice([0, 0, 1, 2, 2, 100])),
         "nested": draw.choice([None, [], [[], ["a", "b"]], [["ä"]]]),
         "pairs": draw.choice([None, [], [{"key": n, "value": draw.choice([None, b"v" * n])} for n in range(draw.choice([1, 2, 70]))]]),
         "empty": {},
@@ -111,14 +111,14 @@ def test_arrays_with_block_sizes_are_decoded(monkeypatch: pytest.MonkeyPatch) ->
     """A negative count precedes the size in bytes of its items (Avro spec, Arrays)."""
     schema = {"type": "record", "name": "r", "fields": [{"name": "list", "type": {"type": "array", "items": "int"}}]}
     data = write_avro([{"list": [1, 2]}], "null", 1, schema)
-    counted, sized = b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x02\x06\x00"
+    counted_block, sized_block = b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x02\x06\x00"
     sync = data[-16:]
     header = data[: data.index(sync) + 16]
-    blocks = [bytes([2, 2 * len(part)]) + part + sync for part in (counted, sized, b"\x00", sized)]
-    changed = header + b"".join(blocks)
+    blocks = [bytes([2, 2 * len(part)]) + part + sync for part in (counted_block, sized_block, b"\x00", sized_block)]
+    changed_file = header + b"".join(blocks)
     expected = [{"list": [1, 2]}, {"list": [1, 2, 3]}, {"list": []}, {"list": [1, 2, 3]}]
-    assert read(changed, monkeypatch, together=False) == expected
-    assert read(changed, monkeypatch, together=True) == expected
+    assert read(changed_file, monkeypatch, together=False) == expected
+    assert read(changed_file, monkeypatch, together=True) == expected
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -18,13 +18,13 @@ from tests.unit.iceberg.test_avro_blocks import SCHEMA, TYPES, as_dict, record_o
 DECIMAL = {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
 
 
-def by_fastavro(schema: Any, value: Any) -> bytes:
+def encode_with_fastavro(schema: Any, value: Any) -> bytes:
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
     return stream.getvalue()
 
 
-def encoded(schema: Any, value: Any) -> bytes:
+def encode(schema: Any, value: Any) -> bytes:
     parts: list[bytes] = []
     build_encoder(schema)(value, parts.append)
     return b"".join(parts)
@@ -35,20 +35,20 @@ def test_encoded_records_equal_those_of_fastavro(seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(20):
         record = record_of(draw)
-        assert encoded(SCHEMA, {**record, "pairs": as_dict(record["pairs"])}) == by_fastavro(SCHEMA, record)
+        assert encode(SCHEMA, {**record, "pairs": as_dict(record["pairs"])}) == encode_with_fastavro(SCHEMA, record)
 
 
 @pytest.mark.parametrize("number", [0, 1, -1, 63, 64, -64, -65, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63)])
 def test_integers_are_encoded_with_variable_length(number: int) -> None:
-    assert encoded("long", number) == by_fastavro("long", number)
-    assert encoded(["null", "long"], number) == b"\2" + by_fastavro("long", number)
+    assert encode("long", number) == encode_with_fastavro("long", number)
+    assert encode(["null", "long"], number) == b"\2" + encode_with_fastavro("long", number)
 
 
 def test_logical_types_are_encoded_from_their_stored_form() -> None:
-    assert encoded(["null", DECIMAL], Decimal("-12.34")) == b"\2" + struct.pack(">i", -1234)
-    assert encoded({"type": "int", "logicalType": "date"}, 20_000) == by_fastavro("int", 20_000)
-    assert encoded({"type": "long", "logicalType": "timestamp-micros"}, -1) == b"\1"
-    assert encoded({"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}, bytes(range(16))) == bytes(range(16))
+    assert encode(["null", DECIMAL], Decimal("-12.34")) == b"\2" + struct.pack(">i", -1234)
+    assert encode({"type": "int", "logicalType": "date"}, 20_000) == encode_with_fastavro("int", 20_000)
+    assert encode({"type": "long", "logicalType": "timestamp-micros"}, -1) == b"\1"
+    assert encode({"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}, bytes(range(16))) == bytes(range(16))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_logical_types_are_encoded_from_their_stored_form() -> None:
 )
 def test_values_of_wrong_types_are_refused(type_: Any, value: Any) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError, OverflowError, struct.error)):
-        encoded(type_, value)
+        encode(type_, value)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5_000])

@@ -30,8 +30,11 @@ def files_of(lake: Lake) -> dict[str, bytes]:
 @pytest.fixture(params=["2", "3"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     lake = Lake(tmp_path / "source")
-    elsewhere = {"write.data.path": str(tmp_path / "source" / "elsewhere"), "write.metadata.path": str(tmp_path / "source" / "metadata")}
-    lake.create({"format-version": request.param, "team": "x", **elsewhere})
+    path_properties = {
+        "write.data.path": str(tmp_path / "source" / "elsewhere"),
+        "write.metadata.path": str(tmp_path / "source" / "metadata"),
+    }
+    lake.create({"format-version": request.param, "team": "x", **path_properties})
     lake.append([1, 2, 3])
     lake.append([4])
     lake.delete(2)

@@ -40,6 +40,6 @@ def test_each_conflict_rule_is_necessary(
 
 def test_other_conflict_rules_are_tested_separately() -> None:
     """Tests of the other rules are in tests/unit/iceberg/test_commit_races.py."""
-    others = {"transaction_conflict", "moved_rows_conflict", "equality_deletes_conflict"}
-    own = {"added_rows_conflict", "removed_rows_conflict", "double_removal_conflict"}
-    assert {rule.__name__ for rule in conflicts.RULES} == own | others
+    rules_of_commit_races = {"transaction_conflict", "moved_rows_conflict", "equality_deletes_conflict"}
+    iceberg_rules = {"added_rows_conflict", "removed_rows_conflict", "double_removal_conflict"}
+    assert {rule.__name__ for rule in conflicts.RULES} == iceberg_rules | rules_of_commit_races

@@ -56,6 +56,6 @@ def test_rewritten_manifests_keep_partition_values_of_dropped_columns(tmp_path: 
     head = drop_partition_column(original).model_copy(update={"last_sequence_number": 1})
     parent = Snapshot(snapshot_id=77, manifest_list=first)
     snapshot = SnapshotFiles(storage, head, 78, ()).write_snapshot(head, parent, live, [files[0].path], {})
-    (again,) = read_manifest_list(storage, snapshot.manifest_list)
-    entries = [(entry.status, entry.file.partition) for entry in read_manifest(storage, again)]
-    assert (again.spec_id, entries) == (0, [(Status.DELETED, ("Bonn",)), (Status.EXISTING, ("Ulm",))])
+    (rewritten_manifest,) = read_manifest_list(storage, snapshot.manifest_list)
+    entries = [(entry.status, entry.file.partition) for entry in read_manifest(storage, rewritten_manifest)]
+    assert (rewritten_manifest.spec_id, entries) == (0, [(Status.DELETED, ("Bonn",)), (Status.EXISTING, ("Ulm",))])

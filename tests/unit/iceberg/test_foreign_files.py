@@ -56,10 +56,10 @@ def add_to_log(lake: Lake, path: str) -> Lake:
     ],
 )
 def test_metadata_log_entries_outside_the_table_are_not_deleted(lake: Lake, tmp_path: Path, path: str) -> None:
-    again = add_to_log(lake, path)
-    again.append([2])
-    again.append([3])
-    assert again.ids() == [1, 2, 3]
+    reopened = add_to_log(lake, path)
+    reopened.append([2])
+    reopened.append([3])
+    assert reopened.ids() == [1, 2, 3]
     for folder in (tmp_path, tmp_path / "others"):
         assert {"victim.txt", "v1.metadata.json"} <= {file.name for file in folder.iterdir()}
 
@@ -67,15 +67,15 @@ def test_metadata_log_entries_outside_the_table_are_not_deleted(lake: Lake, tmp_
 @pytest.mark.parametrize("spelled", ["{t}/data/{name}", "{t}/metadata/../data/{name}", "{t}/metadata/%2e%2e/data/{name}"])
 def test_metadata_log_entries_of_data_files_are_not_deleted(lake: Lake, spelled: str) -> None:
     (path,) = lake.paths
-    again = add_to_log(lake, "file://" + spelled.replace("{name}", path.rpartition("/")[2]))
-    again.append([2])
-    assert again.ids() == [1, 2]
+    reopened = add_to_log(lake, "file://" + spelled.replace("{name}", path.rpartition("/")[2]))
+    reopened.append([2])
+    assert reopened.ids() == [1, 2]
 
 
 def test_metadata_log_entries_of_the_current_version_are_not_deleted(lake: Lake) -> None:
-    again = add_to_log(lake, "file://{t}/metadata/./v3.metadata.json")
-    again.append([2])
-    assert again.current.version == 3
+    reopened = add_to_log(lake, "file://{t}/metadata/./v3.metadata.json")
+    reopened.append([2])
+    assert reopened.current.version == 3
     assert Lake(lake.folder).ids() == [1, 2]
 
 

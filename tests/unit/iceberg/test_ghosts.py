@@ -71,9 +71,9 @@ def append_as_others(lake: Lake, *ids: int) -> Act:
 
 def assert_rows(lake: Lake, ids: list[int]) -> None:
     """Assert that a new process and other readers read these rows."""
-    fresh = Lake(lake.folder)
-    assert fresh.ids() == sorted(ids)
-    newest = fresh.current.path
+    reopened = Lake(lake.folder)
+    assert reopened.ids() == sorted(ids)
+    newest = reopened.current.path
     assert sorted(read_with_duckdb_iceberg(newest)["id"].to_pylist()) == sorted(ids)
     assert sorted(read_with_pyiceberg(newest)["id"].to_pylist()) == sorted(ids)
 
@@ -232,13 +232,13 @@ def test_a_writer_killed_after_a_cleanup_does_not_roll_back_commits(tmp_path: Pa
         base = table.snapshot()
         outcome = table.commit(base, append_request(base, 999))
         assert isinstance(outcome, Committed)
-        acknowledged = True
+        is_acknowledged = True
     except Died:
-        acknowledged = False
-    fresh = Lake(lake.folder).ids()
-    assert fresh == sorted([*committed_ids, 999]) if acknowledged else fresh in (committed_ids, sorted([*committed_ids, 999]))
+        is_acknowledged = False
+    live_ids = Lake(lake.folder).ids()
+    assert live_ids == sorted([*committed_ids, 999]) if is_acknowledged else live_ids in (committed_ids, sorted([*committed_ids, 999]))
     Lake(lake.folder).append([5000])
-    assert_rows(lake, [*fresh, 5000])
+    assert_rows(lake, [*live_ids, 5000])
 
 
 class Died(BaseException):

@@ -108,16 +108,16 @@ def test_a_rewritten_manifest_equals_the_original(name: str, tmp_path: Path) -> 
         spec = next(spec for spec in metadata.partition_specs if spec.spec_id == manifest.spec_id)
         path = f"{storage.location}/metadata/{uuid.uuid4()}.avro"
         header = ManifestHeader(manifest.content, spec, schema_of_spec(metadata, spec.spec_id), version)
-        again = write_manifest(storage, path, entries, header, manifest.added_snapshot_id)
-        new_fields = {"path": path, "length": again.length, "sequence_number": 9, "min_sequence_number": again.min_sequence_number}
-        again = replace(again, sequence_number=9)
-        assert again == replace(manifest, **new_fields, first_row_id=None)
-        assert again.min_sequence_number == min((entry.sequence_number for entry in entries if entry.live), default=UNASSIGNED)
-        assert [entry_values(entry) for entry in read_manifest(storage, again)] == [entry_values(entry) for entry in entries]
+        rewritten = write_manifest(storage, path, entries, header, manifest.added_snapshot_id)
+        new_fields = {"path": path, "length": rewritten.length, "sequence_number": 9, "min_sequence_number": rewritten.min_sequence_number}
+        rewritten = replace(rewritten, sequence_number=9)
+        assert rewritten == replace(manifest, **new_fields, first_row_id=None)
+        assert rewritten.min_sequence_number == min((entry.sequence_number for entry in entries if entry.live), default=UNASSIGNED)
+        assert [entry_values(entry) for entry in read_manifest(storage, rewritten)] == [entry_values(entry) for entry in entries]
         listed = f"{storage.location}/metadata/snap-{uuid.uuid4()}.avro"
-        write_manifest_list(storage, listed, [again], snapshot_id=1, parent_id=None, sequence_number=9, format_version=version)
+        write_manifest_list(storage, listed, [rewritten], snapshot_id=1, parent_id=None, sequence_number=9, format_version=version)
         (read,) = read_manifest_list(storage, listed)
-        assert read == replace(again, min_sequence_number=read.min_sequence_number)
+        assert read == replace(rewritten, min_sequence_number=read.min_sequence_number)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -36,10 +36,12 @@ def test_shared_manifests_give_the_same_listing_as_a_new_process(lake: Lake) -> 
     lake.table.snapshot().files(("id",))
     lake.remove(20)
     lake.append([40, 41])
-    fresh = IcebergTable(DirectoryOperations(lake.storage, "s.t"), "s.t").snapshot()
+    unshared_snapshot = IcebergTable(DirectoryOperations(lake.storage, "s.t"), "s.t").snapshot()
     columns = ("id", "name")
-    assert sorted(lake.table.snapshot().files(columns).rows.to_pylist(), key=str) == sorted(fresh.files(columns).rows.to_pylist(), key=str)
-    assert sorted(fresh.files().deleted.to_pylist()) == [0, 1, 1]
+    assert sorted(lake.table.snapshot().files(columns).rows.to_pylist(), key=str) == sorted(
+        unshared_snapshot.files(columns).rows.to_pylist(), key=str
+    )
+    assert sorted(unshared_snapshot.files().deleted.to_pylist()) == [0, 1, 1]
 
 
 def test_unread_snapshots_pass_on_the_last_read_files(lake: Lake) -> None:

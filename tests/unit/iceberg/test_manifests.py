@@ -105,7 +105,9 @@ def write_entries(
     return write_manifest(storage, f"{storage.location}/metadata/{uuid.uuid4()}-m0.avro", entries, header, snapshot_id)
 
 
-def listed(storage: Storage, manifests: list[Manifest], sequence_number: int = 5, **more: Any) -> tuple[str, tuple[Manifest, ...]]:
+def write_and_read_list(
+    storage: Storage, manifests: list[Manifest], sequence_number: int = 5, **more: Any
+) -> tuple[str, tuple[Manifest, ...]]:
     path = f"{storage.location}/metadata/snap-{uuid.uuid4()}.avro"
     arguments: dict[str, Any] = {"snapshot_id": 77, "parent_id": 76, **more}
     write_manifest_list(storage, path, manifests, sequence_number=sequence_number, **arguments)
@@ -119,7 +121,7 @@ def pyiceberg_manifests(path: str) -> list[ManifestFile]:
 def test_all_manifest_fields_round_trip(storage: Storage) -> None:
     older = ContentFile(Content.DATA, "/t/b.parquet", 5, 50, spec_id=1, partition=(None,))
     entries = [Entry.added(FULL, 77), Entry(Status.EXISTING, 70, 2, 3, older), Entry(Status.ADDED, 77, 4, 4, older).deleted(77)]
-    _, (manifest,) = listed(storage, [write_entries(storage, entries)])
+    _, (manifest,) = write_and_read_list(storage, [write_entries(storage, entries)])
     assert read_manifest(storage, manifest) == (Entry(Status.ADDED, 77, 5, 5, FULL), entries[1], entries[2])
 
 
@@ -129,12 +131,12 @@ def test_a_manifest_list_summarizes_its_manifests(storage: Storage) -> None:
         Entry(Status.EXISTING, 70, 2, 3, ContentFile(Content.DATA, "/t/b.parquet", 5, 50, 1, ("Aachen",))),
         Entry(Status.DELETED, 77, 1, 1, ContentFile(Content.DATA, "/t/c.parquet", 7, 70, 1, (None,))),
     ]
-    fresh = write_entries(storage, entries)
-    assert (fresh.sequence_number, fresh.min_sequence_number) == (UNASSIGNED, 2)
-    _, (manifest,) = listed(storage, [fresh])
+    written_manifest = write_entries(storage, entries)
+    assert (written_manifest.sequence_number, written_manifest.min_sequence_number) == (UNASSIGNED, 2)
+    _, (manifest,) = write_and_read_list(storage, [written_manifest])
     assert manifest == Manifest(
-        path=fresh.path,
-        length=len(storage.get(fresh.path[len(storage.location) + 1 :])),
+        path=written_manifest.path,
+        length=len(storage.get(written_manifest.path[len(storage.location) + 1 :])),
         spec_id=1,
         content=ManifestContent.DATA,
         sequence_number=5,
@@ -151,14 +153,14 @@ def test_a_manifest_list_summarizes_its_manifests(storage: Storage) -> None:
 
 
 def test_a_reused_manifest_keeps_its_sequence_number(storage: Storage) -> None:
-    _, (first,) = listed(storage, [write_entries(storage, [Entry.added(FULL, 77)])], 5)
-    _, later = listed(storage, [first, write_entries(storage, [Entry.added(FULL, 78)], snapshot_id=78)], 6, snapshot_id=78)
-    assert [(manifest.sequence_number, manifest.min_sequence_number) for manifest in later] == [(5, 5), (6, 6)]
-    assert [entry.sequence_number for entries in read_manifests(storage, later) for entry in entries] == [5, 6]
+    _, (first,) = write_and_read_list(storage, [write_entries(storage, [Entry.added(FULL, 77)])], 5)
+    _, manifests = write_and_read_list(storage, [first, write_entries(storage, [Entry.added(FULL, 78)], snapshot_id=78)], 6, snapshot_id=78)
+    assert [(manifest.sequence_number, manifest.min_sequence_number) for manifest in manifests] == [(5, 5), (6, 6)]
+    assert [entry.sequence_number for entries in read_manifests(storage, manifests) for entry in entries] == [5, 6]
 
 
 def test_an_added_file_keeps_an_explicit_sequence_number(storage: Storage) -> None:
-    _, (manifest,) = listed(storage, [write_entries(storage, [Entry.added(FULL, 77, sequence_number=2)])], 5)
+    _, (manifest,) = write_and_read_list(storage, [write_entries(storage, [Entry.added(FULL, 77, sequence_number=2)])], 5)
     (entry,) = read_manifest(storage, manifest)
     assert (manifest.min_sequence_number, entry.sequence_number, entry.file_sequence_number) == (2, 2, 5)
 
@@ -166,7 +168,7 @@ def test_an_added_file_keeps_an_explicit_sequence_number(storage: Storage) -> No
 def test_pyiceberg_reads_written_manifests(storage: Storage) -> None:
     deletes = ContentFile(Content.POSITION_DELETES, "/t/d.parquet", 2, 20, 1, ("Köln",), referenced_data_file="file:///t/data/a.parquet")
     equality = ContentFile(Content.EQUALITY_DELETES, "/t/e.parquet", 2, 20, 1, ("Köln",), equality_ids=(1, 2))
-    path, _ = listed(
+    path, _ = write_and_read_list(
         storage,
         [
             write_entries(storage, [Entry.added(FULL, 77), Entry(Status.EXISTING, 70, 2, 3, FULL)]),
@@ -264,7 +266,7 @@ def test_partition_values_of_every_type_round_trip(storage: Storage, type_: Iceb
     schema = Schema(NestedField(1, "p", type_, required=False))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"), spec_id=4)
     entries = [Entry.added(ContentFile(Content.DATA, f"/t/{n}", 1, 1, 4, (value,)), 77) for n, value in enumerate(values)]
-    path, (manifest,) = listed(storage, [write_entries(storage, entries, spec=spec, schema=schema)])
+    path, (manifest,) = write_and_read_list(storage, [write_entries(storage, entries, spec=spec, schema=schema)])
     assert [entry.file.partition[0] for entry in read_manifest(storage, manifest)] == values
     non_null = [value for value in values if value is not None]
     (summary,) = manifest.partitions
@@ -284,7 +286,7 @@ def test_partition_fields_with_equal_types_get_different_ids(storage: Storage) -
     schema = Schema(*[NestedField(n, f"c{n}", type_, required=False) for n, type_ in enumerate(types, 1)])
     spec = PartitionSpec(*[PartitionField(n, 999 + n, IdentityTransform(), f"c{n}") for n in range(1, 8)], spec_id=4)
     values = (Decimal("0.01"), Decimal("0.02"), b"\x01" * 16, b"\x02" * 16, b"ab", b"cd", Decimal("0.003"))
-    path, (manifest,) = listed(
+    path, (manifest,) = write_and_read_list(
         storage, [write_entries(storage, [Entry.added(ContentFile(Content.DATA, "/t/a", 1, 1, 4, values), 77)], spec=spec, schema=schema)]
     )
     (entry,) = read_manifest(storage, manifest)
@@ -299,7 +301,7 @@ def test_transform_values_and_non_avro_names_round_trip(storage: Storage) -> Non
     names = ["at day", "1st", "größe", "void"]
     fields = [PartitionField(1, 1000 + n, transform, name) for n, (transform, name) in enumerate(zip(transforms, names, strict=True))]
     file = ContentFile(Content.DATA, "/t/a", 1, 1, 4, (-1, -5, 3, None))
-    path, (manifest,) = listed(
+    path, (manifest,) = write_and_read_list(
         storage, [write_entries(storage, [Entry.added(file, 77)], spec=PartitionSpec(*fields, spec_id=4), schema=schema)]
     )
     (entry,) = read_manifest(storage, manifest)
@@ -331,7 +333,7 @@ def test_version_3_row_ids_are_inherited(storage: Storage) -> None:
     )
     second = write_entries(storage, [Entry.added(deletes, 77)], spec=UNPARTITIONED, format_version=3, content=ManifestContent.DELETES)
     third = write_entries(storage, entries[:1], spec=UNPARTITIONED, format_version=3)
-    _, manifests = listed(storage, [first, second, third], format_version=3, first_row_id=1000)
+    _, manifests = write_and_read_list(storage, [first, second, third], format_version=3, first_row_id=1000)
     assert [manifest.first_row_id for manifest in manifests] == [1000, None, 1030]
     data, deleting, _ = read_manifests(storage, manifests)
     assert [entry.file.first_row_id for entry in data] == [1000, None, 500, 1010]
@@ -339,21 +341,21 @@ def test_version_3_row_ids_are_inherited(storage: Storage) -> None:
 
 
 def test_missing_version_1_counts_are_computed_for_the_manifest_list(storage: Storage) -> None:
-    fresh = write_entries(storage, [Entry.added(FULL, 77)])
-    bare = Manifest(fresh.path, fresh.length, 1, ManifestContent.DATA, 0, 0, 77)
-    _, (manifest,) = listed(storage, [bare])
+    written_manifest = write_entries(storage, [Entry.added(FULL, 77)])
+    bare = Manifest(written_manifest.path, written_manifest.length, 1, ManifestContent.DATA, 0, 0, 77)
+    _, (manifest,) = write_and_read_list(storage, [bare])
     assert (manifest.added_files, manifest.added_rows, manifest.existing_files, manifest.deleted_rows) == (1, 10, 0, 0)
 
 
 def test_manifests_outside_the_table_are_read_with_all_path_formats(tmp_path: Path) -> None:
     table, elsewhere = Storage(str(tmp_path / "table")), Storage(str(tmp_path / "else where"))
-    fresh = write_entries(elsewhere, [Entry.added(FULL, 77)])
-    local_path = fresh.path[len("file://") :]
+    written_manifest = write_entries(elsewhere, [Entry.added(FULL, 77)])
+    local_path = written_manifest.path[len("file://") :]
     for path in (local_path, f"file:{local_path}", f"file://{local_path}"):
-        assert plain_path(path) == fresh.path
-        moved = Manifest(path, fresh.length, 1, ManifestContent.DATA, 7, 7, 77)
+        assert plain_path(path) == written_manifest.path
+        moved = Manifest(path, written_manifest.length, 1, ManifestContent.DATA, 7, 7, 77)
         assert read_manifest(table, moved)[0].file == FULL
-    assert located(elsewhere, local_path) == (elsewhere, fresh.path[len(elsewhere.location) + 1 :])
+    assert located(elsewhere, local_path) == (elsewhere, written_manifest.path[len(elsewhere.location) + 1 :])
 
 
 def test_the_schema_of_a_spec_is_the_newest_with_its_source_columns() -> None:
@@ -380,20 +382,20 @@ def test_a_missing_or_damaged_manifest_is_reported_by_path(storage: Storage, mon
     with pytest.raises(CorruptLog, match="missing") as missing:
         read_manifest_list(storage, f"{storage.location}/metadata/snap.avro")
     assert missing.value.path == f"{storage.location}/metadata/snap.avro"
-    fresh = write_entries(storage, [Entry.added(FULL, 77)])
-    name = fresh.path[len(storage.location) + 1 :]
+    written_manifest = write_entries(storage, [Entry.added(FULL, 77)])
+    name = written_manifest.path[len(storage.location) + 1 :]
     data = storage.get(name)
     for n, broken in enumerate([b"", b"PAR1", data[:-20], data[: len(data) // 2]]):
         storage.put(name, broken)
         with pytest.raises(CorruptLog) as corrupt:
-            read_manifest(storage, Manifest(fresh.path, n, 1, ManifestContent.DATA, 7, 7, 77))
-        assert corrupt.value.path == fresh.path
+            read_manifest(storage, Manifest(written_manifest.path, n, 1, ManifestContent.DATA, 7, 7, 77))
+        assert corrupt.value.path == written_manifest.path
 
 
 def test_a_damaged_byte_gives_corrupt_log_or_no_error(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
-    fresh = write_entries(storage, [Entry.added(FULL, 77)])
-    name = fresh.path[len(storage.location) + 1 :]
+    written_manifest = write_entries(storage, [Entry.added(FULL, 77)])
+    name = written_manifest.path[len(storage.location) + 1 :]
     data = storage.get(name)
     error_count = 0
     for position in range(0, len(data), 7):
@@ -401,16 +403,16 @@ def test_a_damaged_byte_gives_corrupt_log_or_no_error(storage: Storage, monkeypa
         damaged[position] ^= 0x55
         storage.put(name, bytes(damaged))
         try:
-            read_manifest(storage, Manifest(fresh.path, -position, 1, ManifestContent.DATA, 7, 7, 77))
+            read_manifest(storage, Manifest(written_manifest.path, -position, 1, ManifestContent.DATA, 7, 7, 77))
         except CorruptLog as error:
-            error_count += error.path == fresh.path
+            error_count += error.path == written_manifest.path
     assert error_count > 100
 
 
 def test_reading_a_manifest_as_manifest_list_is_refused(storage: Storage) -> None:
-    fresh = write_entries(storage, [Entry.added(FULL, 77)])
+    written_manifest = write_entries(storage, [Entry.added(FULL, 77)])
     with pytest.raises(CorruptLog, match="not a manifest list"):
-        read_manifest_list(storage, fresh.path)
+        read_manifest_list(storage, written_manifest.path)
 
 
 def test_an_encrypted_manifest_is_refused_by_name(storage: Storage) -> None:
@@ -420,17 +422,17 @@ def test_an_encrypted_manifest_is_refused_by_name(storage: Storage) -> None:
 
 def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
-    fresh = write_entries(storage, [Entry.added(FULL, 77)])
-    name = fresh.path[len(storage.location) + 1 :]
+    written_manifest = write_entries(storage, [Entry.added(FULL, 77)])
+    name = written_manifest.path[len(storage.location) + 1 :]
     entry = Entry(Status.EXISTING, 70, 2, 3, FULL)
     record = {**entry_record(entry, ["city"]), "sequence_number": None}
     storage.put(name, write_avro(manifest_schema(BY_CITY, SCHEMA, 2), [record], {}))
     with pytest.raises(CorruptLog, match="no sequence number"):
-        read_manifest(storage, Manifest(fresh.path, 0, 1, ManifestContent.DATA, 7, 7, 77))
+        read_manifest(storage, Manifest(written_manifest.path, 0, 1, ManifestContent.DATA, 7, 7, 77))
 
 
 def test_manifests_are_cached_after_the_first_read(storage: Storage) -> None:
-    _, (manifest,) = listed(storage, [write_entries(storage, [Entry.added(FULL, 77)])])
+    _, (manifest,) = write_and_read_list(storage, [write_entries(storage, [Entry.added(FULL, 77)])])
     entries = read_manifest(storage, manifest)
     storage.delete([manifest.path[len(storage.location) + 1 :]])
     assert read_manifest(storage, manifest) is entries

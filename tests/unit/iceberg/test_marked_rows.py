@@ -54,10 +54,10 @@ def live_of(storage: Storage, files: list[ContentFile], deletes: list[ContentFil
     ]
     path = f"{storage.location}/metadata/snap-77.avro"
     write_manifest_list(storage, path, manifests, snapshot_id=77, parent_id=None, sequence_number=1)
-    listed = read_manifest_list(storage, path)
-    entries = [entry for manifest_entries in read_manifests(storage, listed) for entry in manifest_entries]
+    listed_manifests = read_manifest_list(storage, path)
+    entries = [entry for manifest_entries in read_manifests(storage, listed_manifests) for entry in manifest_entries]
     data, positions = ([entry for entry in entries if (entry.file.content == 0) is is_data] for is_data in (True, False))
-    return LiveFiles(storage, listed, tuple(data), tuple(positions))
+    return LiveFiles(storage, listed_manifests, tuple(data), tuple(positions))
 
 
 def test_each_data_file_gets_one_delete_file_or_is_removed(storage: Storage, tmp_path: Path) -> None:

@@ -44,5 +44,5 @@ def test_metadata_after_a_commit_equals_the_stored_metadata(tmp_path: Path) -> N
     lake.create()
     for id_ in range(3):
         lake.append([id_])
-    committed, read = lake.current, Lake(tmp_path / "t").current
-    assert (committed.path, committed.version, committed.metadata) == (read.path, read.version, read.metadata)
+    cached, reopened = lake.current, Lake(tmp_path / "t").current
+    assert (cached.path, cached.version, cached.metadata) == (reopened.path, reopened.version, reopened.metadata)

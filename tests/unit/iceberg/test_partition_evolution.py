@@ -52,9 +52,9 @@ def test_dropped_partition_fields_become_void_only_in_version_1(version: int, wi
     dropped = with_partitioning(table, region)
     assert describe_spec(dropped) == without
     remaining = partitioning_of(dropped.spec(), SCHEMA, "t")
-    again = with_partitioning(dropped, *remaining, PartitionField(("id",), Transform("bucket", 8), "shard"))
-    assert describe_spec(again) == renewed
-    last = describe_spec(with_partitioning(again, *partitioning_of(again.spec(), SCHEMA, "t")[:-1]))
+    restored = with_partitioning(dropped, *remaining, PartitionField(("id",), Transform("bucket", 8), "shard"))
+    assert describe_spec(restored) == renewed
+    last = describe_spec(with_partitioning(restored, *partitioning_of(restored.spec(), SCHEMA, "t")[:-1]))
     assert last == ([*renewed[:2], "1002 void 1 shard"] if version == 1 else without)
 
 

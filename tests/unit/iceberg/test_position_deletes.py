@@ -150,12 +150,12 @@ def test_unknown_delete_file_formats_are_refused_by_name(storage: Storage) -> No
 
 
 def test_a_missing_or_damaged_delete_file_is_reported_by_path(storage: Storage) -> None:
-    missing = ContentFile(Content.POSITION_DELETES, f"{storage.location}/nowhere/gone.parquet", 1, 1)
+    missing_file = ContentFile(Content.POSITION_DELETES, f"{storage.location}/nowhere/gone.parquet", 1, 1)
     with pytest.raises(CorruptLog, match="missing") as missing_error:
-        read_position_deletes(storage, [missing])
-    assert missing_error.value.path == missing.path
+        read_position_deletes(storage, [missing_file])
+    assert missing_error.value.path == missing_file.path
     assert not (Path(storage.location[len("file://") :]) / "nowhere").exists()
-    good = put(storage, pa.table({"file_path": ["/t/a"], "pos": [1]}))
+    valid_file = put(storage, pa.table({"file_path": ["/t/a"], "pos": [1]}))
     data = storage.get("d.parquet")
     broken = [
         put_delete_file(storage, data[:40], "1.parquet", 1, "PARQUET"),
@@ -169,7 +169,7 @@ def test_a_missing_or_damaged_delete_file_is_reported_by_path(storage: Storage) 
     ]
     for file in broken:
         with pytest.raises(CorruptLog) as corrupt:
-            read_position_deletes(storage, [good, file])
+            read_position_deletes(storage, [valid_file, file])
         assert corrupt.value.path == file.path
 
 

@@ -204,7 +204,7 @@ def test_a_commit_is_applied_once_after_a_catalog_failure(tmp_path: Path, monkey
     lake.append(range(10))
     commit_table, failed = SqlCatalog.commit_table, []
 
-    def failing(*arguments: Any) -> Any:
+    def fail_first_commit(*arguments: Any) -> Any:
         if failed:
             return commit_table(*arguments)
         failed.append(1)
@@ -212,7 +212,7 @@ def test_a_commit_is_applied_once_after_a_catalog_failure(tmp_path: Path, monkey
             commit_table(*arguments)
         raise ConnectionError("did not respond")
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", failing)
+    monkeypatch.setattr(SqlCatalog, "commit_table", fail_first_commit)
     base = lake.table.snapshot()
     outcome = lake.table.commit(base, deleting(lake, base, 3))
     assert isinstance(outcome, Committed) and failed

@@ -58,12 +58,12 @@ def test_a_commit_with_a_lost_answer_is_applied_once(server: Server, lake: Lake,
 
 
 def test_an_invalid_answer_makes_the_outcome_unknown(server: Server, lake: Lake) -> None:
-    def garbled(answer: Callable[[], Answer]) -> Answer:
+    def garble_answer(answer: Callable[[], Answer]) -> Answer:
         assert answer()[0] == 200
         return 200, {"metadata": "half of it"}
 
     base = lake.table.snapshot()
-    server.acts, server.loads = [garbled], [failing(500)] * 9
+    server.acts, server.loads = [garble_answer], [failing(500)] * 9
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Unknown)
     server.loads = []
     assert lake.ids() == WITHOUT_3
@@ -118,19 +118,19 @@ def test_concurrent_appends_after_a_lost_answer_do_not_conflict(server: Server, 
 
 def test_a_request_that_arrives_late_is_committed_with_its_files(server: Server, lake: Lake) -> None:
     """A property change does not block the late request, and a reported conflict would delete the files of a valid commit."""
-    late: list[Callable[[], Answer]] = []
+    delayed_answers: list[Callable[[], Answer]] = []
 
-    def delayed(answer: Callable[[], Answer]) -> Answer | None:
-        late.append(answer)
+    def delay_request(answer: Callable[[], Answer]) -> Answer | None:
+        delayed_answers.append(answer)
         set_property(server, owner="them")
         return CUT
 
-    def arriving(answer: Callable[[], Answer]) -> Answer | None:
-        assert late[0]()[0] == 200
+    def deliver_delayed_request(answer: Callable[[], Answer]) -> Answer | None:
+        assert delayed_answers[0]()[0] == 200
         return answer()
 
     base = lake.table.snapshot()
-    server.acts = [delayed, arriving]
+    server.acts = [delay_request, deliver_delayed_request]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
     assert lake.ids() == WITHOUT_3 and lake.table.snapshot().settings.properties["owner"] == "them"
 

@@ -30,12 +30,12 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def live(lake: Lake) -> LiveFiles:
+def live_files(lake: Lake) -> LiveFiles:
     return lake.table.snapshot().live
 
 
 def deletes(lake: Lake) -> list[Entry]:
-    return list(live(lake).deletes)
+    return list(live_files(lake).deletes)
 
 
 def summary_of(lake: Lake) -> dict[str, str]:
@@ -56,10 +56,10 @@ def ids_of_all_readers(lake: Lake) -> list[int]:
 
 
 def test_rewritten_manifests_keep_the_sequence_numbers_of_files(lake: Lake) -> None:
-    original = {entry.file.path: entry for entry in live(lake).data}
+    original = {entry.file.path: entry for entry in live_files(lake).data}
     assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests(3, 1)
-    (manifest,) = live(lake).manifests
-    rewritten = {entry.file.path: entry for entry in live(lake).data}
+    (manifest,) = live_files(lake).manifests
+    rewritten = {entry.file.path: entry for entry in live_files(lake).data}
     assert {path: (entry.sequence_number, entry.file_sequence_number) for path, entry in rewritten.items()} == {
         path: (entry.sequence_number, entry.file_sequence_number) for path, entry in original.items()
     }
@@ -95,12 +95,12 @@ def test_a_manifest_rewrite_keeps_a_concurrent_append(lake: Lake, monkeypatch: p
 def test_shared_delete_files_are_rewritten_per_data_file(lake: Lake) -> None:
     lake.delete(0)
     lake.add_deletes(lake.shared_deletes(1, 11), lake.shared_deletes(2, 12))
-    data = live(lake).data
+    data = live_files(lake).data
     result = lake.table.maintenance.rewrite_position_deletes()
     assert (result.rewritten, result.added) == (3, 2)
     assert min(result.rewritten_bytes, result.added_bytes) > 0
-    assert live(lake).data == data
-    assert {lake.ids_in(entry.file.path)[0]: len(live(lake).position_deletes_of(entry)) for entry in data} == {0: 1, 10: 1, 20: 0}
+    assert live_files(lake).data == data
+    assert {lake.ids_in(entry.file.path)[0]: len(live_files(lake).position_deletes_of(entry)) for entry in data} == {0: 1, 10: 1, 20: 0}
     assert (summary_of(lake)["operation"], summary_of(lake)["total-delete-files"], summary_of(lake)["total-position-deletes"]) == (
         "replace",
         "2",
@@ -164,9 +164,9 @@ def test_concurrent_equality_deletes_apply_to_compacted_rows(lake: Lake) -> None
     assert base.iceberg_version is not None
     lake.add_deletes(lake.equality_deletes(11))
     committed(lake.table.commit(base, change))
-    (data,) = live(lake).data
+    (data,) = live_files(lake).data
     assert data.sequence_number == base.iceberg_version.sequence_number
-    assert len(live(lake).equality_deletes_of(data)) == 1
+    assert len(live_files(lake).equality_deletes_of(data)) == 1
     assert read_with_duckdb_iceberg(lake.table.location, "id")["id"].to_pylist() == [0, 1, 2, 10, 12, 20, 21, 22]
     committed(lake.table.commit(lake.table.snapshot(), compaction_request(lake)))
     assert deletes(lake) == [], "all rows are younger now"
@@ -182,7 +182,7 @@ def test_equality_deletes_are_removed_with_their_last_data_file(lake: Lake) -> N
         )
     )
     assert len(deletes(lake)) == 1
-    assert {len(live(lake).equality_deletes_of(entry)) for entry in live(lake).data} == {0, 1}
+    assert {len(live_files(lake).equality_deletes_of(entry)) for entry in live_files(lake).data} == {0, 1}
     snapshot = lake.table.snapshot()
     change = CommitRequest("OPTIMIZE", files=FileChanges(write_rows(snapshot, [10, 12]), (second, third)), reads=Reads(), data_change=False)
     committed(lake.table.commit(snapshot, change))
@@ -215,9 +215,9 @@ def overtake(lake: Lake, monkeypatch: pytest.MonkeyPatch, act: object) -> None:
     other = Lake(lake.folder)
     commit = lake.operations.commit
 
-    def late(*arguments: object) -> object:
+    def act_and_commit(*arguments: object) -> object:
         monkeypatch.setattr(lake.operations, "commit", commit)
         act(other)  # type: ignore[operator]
         return commit(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(lake.operations, "commit", late)
+    monkeypatch.setattr(lake.operations, "commit", act_and_commit)

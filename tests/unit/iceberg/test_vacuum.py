@@ -120,10 +120,10 @@ def test_branch_and_tag_retention_settings_are_applied(lake: Lake) -> None:
     ages = {"max_snapshot_age_ms": 10 * DAY * 1000}
 
     def remaining(*references: SetSnapshotRefUpdate, days: float, **options: int) -> list[int]:
-        again = Lake(lake.folder)
-        again.update(*references)
-        updates = expiry_updates("s.t", again.current.metadata, ExpiryOptions(**options), newest + int(days * DAY * 1000))
-        again.update(*(RemoveSnapshotRefUpdate(ref_name=reference.ref_name) for reference in references))
+        reopened = Lake(lake.folder)
+        reopened.update(*references)
+        updates = expiry_updates("s.t", reopened.current.metadata, ExpiryOptions(**options), newest + int(days * DAY * 1000))
+        reopened.update(*(RemoveSnapshotRefUpdate(ref_name=reference.ref_name) for reference in references))
         expired = {id_ for update in updates for id_ in getattr(update, "snapshot_ids", ())}
         return [id_ for id_ in ids if id_ not in expired]
 
@@ -275,17 +275,17 @@ def test_statistics_files_are_deleted_with_their_snapshot(lake: Lake) -> None:
 
 
 def test_vacuum_keeps_files_outside_the_table_folder(lake: Lake, tmp_path: Path) -> None:
-    elsewhere = Lake(tmp_path / "elsewhere")
-    elsewhere.create()
-    elsewhere.append([7, 8])
-    (path,) = elsewhere.table.snapshot().files().paths
-    added = elsewhere.table.snapshot()
+    other_lake = Lake(tmp_path / "elsewhere")
+    other_lake.create()
+    other_lake.append([7, 8])
+    (path,) = other_lake.table.snapshot().files().paths
+    added = other_lake.table.snapshot()
     (size,) = added.files().sizes.to_pylist()
     lake.change(added=(AddedFile(path, size, 2),))
     lake.remove(7)
     result = vacuum_now(lake)
     assert path not in result.paths
-    assert elsewhere.ids() == [7, 8]
+    assert other_lake.ids() == [7, 8]
 
 
 def test_vacuum_is_refused_if_gc_is_disabled(lake: Lake) -> None:
@@ -342,12 +342,12 @@ def test_vacuum_keeps_files_of_a_concurrent_commit(lake: Lake, monkeypatch: pyte
     other = Lake(lake.folder)
     commit = lake.operations.commit
 
-    def late(*arguments: object) -> object:
+    def append_and_commit(*arguments: object) -> object:
         monkeypatch.setattr(lake.operations, "commit", commit)
         other.append([90])
         return commit(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(lake.operations, "commit", late)
+    monkeypatch.setattr(lake.operations, "commit", append_and_commit)
     vacuum_now(lake)
     assert lake.snapshots == [other.table.snapshot().version]
     assert lake.ids() == [0, 2, 10, 12, 90]

@@ -50,7 +50,7 @@ def storage_of(folder: Path) -> Storage:
     return Storage(str(folder), durability=Durability.FULL)
 
 
-def opened(folder: Path, format_: str) -> Table:
+def open_table(folder: Path, format_: str) -> Table:
     storage = storage_of(folder)
     return DeltaTable(storage, "s.t") if format_ == "delta" else IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
 
@@ -71,7 +71,7 @@ def add(table: Table, ids: range) -> int:
 @pytest.mark.parametrize("operation", [name for name in OPERATIONS if name != "vacuum"])
 def test_all_files_of_a_commit_are_synced_before_it(calls: DiskCalls, tmp_path: Path, format_: str, operation: str) -> None:
     folder = tmp_path / "s/t"
-    table = opened(folder, format_)
+    table = open_table(folder, format_)
     create(table, **({"delta.enableDeletionVectors": "true"} if format_ == "delta" else {}))
     assert_durable(calls, folder)
     for ids in (range(10), range(10, 20), range(20, 25), range(25, 30)):
@@ -85,7 +85,7 @@ def test_all_files_of_a_commit_are_synced_before_it(calls: DiskCalls, tmp_path: 
 @FORMATS
 def test_partition_folders_are_synced(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
     folder = tmp_path / "t"
-    table = opened(folder, format_)
+    table = open_table(folder, format_)
     create(table, ("name",))
     add(table, range(3))
     assert len({path.parent for path in named_files(folder) if "name=" in str(path)}) == 3
@@ -94,7 +94,7 @@ def test_partition_folders_are_synced(calls: DiskCalls, tmp_path: Path, format_:
 
 @FORMATS
 def test_checkpoints_and_hints_are_synced_before_their_rename(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
-    table = opened(tmp_path / "t", format_)
+    table = open_table(tmp_path / "t", format_)
     create(table, **({"delta.checkpointInterval": "1"} if format_ == "delta" else {}))
     append(table)
     log = tmp_path / "t" / ("_delta_log" if format_ == "delta" else "metadata")
@@ -155,7 +155,7 @@ def test_a_recreated_folder_with_the_same_inode_is_synced_again(calls: DiskCalls
 
 
 def test_a_parent_folder_is_not_synced_again_for_new_files(calls: DiskCalls, tmp_path: Path) -> None:
-    table = opened(tmp_path / "t", "delta")
+    table = open_table(tmp_path / "t", "delta")
     create(table)
     add(table, range(3))
     calls.events.clear()
@@ -209,14 +209,14 @@ def test_a_commit_with_a_missing_data_file_fails(table: DeltaTable) -> None:
 def test_an_unsyncable_commit_leaves_no_log_entry(table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot, fsync = table.snapshot(), os.fsync
 
-    def full_disk(descriptor: int) -> None:
+    def fail_sync_of_commit(descriptor: int) -> None:
         if "00000000000000000001.json" in os.readlink(f"/proc/self/fd/{descriptor}"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         fsync(descriptor)
 
     files = write_rows(snapshot, range(3))
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full_disk)
+        patch.setattr(os, "fsync", fail_sync_of_commit)
         with pytest.raises(StorageError, match="No space left"):
             table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(files)))
     names = {path.name for path in (tmp_path / "t/_delta_log").iterdir()}
@@ -300,30 +300,30 @@ def readers(folder: Path, format_: str) -> Iterator[pa.Table]:
 @pytest.mark.parametrize(("moment", "added"), [("before", 0), ("after", 2)])
 def test_readers_ignore_the_temporary_file_of_a_killed_commit(tmp_path: Path, format_: str, moment: str, added: int) -> None:
     folder = tmp_path / "t"
-    table = opened(folder, format_)
+    table = open_table(folder, format_)
     create(table)
     add(table, range(3))
     kill_at_link(folder, format_, moment)
     assert len(temporary_files(folder)) == 1
-    assert len(rows(opened(folder, format_))) == 3 + added
+    assert len(rows(open_table(folder, format_))) == 3 + added
     for reader_rows in readers(folder, format_):
         assert reader_rows.num_rows == 3 + added
     if format_ == "iceberg" and moment == "before":
         assert StaticTable.from_metadata(str(folder)).scan().to_arrow().num_rows == 3, "the hint is right"
-    append(opened(folder, format_))
-    assert len(rows(opened(folder, format_))) == 5 + added
+    append(open_table(folder, format_))
+    assert len(rows(open_table(folder, format_))) == 5 + added
     for reader_rows in readers(folder, format_):
         assert reader_rows.num_rows == 5 + added
     time.sleep(0.005)
-    opened(folder, format_).vacuum(NOW)
+    open_table(folder, format_).vacuum(NOW)
     assert temporary_files(folder) == []
-    assert len(rows(opened(folder, format_))) == 5 + added
+    assert len(rows(open_table(folder, format_))) == 5 + added
 
 
 @FORMATS
 def test_vacuum_keeps_young_temporary_files(tmp_path: Path, format_: str) -> None:
     folder = tmp_path / "t"
-    table = opened(folder, format_)
+    table = open_table(folder, format_)
     create(table)
     young = newest_commit(folder).with_name("00000000000000000007.json#123" if format_ == "delta" else "v7.metadata.json#123")
     young.write_bytes(b"{")

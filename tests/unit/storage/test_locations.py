@@ -19,13 +19,13 @@ pytestmark = [needs_moto, pytest.mark.one_of("name", keep=3)]
 @pytest.mark.parametrize("name", ["a#1", "a?1", "a%231", "a%2F1", "a%2e%2e", "a&b=+c", "a b", "a.", "a~*[1]", "ü", "u\u0308", "a\\b"])
 def test_objects_are_written_only_at_the_location(s3: FaultyS3, name: str) -> None:
     root = f"{s3.location}/{uuid.uuid4()}"
-    whole, near = Storage(root, s3.options()), Storage(f"{root}/{name}/t", s3.options())
-    whole.put("a/t/others", b"precious")
-    near.put("ours", b"1")
-    assert {object_.path for object_ in whole.list()} == {"a/t/others", f"{name}/t/ours"}
-    assert [object_.path for object_ in near.list()] == ["ours"] and near.get("ours") == b"1"
-    near.delete(["ours", "others"])
-    assert [object_.path for object_ in whole.list()] == ["a/t/others"]
+    parent_storage, nested_storage = Storage(root, s3.options()), Storage(f"{root}/{name}/t", s3.options())
+    parent_storage.put("a/t/others", b"precious")
+    nested_storage.put("ours", b"1")
+    assert {object_.path for object_ in parent_storage.list()} == {"a/t/others", f"{name}/t/ours"}
+    assert [object_.path for object_ in nested_storage.list()] == ["ours"] and nested_storage.get("ours") == b"1"
+    nested_storage.delete(["ours", "others"])
+    assert [object_.path for object_ in parent_storage.list()] == ["a/t/others"]
 
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])

@@ -118,8 +118,8 @@ def test_all_operations_of_a_table_use_the_credentials(signed_s3: FaultyS3, form
     assert sorted(read_rows_with_keys("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
 
     first, second = snapshot.files().paths
-    (again,) = write_live_rows(write_spec(snapshot.shape), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
-    commit(table, FileChanges((AddedFile(**vars(again)),), (first, second)))
+    (rewritten_file,) = write_live_rows(write_spec(snapshot.shape), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
+    commit(table, FileChanges((AddedFile(**vars(rewritten_file)),), (first, second)))
     assert len(ids(table.snapshot())) == 8 and len(objects(table)) == 3
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
     assert len(objects(table)) == 1 and len(ids(table.snapshot())) == 8

@@ -93,13 +93,13 @@ def test_deleting_a_symbolic_link_keeps_its_target(folder: Path, tmp_path: Path)
 
 
 def test_only_files_in_metadata_are_deleted_in_other_locations(folder: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "named").touch()
-    path = f"file://{elsewhere}/named"
-    delete_files(Storage(str(folder)), [[path]], PathOrigin.LISTING, locations=[str(elsewhere)])
-    assert (elsewhere / "named").exists()
-    delete_files(Storage(str(folder)), [[path], [f"{path}/../../others/victim"]], PathOrigin.METADATA, locations=[f"{elsewhere}/"])
+    other_folder = tmp_path / "elsewhere"
+    other_folder.mkdir()
+    (other_folder / "named").touch()
+    path = f"file://{other_folder}/named"
+    delete_files(Storage(str(folder)), [[path]], PathOrigin.LISTING, locations=[str(other_folder)])
+    assert (other_folder / "named").exists()
+    delete_files(Storage(str(folder)), [[path], [f"{path}/../../others/victim"]], PathOrigin.METADATA, locations=[f"{other_folder}/"])
     assert files(tmp_path) == {"a", "b c", "victim"}
 
 
