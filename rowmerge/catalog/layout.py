@@ -359,7 +359,7 @@ def open_table(folder: Storage, name: str, format_: str, is_mismatch_fatal: Call
         name: The name of the table, for messages.
         format_: `delta` or `iceberg`.
         is_mismatch_fatal: A function that returns whether a mismatch between a Delta table's version and its checksum file is an error
-            rather than a warning. It is called for each check, because the setting may change.
+            rather than a warning. It is called for each mismatch, because the setting may change.
     """
     if format_ == "delta":
         return DeltaTable(folder, name, is_mismatch_fatal)

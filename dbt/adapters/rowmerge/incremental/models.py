@@ -152,8 +152,8 @@ class IncrementalModels(metaclass=AdapterMeta):
         if source is None or keeps_columns:
             return self.get_columns_in_relation(existing), SchemaChanges()
         stored_rows = self._stored_rows(config, source)
-        changes = self.schema_changes(config, on_schema_change, stored_rows, existing)
-        return self.get_columns_in_relation(stored_rows), changes
+        columns = self.get_columns_in_relation(stored_rows)
+        return columns, self.schema_changes(config, on_schema_change, stored_rows, existing)
 
     def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
         """Return the model's rows without columns that the table does not store.
