@@ -238,7 +238,7 @@ def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
         CorruptLog: A file is missing.
         StorageError: The store is unavailable.
     """
-    # For one or two files, threads would not save time.
+    # For one or two files, threads are not worth their cost.
     if len(paths) < 3:
         return [_read_document(storage, path) for path in paths]
     return map_concurrently(lambda path: _read_document(storage, path), paths)

@@ -286,7 +286,7 @@ def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
         advice = "Only a change from none to name is possible. For another mode, use CREATE OR REPLACE TABLE … AS SELECT."
         raise ConfigurationError(f"The table property {MAPPING_MODE} of {table} cannot be changed from {old_mode} to {new_mode}. {advice}")
     if old.configuration.get(MAX_COLUMN_ID) != new.configuration.get(MAX_COLUMN_ID):
-        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} of {table} cannot be set. Remove it from the statement.")
+        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} of {table} cannot be changed. Remove it from the statement.")
 
 
 def _with_column_ids(metadata: Metadata, *, use_names_as_physical: bool, last_id: int = 0) -> Metadata:

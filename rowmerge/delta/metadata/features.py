@@ -131,7 +131,7 @@ def _check_mapping(table: str, metadata: Metadata) -> None:
         raise UnsupportedTableFeature(table, f"{MAPPING_MODE} = {mode}", action="read", advice=_ANOTHER_ENGINE)
     for field in named_fields(metadata.schema):
         if not isinstance(field.metadata.get(PHYSICAL_NAME), str) or not isinstance(field.metadata.get(ID), int):
-            advice = f"The field {field.name} has no {PHYSICAL_NAME} or no {ID}. Restore an older version in the engine that wrote it."
+            advice = f"The field {field.name} has no {PHYSICAL_NAME} or {ID}. Restore an older version in the engine that wrote this one."
             raise UnsupportedTableFeature(table, "columnMapping", action="read", advice=advice)
 
 
