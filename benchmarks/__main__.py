@@ -35,7 +35,7 @@ from benchmarks.tables import Tables
 from benchmarks.worker import MARK
 
 FEWER_COLUMNS = 3
-"""From this scale factor on texts are not compared: that would take longer than what is measured."""
+"""The scale factor from which texts are not compared, because the comparison would take longer than the measured steps."""
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -74,7 +74,7 @@ class Lineitem:
     @property
     def _sample(self) -> str:
         """Return every 50th row, so that sources are selected without reading the whole table each time."""
-        return f"read_parquet('{self._made('sample.parquet', f'select * from {self._all} where {_picked(0.02, -1)}')}')"
+        return f"read_parquet('{self._create_file('sample.parquet', f'select * from {self._all} where {_picked(0.02, -1)}')}')"
 
     def _divided(self, name: str, query: str) -> list[Path]:
         """Write the rows of a query in as many files as the table has."""

@@ -22,7 +22,7 @@ SAME_MODE = {
     "iceberg-spark-cow": "ours-iceberg-cow",
     "iceberg-spark-mor": "ours-iceberg-mor",
 }
-"""Which of ours does the same as a peer."""
+"""By peer: our engine with the same table format and write mode."""
 MERGES = ("1", "2", "3", "4", "5", "6")
 
 HEAD = """# Performance

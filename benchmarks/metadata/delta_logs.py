@@ -16,7 +16,7 @@ ROWS_OF_A_FILE = 100_000
 KEYS_OF_A_FILE = 400_000
 """l_orderkey of file n lies in [n * KEYS_OF_A_FILE, (n + 1) * KEYS_OF_A_FILE)."""
 COMMITS_AFTER = 5
-"""How many commits, of one file each, come after the checkpoint."""
+"""The number of commits after the checkpoint. Each adds one file."""
 
 COLUMNS = {
     "l_orderkey": "long",

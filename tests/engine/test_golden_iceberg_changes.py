@@ -22,7 +22,7 @@ BOTH = {"v3", "v3_defaults", "partition_evolution", "v1_upgraded", "equality_evo
 KEYS = {"odd_names": "a.b", "transforms": "v"}
 """A column whose values tell rows apart, where it is not `id`."""
 EMPTY_FOR_NULL = {"schema_evolution"}
-"""pyiceberg gives lists and maps that are NULL as empty ones."""
+"""Tables with NULL lists or maps, which pyiceberg reads as empty."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Deletes of whole files look at the log alone: they succeed though the files that they remove are gone, and the history tells."""
+"""A DELETE of whole files reads only the log: it succeeds even if these files do not exist, and the history shows it."""
 
 from __future__ import annotations
 

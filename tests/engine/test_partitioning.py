@@ -1,4 +1,4 @@
-"""Iceberg tables that transforms divide: what manifests say of every file is held against the rows in it, by pyiceberg's own transforms."""
+"""Iceberg tables with partition transforms. pyiceberg's transforms of each file's rows must equal the values in its manifest."""
 
 from __future__ import annotations
 

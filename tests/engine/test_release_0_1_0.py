@@ -23,7 +23,7 @@ LEFT_BY_KILLS = {
     "ice_interrupted": ["metadata/v6.metadata.json#1"],
 }
 NEVER_COMMITTED = 99
-"""The id in the file that a killed INSERT left."""
+"""The id in the file of an INSERT that was killed before its commit."""
 
 
 @pytest.fixture

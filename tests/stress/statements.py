@@ -132,7 +132,7 @@ def rows_of(snapshot: Snapshot, storage: Storage) -> list[tuple[str, int, int, i
 
 
 def file_of(storage: Storage, snapshot: Snapshot, ids: Sequence[int], value: str) -> AddedFile:
-    """Write a data file with a row for each id, as any engine may do, and return what a commit says of it."""
+    """Write a data file with a row for each id, as any engine may do, and return its entry for a commit."""
     names = [f"{value}{id_}" for id_ in ids]
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
     for at, column in enumerate(schema):

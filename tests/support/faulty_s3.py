@@ -41,7 +41,7 @@ class Fault(Enum):
 
 
 Rule = Callable[[Request], Fault | int | None]
-"""What becomes of a request: a fault, a status that is answered, or None for what the store answers."""
+"""Returns for a request a fault, the status of an error response, or None for the response of the store."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A store with the latency of an object store: every call takes some time, and the calls that wait for each other are counted."""
+"""A store with the latency of an object store: each call takes some time, and sequential calls are counted as round trips."""
 
 from __future__ import annotations
 

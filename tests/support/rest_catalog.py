@@ -56,7 +56,7 @@ ENDPOINTS = [
 ]
 Answer = tuple[int, Any]
 Interference = Callable[[str, Callable[[], Answer]], Answer | None]
-"""What becomes of a request, `POST /v1/…`: it calls what answers it or does not, and gives an answer; None: the connection is cut."""
+"""Returns the answer to a request such as `POST /v1/…`, with or without a call of its handler, or None to cut the connection."""
 
 
 @contextmanager

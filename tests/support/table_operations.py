@@ -221,7 +221,7 @@ def _committed(table: Table, change_for: Callable[[Snapshot], CommitRequest]) ->
 
 
 def _paths(snapshot: Snapshot, *, records: int = 0) -> list[str]:
-    """Return the paths of the files with at least so many rows."""
+    """Return the paths of the files with at least this number of rows."""
     return [file.path for file in snapshot.files().files() if (file.records or 0) >= records]
 
 

@@ -12,7 +12,7 @@ from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 
 EQUALITY_DELETES = {name for name in NAMES if name.startswith("equality_")}
 EMPTY_FOR_NULL = {"name_mapped": {"l"}, "schema_evolution": {"l", "m"}}
-"""Lists and maps that pyiceberg gives as empty where they are NULL: those whose elements changed, or have other ids than the file."""
+"""Lists and maps that pyiceberg reads as empty instead of NULL: their elements changed, or have other ids than in the file."""
 
 
 def without(columns: set[str], rows: list[str]) -> list[dict[str, object]]:

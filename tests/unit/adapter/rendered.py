@@ -15,7 +15,7 @@ REWRITE = "ROWMERGE_REWRITE_RENDERED"
 
 @dataclass(frozen=True)
 class Case:
-    """`-- name`, `-- config: {…}`, then the SQL; an empty line stands before the next one."""
+    """A case of a strategy's file: `-- name`, `-- config: {…}`, the SQL, and an empty line before the next case."""
 
     strategy: str
     name: str

@@ -28,7 +28,7 @@ def lake_of(folder: Path, **properties: str) -> Lake:
 
 
 def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Callable[[int], object] | None = None) -> ChangeResult:
-    """Delete the file's next row. A concurrent commit deletes the same row in the first so many attempts."""
+    """Delete the file's next row. In each of the first `overtaken` attempts, a concurrent commit deletes the same row."""
     turns = [0]
 
     def attempt() -> Attempt:
