@@ -169,9 +169,9 @@ def around_put(before: Act = lambda: None, after: Act = lambda: None) -> type[St
 
 def assert_one_acknowledged(*creations: Creation) -> None:
     """Assert that at most one creation was acknowledged and that the catalog opens it."""
-    acknowledged = [(each.kind, each.ids) for each in creations if each.is_acknowledged]
-    assert len(acknowledged) <= 1
-    assert_opens(Path(creations[0].folder), *(acknowledged or [(None, [])])[0])
+    acknowledged_tables = [(each.kind, each.ids) for each in creations if each.is_acknowledged]
+    assert len(acknowledged_tables) <= 1
+    assert_opens(Path(creations[0].folder), *(acknowledged_tables or [(None, [])])[0])
 
 
 def assert_opens(folder: Path, kind: str | None, ids: Sequence[int]) -> None:
@@ -355,7 +355,7 @@ def test_one_of_two_creations_on_an_object_store_is_withdrawn(order: tuple[str, 
     second = Creation(order[1], location, [], options=s3.options())
     first = Creation(order[0], location, [], around_put(**{moment: second.run}), s3.options())
     first.run()
-    acknowledged = [creation.kind for creation in (first, second) if creation.is_acknowledged]
-    assert len(acknowledged) <= 1
+    acknowledged_kinds = [creation.kind for creation in (first, second) if creation.is_acknowledged]
+    assert len(acknowledged_kinds) <= 1
     relation = second.catalog().relation("default", "t")
-    assert ([] if relation is None else [relation.format or "view"]) == acknowledged
+    assert ([] if relation is None else [relation.format or "view"]) == acknowledged_kinds

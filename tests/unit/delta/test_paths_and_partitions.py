@@ -108,10 +108,13 @@ PARTITIONED = Struct(
 def test_a_listing_has_typed_partition_values_and_decoded_paths(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "a table", PARTITIONED, ("x", "n"))
     file = lake.file([1], "x=A%2FA/n=1", {"x": "A/A", "n": 1})
-    empty = lake.file([2], "x=__HIVE_DEFAULT_PARTITION__/n=__HIVE_DEFAULT_PARTITION__", {"x": "", "n": None})
-    committed(lake.create(file, empty))
+    file_of_null_partition = lake.file([2], "x=__HIVE_DEFAULT_PARTITION__/n=__HIVE_DEFAULT_PARTITION__", {"x": "", "n": None})
+    committed(lake.create(file, file_of_null_partition))
     rows = lake.table.snapshot().files().rows.sort_by("path").to_pylist()
-    assert {row["path"]: row["partition"] for row in rows} == {file.path: {"x": "A/A", "n": 1}, empty.path: {"x": None, "n": None}}
+    assert {row["path"]: row["partition"] for row in rows} == {
+        file.path: {"x": "A/A", "n": 1},
+        file_of_null_partition.path: {"x": None, "n": None},
+    }
 
 
 def test_a_partition_value_of_a_wrong_type_is_a_corrupt_log(tmp_path: Path) -> None:

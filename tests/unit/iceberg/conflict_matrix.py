@@ -1,7 +1,7 @@
 """Conflict matrix of Iceberg tables: the races of tests/unit/delta/conflict_matrix.py, and those that exist only in Iceberg.
 
-The table has the same three files, an older snapshot without the row 31 of partition `c`, and one position-delete file of another engine
-that deletes the rows 4 and 14 of two files. Changes without a statement in rowmerge, such as rollback and expiry, are winners only.
+The table has the same three files, and an older snapshot without the row 31 of partition `c`. One position-delete file of another engine
+deletes the rows 4 and 14 of two files. Changes without a statement in rowmerge, such as rollback and expiry, are winners only.
 """
 
 from __future__ import annotations

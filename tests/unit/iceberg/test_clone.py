@@ -116,8 +116,8 @@ def test_invalid_clones_are_refused_before_files_are_written(source, target, tmp
 
 
 def test_an_empty_table_can_be_cloned(tmp_path, target):
-    empty = Lake(tmp_path / "empty")
-    empty.create()
-    assert clone(empty, target) == 0
+    empty_lake = Lake(tmp_path / "empty")
+    empty_lake.create()
+    assert clone(empty_lake, target) == 0
     target.append([1])
     assert read_with_pyiceberg(str(target.folder))["id"].to_pylist() == [1]

@@ -348,14 +348,14 @@ def test_missing_version_1_counts_are_computed_for_the_manifest_list(storage: St
 
 
 def test_manifests_outside_the_table_are_read_with_all_path_formats(tmp_path: Path) -> None:
-    table, elsewhere = Storage(str(tmp_path / "table")), Storage(str(tmp_path / "else where"))
-    written_manifest = write_entries(elsewhere, [Entry.added(FULL, 77)])
+    table, other_storage = Storage(str(tmp_path / "table")), Storage(str(tmp_path / "else where"))
+    written_manifest = write_entries(other_storage, [Entry.added(FULL, 77)])
     local_path = written_manifest.path[len("file://") :]
     for path in (local_path, f"file:{local_path}", f"file://{local_path}"):
         assert plain_path(path) == written_manifest.path
         moved = Manifest(path, written_manifest.length, 1, ManifestContent.DATA, 7, 7, 77)
         assert read_manifest(table, moved)[0].file == FULL
-    assert located(elsewhere, local_path) == (elsewhere, written_manifest.path[len(elsewhere.location) + 1 :])
+    assert located(other_storage, local_path) == (other_storage, written_manifest.path[len(other_storage.location) + 1 :])
 
 
 def test_the_schema_of_a_spec_is_the_newest_with_its_source_columns() -> None:

@@ -193,20 +193,20 @@ def test_a_put_waits_for_an_unfinished_put_of_another_writer(s3: FaultyS3, forma
     table = open_table(s3, location, format_)
     create(table)
     base, other = table.snapshot(), open_table(s3, location, format_)
-    refused = []
+    refused_requests = []
 
     def rule(request: Request) -> int | None:
         if request.method != "PUT" or COMMIT[format_] not in request.path:
             return None
-        refused.append(request)
-        if len(refused) == 3:
+        refused_requests.append(request)
+        if len(refused_requests) == 3:
             s3.rule = None
             assert isinstance(append(other, other.snapshot()), Committed)
         return 409
 
     s3.rule = rule
     assert isinstance(append(table, base), Committed)
-    assert len(refused) == 3 and count_files(s3, location, format_) == 3
+    assert len(refused_requests) == 3 and count_files(s3, location, format_) == 3
 
 
 def objects_ending_with(s3: FaultyS3, location: str, names: Sequence[str]) -> set[str]:

@@ -325,10 +325,10 @@ def test_vacuum_keeps_young_temporary_files(tmp_path: Path, format_: str) -> Non
     folder = tmp_path / "t"
     table = open_table(folder, format_)
     create(table)
-    young = newest_commit(folder).with_name("00000000000000000007.json#123" if format_ == "delta" else "v7.metadata.json#123")
-    young.write_bytes(b"{")
+    young_file = newest_commit(folder).with_name("00000000000000000007.json#123" if format_ == "delta" else "v7.metadata.json#123")
+    young_file.write_bytes(b"{")
     table.vacuum(VacuumOptions())
-    assert temporary_files(folder) == [young]
+    assert temporary_files(folder) == [young_file]
 
 
 def test_temporary_file_names_are_recognized() -> None:

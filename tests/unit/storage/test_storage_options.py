@@ -55,7 +55,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def signed_s3(s3: FaultyS3) -> Iterator[FaultyS3]:
-    """Provide a store and verify that every request is signed with the key of the options."""
+    """Yield a store, then verify that every request is signed with the key of the options."""
     yield s3
     assert s3.requests
     unsigned = [f"{request.method} {request.path}" for request in s3.requests if ACCESS_KEY not in request.headers.get("authorization", "")]
