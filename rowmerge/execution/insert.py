@@ -93,7 +93,7 @@ class NewRows:
         table, old_schema = snapshot.shape, snapshot.schema
         if not self.evolves:
             return self._plan(table, old_schema)
-        query_schema, partition_columns = schema_of(self.frame), tuple(self.static_partition_values(table))
+        partition_columns, query_schema = tuple(self.static_partition_values(table)), schema_of(self.frame)
         new_schema = schema_after_insert(
             old_schema, query_schema, self.columns, partition_columns, by_name=self.by_name, can_widen=table.can_widen
         )

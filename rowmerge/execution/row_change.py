@@ -139,11 +139,11 @@ def _file_strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_
     A marked file stays, and a deletion vector (Delta) or a position delete file (Iceberg) lists its deleted rows. `deleted_count`: the
     number of deleted rows after the statement. `newly_deleted_count`: the number of rows that the statement itself deletes.
     """
-    write_mode = snapshot.settings.write_mode(plan.operation)
-    if snapshot.shape.rewrite_blocker is not None:
-        write_mode = WriteMode.MERGE_ON_READ  # a feature of the table forbids moving rows to another file, so the file must be marked
+    # A feature of the table may forbid moving rows to another file. Then the file must be marked, whatever the table's write mode is, even
+    # if it is invalid.
+    rows_may_move = snapshot.shape.rewrite_blocker is None
     strategy = choose_strategy(
-        write_mode,
+        snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,
         can_mark=snapshot.shape.supports_merge_on_read,
         records=file.records,
         deleted=deleted_count,

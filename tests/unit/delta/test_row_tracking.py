@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,8 +13,14 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.row_tracking import ROW_TRACKING_DOMAIN, row_id_high_water_mark
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
+from rowmerge.execution.row_change import change_files
+from rowmerge.execution.ways.target_files import TargetFiles
+from rowmerge.plan.pruning.file_pruning import every_file
+from rowmerge.spark.reading.scan import spark_path
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest
+from rowmerge.table.metadata.settings import WRITE_MODE
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
@@ -136,3 +143,14 @@ def test_enabling_and_suspending_row_tracking_is_refused(lake: Lake) -> None:
 def test_an_invalid_high_water_mark_is_a_corrupt_log() -> None:
     with pytest.raises(CorruptLog, match="high water mark"):
         row_id_high_water_mark({ROW_TRACKING_DOMAIN: "{}"}, "log")
+
+
+def test_rows_that_must_stay_are_marked_whatever_the_write_mode(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    committed(lake.create(lake.file([1, 2]), properties={"delta.enableRowTracking": "true", WRITE_MODE: "auto"}))
+    snapshot = lake.table.snapshot()
+    monkeypatch.setitem(snapshot.settings.properties, WRITE_MODE, "unknown")  # as another writer may set it
+    listing = snapshot.files()
+    files = TargetFiles(listing, listing, listing.without_files(), listing, every_file, ())
+    output = WriteOutput(positions={spark_path(path): Positions([0]) for path in listing.paths})
+    changes, copied_rows = change_files(Mock(), snapshot, Mock(operation="DELETE"), output, files)
+    assert (list(changes.deleted), changes.removed, copied_rows) == (listing.paths, (), 0)
