@@ -129,9 +129,9 @@ def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(spark: Sp
     place = tmp_path / "warehouse" / "default" / "t"
     (exchanged,) = place.glob("*.parquet")
     pq.write_table(pq.read_table(exchanged), exchanged, compression="none")
-    with pytest.raises(UnreadableDataFile, match=f"{exchanged.name} of .* has not the size that the table says"):
+    with pytest.raises(UnreadableDataFile, match=f"{exchanged.name} of .*its size differs from the size that the table records"):
         reopened(spark, place).sql("delete from t where id = 20")
-    with pytest.raises(PySparkException, match=f"{exchanged.name}.* has not the size that the table says"):
+    with pytest.raises(PySparkException, match=f"{exchanged.name}.*its size differs from the size that the table records"):
         reopened(spark, place).sql("select count(*) from t").collect()
 
 

@@ -94,9 +94,9 @@ def test_unsupported_operations_of_a_catalog_are_rejected(
         session.sql("create table t (id int) using delta")
     with pytest.raises(PlanError, match="no columns"):
         session.sql(f"create table t location '{tmp_path}/elsewhere'")
-    with pytest.raises(ConfigurationError, match="Leave it out, or give 'iceberg'"):
+    with pytest.raises(ConfigurationError, match="Omit it, or use 'iceberg'"):
         rowmerge.connect(catalog=configuration, spark=spark, default_format="delta")
-    with pytest.raises(ConfigurationError, match="no location and no catalog"):
+    with pytest.raises(ConfigurationError, match="Neither a location nor a catalog is specified"):
         rowmerge.connect(spark=spark)
     session.sql(f"create table t (id int) location '{tmp_path}/elsewhere'")
     session.sql("insert into t values (1)")

@@ -270,7 +270,7 @@ select * from table_changes();
 select * from table_changes(t, 0);
 !> PlanError: as a string
 select * from table_changes(1 + 1, 0);
-!> TypeMismatch: no name of a table
+!> TypeMismatch: not the name of a table
 select * from table_changes('nothing', 0);
 !> TableNotFound: nothing
 select * from table_changes('w', 0);

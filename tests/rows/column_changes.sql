@@ -74,9 +74,9 @@ alter table t drop column nowhere;
 !> UnknownColumn: nowhere
 alter table t drop columns if exists (nowhere);
 alter table t drop column s.x;
-!> PlanError: last one left
+!> PlanError: only field of its struct
 alter table t rename column id to P;
-!> PlanError: a column `P` beside `id`
+!> PlanError: A column `P` already exists beside `id`
 alter table t rename column s.y to z;
 !> UnknownColumn: y
 alter table t rename column id.z to y;
@@ -144,7 +144,7 @@ insert into t values (1, named_struct('x', 1), array(named_struct('k', 1)));
 alter table t add columns (s.`y z` string comment 'new', s.w int first, a.element.l struct<m: int> after k);
 insert into t values (2, named_struct('w', 0, 'x', 2, 'y z', 'yes'), array(named_struct('k', 2, 'l', named_struct('m', 3))));
 alter table t add column s.x int;
-!> PlanError: has the column `s.x` already
+!> PlanError: already has the column `s.x`
 alter table t add column id.x int;
 !> PlanError: `id` is int, which has no fields
 alter table t add column r.x int;

@@ -17,7 +17,7 @@ insert into t values (7, timestamp '2024-01-03 10:00:00', date '2024-01-04', 14)
 insert into t (id, twice) values (7, null);
 !> ConstraintViolated: GENERATED ALWAYS AS (id * 2) of column `twice`. Violating row: id = 7, twice = NULL
 insert into t values (7, null, null, default), (8, null, null, 16);
-!> PlanError: only some of the rows
+!> PlanError: only some rows contain DEFAULT
 insert into t (id, ts) replace where day = date '2024-01-02' values (22, timestamp '2024-01-02 11:00:00');
 insert into t (id, ts) replace where day = date '2024-01-02' values (23, timestamp '2024-01-03 11:00:00');
 !> ConstraintViolated: REPLACE WHERE day = date '2024-01-02'

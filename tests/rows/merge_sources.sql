@@ -156,9 +156,9 @@ merge into t using u as s on t.id = u.id when not matched then insert *;
 --- one alias for target and source is rejected
 create table t (id int) using delta;
 merge into t as x using (values (1)) x (id) on x.id = x.id when not matched then insert *;
-!> PlanError: both called `x`
+!> PlanError: both have the alias `x`
 merge into t using (values (1)) t (id) on t.id = 1 when not matched then insert *;
-!> PlanError: both called `t`
+!> PlanError: both have the alias `t`
 
 --- a target called source, a source query without an alias
 create table source (id int) using delta tblproperties ({mode});
