@@ -45,7 +45,7 @@ def replace_time_functions(text: str, microseconds: int, columns: Collection[str
     edits = []
     for index, token in enumerate(tokens):
         call_end = _call_end(tokens, index, column_names) if _is_function_name(token, text) else None
-        if call_end is not None:  # None: the name is not called, but is the name of a field or of a column
+        if call_end is not None:  # None: a field, a column, or a call with arguments
             edits.append((token.start, call_end, _TIME_FUNCTION_TEMPLATES[token.text.lower()].format(microseconds)))
     return rewrite(text, edits)
 

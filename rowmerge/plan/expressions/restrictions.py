@@ -67,7 +67,7 @@ def _refuse_multi_row_functions(text: SqlText, description: str) -> None:
         return
     for node in tree.find_all(exp.Window, exp.AggFunc, exp.UDTF):
         if isinstance(node, exp.Query | exp.Lateral) or node.find_ancestor(exp.Query) is not None:
-            continue  # a subquery, which is a UDTF to sqlglot, or a function in a subquery, which has rows of its own
+            continue  # the function is in a subquery, which has rows of its own, as is a LATERAL VIEW, which is a UDTF to sqlglot
         function = node.this if isinstance(node, exp.Window) else node
         reason = _RETURNS_MANY_ROWS if isinstance(node, exp.UDTF) else _READS_MANY_ROWS
         raise UnsupportedStatement(reason.format(f"{_function_name(function, text.text)}()", description), text=text.text)
