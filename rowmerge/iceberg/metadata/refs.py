@@ -70,6 +70,6 @@ def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[in
     """
     for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
         properties = summary_properties(snapshot)
-        version = properties.get(APPLICATION_VERSION, "")  # Only values of at most 18 digits, which fit in a long, are found.
-        if properties.get(APPLICATION) == application and re.fullmatch(r"-?\d{1,18}", version):
+        version = properties.get(APPLICATION_VERSION, "")  # A long has at most 19 digits. Other values are ignored.
+        if properties.get(APPLICATION) == application and re.fullmatch(r"-?\d{1,19}", version):
             yield int(version), snapshot.snapshot_id
