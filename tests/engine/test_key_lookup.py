@@ -145,12 +145,12 @@ def test_an_upsert_writes_the_source_rows_directly(session: rowmerge.Session, re
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TABLES if kind != "iceberg 3"])
-@pytest.mark.parametrize(("last", "made"), [(1500, 100_000), (6500, 100_000), (1500, 100), (6500, 100)])
+@pytest.mark.parametrize(("last", "max_prepared_rows"), [(1500, 100_000), (6500, 100_000), (1500, 100), (6500, 100)])
 def test_clauses_that_read_only_the_source_need_no_join(
-    session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, last: int, made: int
+    session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, last: int, max_prepared_rows: int
 ) -> None:
     """Compare the result with the clauses. Rows are computed before it is known which of them are needed."""
-    monkeypatch.setattr(source, "MAX_PREPARED_ROWS", made)
+    monkeypatch.setattr(source, "MAX_PREPARED_ROWS", max_prepared_rows)
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     session.sql("delete from kept where id % 10 = 3")
     rows = f"(select {COLUMNS.replace('k', 'n')} from range(500, {last}, 1, 2))"

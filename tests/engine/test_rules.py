@@ -45,7 +45,7 @@ def protocols(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "metadata", "configuration", "told"),
+    ("protocol", "metadata", "configuration", "constraint"),
     [
         ({"minReaderVersion": 1, "minWriterVersion": 2}, {"delta.invariants": INVARIANT}, {}, "(id > 0), an invariant of column `id`"),
         ({"minReaderVersion": 1, "minWriterVersion": 3}, {}, {"delta.constraints.Pos": "id > 0"}, "Pos CHECK (id > 0)"),
@@ -64,7 +64,7 @@ def test_constraints_of_every_protocol_are_enforced_without_an_upgrade(
     protocol: dict[str, Any],
     metadata: dict[str, Any],
     configuration: dict[str, str],
-    told: str,
+    constraint: str,
 ) -> None:
     made_by_hand(tmp_path / "t", protocol, metadata, **configuration)
     session.sql(f"create table t using delta location '{tmp_path / 't'}'")
@@ -79,7 +79,7 @@ def test_constraints_of_every_protocol_are_enforced_without_an_upgrade(
     ):
         with pytest.raises(ConstraintViolated) as caught:
             session.sql(statement)
-        assert caught.value.constraint == told
+        assert caught.value.constraint == constraint
     twice = [2, 6] if generates else [None, None]
     assert session.sql("select * from t order by id").collect() == [(1, twice[0]), (3, twice[1])]
     assert protocols(tmp_path / "t") == [protocol]

@@ -1,7 +1,7 @@
 """Check names, docstrings and comments against the rules of CONTRIBUTING.md: `make prose` prints each violation.
 
-The rules are what a program can check: forbidden names and phrases, sentence length, imperative first words, and the sections of public
-docstrings. `tests/unit/test_prose.py` verifies that the repository has no violation.
+The rules are what a program can check: forbidden names and phrases, sentence length, and imperative first words. The engine and the
+adapter also need the sections of public docstrings. `tests/unit/test_prose.py` verifies that the repository has no violation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PUBLIC_FOLDERS = ("rowmerge", "dbt")
+"""The folders whose public functions document their arguments and errors."""
+OTHER_FOLDERS = ("tests", "benchmarks", "integration_tests")
 MOST_WORDS = 25
 MOST_UNDOCUMENTED_PARAMETERS = 2
 """A public function with more parameters than these describes each of them under `Args:`."""
@@ -43,14 +46,14 @@ VERBS = frozenset(
     abort accept acquire add adjust advise allocate allow answer append apply archive ask assemble assert assign begin bind bring
     build bump call cancel cast change check choose clean clear clone close collect combine commit compact compare complete
     compose compute configure connect construct convert copy count create cut decide declare decode deduplicate define delete
-    derive describe detect determine discard divide download drop encode end enforce ensure enter estimate evaluate exclude
+    derive describe detect determine disable discard divide download draw drop encode end enforce ensure enter estimate evaluate exclude
     execute exit expand expire explain export extend extract fail fetch fill filter find finish fit flush fold format forward
     generate get give group guard handle hash have honour ignore implement import include increase infer inherit initialize insert
-    inspect install intersect invalidate issue iterate join judge keep let limit link list load locate lock log look lower make
+    inspect install intersect invalidate issue iterate join judge keep kill let limit link list load locate lock log look lower make
     map mark match materialize measure merge migrate mount move name normalize number observe open order overwrite parse pass
-    patch percent-decode percent-encode pick plan point prefer prepare preserve print probe prove prune publish push put quote
+    patch percent-decode percent-encode pick plan point prefer prepare preserve print probe process prove prune publish push put quote
     raise read rebuild receive record recover reduce refresh refuse register reject release remember remove rename render reorder
-    repair repeat replace report request require reset resolve restore retry return reuse revert rewrite roll run save scan search
+    repair repeat replace report request require reset resolve restore resume retry return reuse revert rewrite roll run save scan search
     select send separate serialize serve set shorten show skip sort split stage start state step stop store stream strip
     substitute subtract sum suppress sync tag take test tighten translate truncate try turn type unify union unlock unpack update
     upgrade upload use validate verify visit wait walk warn widen wrap write yield
@@ -64,14 +67,14 @@ _CODE = re.compile(r"``.*?``|`[^`]*`", re.DOTALL)
 
 
 def python_files() -> list[Path]:
-    """Return the Python files of the engine and the adapter, sorted by path."""
-    return sorted(path for folder in ("rowmerge", "dbt") for path in (ROOT / folder).rglob("*.py"))
+    """Return the Python files of the engine, the adapter, the tests and the benchmarks, sorted by path."""
+    return sorted(path for folder in (*PUBLIC_FOLDERS, *OTHER_FOLDERS) for path in (ROOT / folder).rglob("*.py"))
 
 
 def violations(text: str, path: str) -> list[str]:
     """Return the violations in the text of one Python module, as `path:line: what is wrong`, in the order of their lines."""
     tree = ast.parse(text)
-    parts = [*_names(tree), *_docstrings(tree), *_comments(text)]
+    parts = [*_names(tree), *_docstrings(tree, has_sections=not path.startswith(OTHER_FOLDERS)), *_comments(text)]
     return [f"{path}:{line}: {message}" for line, message in sorted(parts)]
 
 
@@ -86,17 +89,20 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield node.lineno, f"`{name}` does not say what it holds: use a noun of the field"
 
 
-def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and message of each violation in docstrings: prose, first words of functions, sections of public functions."""
+def _docstrings(tree: ast.Module, *, has_sections: bool) -> Iterator[tuple[int, str]]:
+    """Yield line and message of each violation in docstrings: prose, first words of functions, sections of public functions.
+
+    The docstring of a test states a claim, so any word can be its first one.
+    """
     for node, is_public in _documentable(tree, is_public=True):
         docstring = ast.get_docstring(node)
         line = getattr(node, "lineno", 1)
         if docstring:
             yield from ((line, message) for message in _prose(docstring))
         if isinstance(node, ast.FunctionDef):
-            if docstring and not _is_property(node):
+            if docstring and not _is_property(node) and not node.name.startswith("test_"):
                 yield from ((line, message) for message in _first_word(docstring))
-            if is_public and not _is_overriding(node):
+            if has_sections and is_public and not _is_overriding(node):
                 yield from ((line, message) for message in _missing_sections(node, docstring or ""))
 
 

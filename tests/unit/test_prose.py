@@ -1,4 +1,4 @@
-"""The names, docstrings and comments of the engine and the adapter follow the rules that `make prose` checks."""
+"""The names, docstrings and comments of the code and its tests follow the rules that `make prose` checks."""
 
 from __future__ import annotations
 
@@ -46,3 +46,9 @@ def test_a_violation_is_reported(text: str, message: str) -> None:
 )
 def test_plain_english_has_no_violation(text: str) -> None:
     assert violations(text, "module.py") == []
+
+
+def test_tests_have_no_sections_and_their_docstrings_are_claims() -> None:
+    text = 'def test_a_claim(a: int, b: int, c: int) -> None:\n    """Rows stay."""\n    raise ValueError\n'
+    assert violations(text, "tests/unit/test_claims.py") == []
+    assert len(violations(text, "rowmerge/claims.py")) == 2

@@ -61,12 +61,12 @@ def start_spark(jar: str) -> SparkSession:
 
 def sections(text: str) -> dict[str, list[str]]:
     """Return the steps of each table: statements, and `java: …` for a function of this module."""
-    found: dict[str, list[str]] = {}
+    steps_by_table: dict[str, list[str]] = {}
     for part in re.split(r"^-- table: ", text, flags=re.MULTILINE)[1:]:
         name, _, body = part.partition("\n")
         body = re.sub(r"^-- (java: \w+)$", r"\1;", body, flags=re.MULTILINE)
-        found[name.strip()] = [step.strip() for step in re.split(r";\n", body + "\n") if step.strip()]
-    return found
+        steps_by_table[name.strip()] = [step.strip() for step in re.split(r";\n", body + "\n") if step.strip()]
+    return steps_by_table
 
 
 def make(spark: SparkSession, name: str, steps: list[str]) -> None:
@@ -84,10 +84,10 @@ def make(spark: SparkSession, name: str, steps: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz") as archive:
-        archive.add(WAREHOUSE / "db" / name, arcname=".", filter=plain)
+        archive.add(WAREHOUSE / "db" / name, arcname=".", filter=without_machine_details)
 
 
-def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def without_machine_details(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Return the archive without Hadoop's checksum files, and without times and user names."""
     if entry.name.endswith((".crc", "_SUCCESS")):
         return None
@@ -191,7 +191,7 @@ def commit(
     number = sum(1 for _ in (WAREHOUSE / "db" / name / "data").rglob("*.parquet"))
     in_partition = None if partition is None else record(package, table.spec().partitionType(), partition)
 
-    def written(columns: tuple[str, ...], rows: list[tuple[Any, ...]], kind: str) -> Any:
+    def write_file(columns: tuple[str, ...], rows: list[tuple[Any, ...]], kind: str) -> Any:
         nonlocal number
         number += 1
         schema = table.schema().select(list(columns))
@@ -214,9 +214,9 @@ def commit(
         return writer.toDataFile() if kind == "rows" else writer.toDeleteFile()
 
     if adds:
-        delta = delta.addRows(written(tuple(f.name() for f in table.schema().columns()), adds, "rows"))
+        delta = delta.addRows(write_file(tuple(f.name() for f in table.schema().columns()), adds, "rows"))
     for columns, rows in (deletes or {}).items():
-        delta = delta.addDeletes(written(columns, rows, "equality-deletes"))
+        delta = delta.addDeletes(write_file(columns, rows, "equality-deletes"))
     delta.commit()
 
 

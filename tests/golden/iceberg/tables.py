@@ -38,10 +38,10 @@ def expected(name: str) -> dict[str, Any]:
 
 def comparable(rows: pa.Table) -> list[str]:
     """Return the rows as sorted JSON with columns by name, independent of a reader's types for timestamps, UUIDs and maps."""
-    return sorted(json.dumps({name: _plain(row[name]) for name in sorted(row)}, ensure_ascii=False) for row in rows.to_pylist())
+    return sorted(json.dumps({name: _json_value(row[name]) for name in sorted(row)}, ensure_ascii=False) for row in rows.to_pylist())
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     match value:
         case datetime() if value.tzinfo is not None:
             return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat() + "Z"
@@ -58,11 +58,11 @@ def _plain(value: Any) -> Any:
         case UUID():
             return str(value)
         case dict():
-            return {name: _plain(each) for name, each in value.items()}
+            return {name: _json_value(each) for name, each in value.items()}
         case list() if value and all(isinstance(entry, tuple) for entry in value):
-            return sorted(([_plain(key), _plain(each)] for key, each in value), key=str)  # a map
+            return sorted(([_json_value(key), _json_value(each)] for key, each in value), key=str)  # a map
         case list():
-            return [_plain(each) for each in value]
+            return [_json_value(each) for each in value]
     return value
 
 
@@ -120,10 +120,10 @@ def _rewrite_avro(file: Path, moved: Callable[[str], str]) -> None:
         reader = fastavro.reader(stream)
         schema, metadata, codec = reader.writer_schema, dict(reader.metadata), reader.codec
         records = [_relocated(record, moved) for record in reader]
-    kept = {key: value for key, value in metadata.items() if not key.startswith("avro.")}
-    written = io.BytesIO()
-    fastavro.writer(written, schema, records, codec=codec, metadata=kept)
-    file.write_bytes(written.getvalue())
+    user_metadata = {key: value for key, value in metadata.items() if not key.startswith("avro.")}
+    output = io.BytesIO()
+    fastavro.writer(output, schema, records, codec=codec, metadata=user_metadata)
+    file.write_bytes(output.getvalue())
 
 
 def _relocated(record: Any, moved: Callable[[str], str]) -> Any:

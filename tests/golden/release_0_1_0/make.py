@@ -222,8 +222,8 @@ def _rows(session: Session, table: str) -> list[str]:
 
 def _killed(what: str, name: str) -> None:
     """Run one operation in a process that is killed during it."""
-    done = subprocess.run([sys.executable, __file__, what, name])
-    assert done.returncode == -signal.SIGKILL, f"{what} {name} was not killed"
+    process = subprocess.run([sys.executable, __file__, what, name])
+    assert process.returncode == -signal.SIGKILL, f"{what} {name} was not killed"
 
 
 def _die(what: str, name: str) -> None:

@@ -28,7 +28,7 @@ def test_the_file_format_of_a_model_overrides_the_profile(config, default, chose
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ({"file_format": "parquet"}, "file_format is 'parquet'. Set it to `delta` or `iceberg`."),
         ({"partition_by": {"field": "day", "granularity": "day"}}, "partition_by is a mapping, as in BigQuery. Set it to a column name"),
@@ -39,10 +39,10 @@ def test_the_file_format_of_a_model_overrides_the_profile(config, default, chose
         ),
     ],
 )
-def test_contradictory_format_configs_are_rejected_by_name(config, told):
+def test_contradictory_format_configs_are_rejected_by_name(config, message):
     with pytest.raises(CompilationError) as error:
         table_format(config, "delta")
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_delta_properties_are_not_set_on_iceberg_tables():

@@ -104,7 +104,7 @@ def test_disabling_deletion_vectors_keeps_the_protocol(table: DeltaTable) -> Non
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("properties", "expected"),
     [
         ({"delta.minReaderVersion": "1", "delta.minWriterVersion": "4"}, Protocol(1, 4)),
         ({"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}, Protocol(2, 5)),
@@ -116,14 +116,14 @@ def test_disabling_deletion_vectors_keeps_the_protocol(table: DeltaTable) -> Non
         ({"delta.feature.domainMetadata": "supported"}, Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "domainMetadata"}))),
     ],
 )
-def test_protocol_properties_set_the_protocol_and_are_not_stored(table: DeltaTable, asked: dict[str, str], expected: Protocol) -> None:
-    snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", **asked})
+def test_protocol_properties_set_the_protocol_and_are_not_stored(table: DeltaTable, properties: dict[str, str], expected: Protocol) -> None:
+    snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", **properties})
     assert snapshot.protocol == expected
     assert snapshot.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "properties",
     [
         {"delta.minReaderVersion": "4"},
         {"delta.minWriterVersion": "x"},
@@ -131,9 +131,9 @@ def test_protocol_properties_set_the_protocol_and_are_not_stored(table: DeltaTab
         {"delta.feature.clustering": "yes"},
     ],
 )
-def test_invalid_protocol_properties_are_refused(table: DeltaTable, asked: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(asked))):
-        create(table, {"rowmerge.write.mode": "copy-on-write", **asked})
+def test_invalid_protocol_properties_are_refused(table: DeltaTable, properties: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(properties))):
+        create(table, {"rowmerge.write.mode": "copy-on-write", **properties})
     assert not table.exists()
 
 
@@ -166,17 +166,17 @@ def test_tables_with_unsupported_writer_features_are_not_created(table: DeltaTab
 
 
 @pytest.mark.parametrize(
-    ("key", "stored", "feature"),
+    ("key", "metadata_key", "feature"),
     [
         ("CURRENT_DEFAULT", "CURRENT_DEFAULT", "allowColumnDefaults"),
         ("GENERATION_EXPRESSION", "delta.generationExpression", "generatedColumns"),
     ],
 )
 def test_column_defaults_and_generation_expressions_add_metadata_and_features(
-    table: DeltaTable, key: str, stored: str, feature: str
+    table: DeltaTable, key: str, metadata_key: str, feature: str
 ) -> None:
     snapshot = create(table, None, Struct((Field("id", LONG, metadata={key: "1"}), Field("x", LONG))))
-    assert snapshot.schema.fields[0].metadata == {stored: "1"}
+    assert snapshot.schema.fields[0].metadata == {metadata_key: "1"}
     assert snapshot.protocol.supports(feature)
 
 
@@ -265,7 +265,7 @@ def test_invalid_intervals_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "partition", "error", "told"),
+    ("schema", "partition", "error", "message"),
     [
         (Struct(()), (), PlanError, "at least one column"),
         (Struct((Field("a", LONG), Field("A", LONG))), (), PlanError, "two columns named A"),
@@ -281,9 +281,9 @@ def test_invalid_intervals_are_refused(text: str) -> None:
     ],
 )
 def test_invalid_schemas_are_refused(
-    table: DeltaTable, schema: Struct, partition: tuple[str, ...], error: type[Exception], told: str
+    table: DeltaTable, schema: Struct, partition: tuple[str, ...], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=told.replace("(", r"\(")):
+    with pytest.raises(error, match=message.replace("(", r"\(")):
         create(table, None, schema, *partition)
     assert not table.exists()
 
@@ -296,7 +296,7 @@ def test_columns_and_fields_can_be_added_and_moved(table: DeltaTable) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         (Struct((Field("id", LONG),)), "column name .* cannot be dropped"),
         (Struct((Field("id", Primitive("integer")), Field("name", Primitive("string")))), "bigint and cannot become int"),
@@ -304,9 +304,9 @@ def test_columns_and_fields_can_be_added_and_moved(table: DeltaTable) -> None:
         (Struct((Field("ID", LONG), Field("name", Primitive("string")))), "column id .* cannot be dropped"),
     ],
 )
-def test_dropping_or_changing_columns_is_refused(table: DeltaTable, schema: Struct, told: str) -> None:
+def test_dropping_or_changing_columns_is_refused(table: DeltaTable, schema: Struct, message: str) -> None:
     create(table)
-    with pytest.raises(PlanError, match=told):
+    with pytest.raises(PlanError, match=message):
         alter(table, schema=schema)
 
 
@@ -318,14 +318,14 @@ def test_changing_nested_types_is_refused(table: DeltaTable) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "told"),
+    ("field", "message"),
     [
         (PartitionField(("id",), Transform("bucket", 16), "id_bucket"), r"bucket\(16, id\): a Delta table is partitioned by columns"),
         (PartitionField(("a", "b"), Transform(), "b"), r"a\.b: a Delta table cannot be partitioned by a field of a struct"),
     ],
 )
-def test_partition_transforms_and_nested_partition_fields_are_refused(table: DeltaTable, field: PartitionField, told: str) -> None:
-    with pytest.raises(PlanError, match=f"s.t cannot be PARTITIONED BY {told}"):
+def test_partition_transforms_and_nested_partition_fields_are_refused(table: DeltaTable, field: PartitionField, message: str) -> None:
+    with pytest.raises(PlanError, match=f"s.t cannot be PARTITIONED BY {message}"):
         table.create(TableDefinition(ID_NAME, (field,)), CommitRequest("CREATE TABLE"))
     assert not table.exists()
 

@@ -83,22 +83,24 @@ ENFORCED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "protocol", "found"), ENFORCED)
-def test_row_rules_are_writable_with_legacy_versions_and_table_features(name: str, protocol: Protocol, found: Metadata) -> None:
-    check_writable("s.t", protocol, found)
-    check_writable("s.t", features(name), found)
+@pytest.mark.parametrize(("name", "protocol", "table_metadata"), ENFORCED)
+def test_row_rules_are_writable_with_legacy_versions_and_table_features(name: str, protocol: Protocol, table_metadata: Metadata) -> None:
+    check_writable("s.t", protocol, table_metadata)
+    check_writable("s.t", features(name), table_metadata)
 
 
-@pytest.mark.parametrize(("name", "protocol", "found", "told"), UNSUPPORTED)
-def test_an_unsupported_feature_in_use_is_refused_for_writes(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
-    error = catch_write_refusal(protocol, found)
+@pytest.mark.parametrize(("name", "protocol", "table_metadata", "message"), UNSUPPORTED)
+def test_an_unsupported_feature_in_use_is_refused_for_writes(name: str, protocol: Protocol, table_metadata: Metadata, message: str) -> None:
+    error = catch_write_refusal(protocol, table_metadata)
     assert error.feature == name
-    assert told in error.message
+    assert message in error.message
 
 
-@pytest.mark.parametrize(("name", "protocol", "found", "told"), UNSUPPORTED)
-def test_metadata_of_a_feature_outside_the_protocol_is_ignored(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
-    check_writable("s.t", Protocol(1, 1), found)
+@pytest.mark.parametrize(("name", "protocol", "table_metadata", "message"), UNSUPPORTED)
+def test_metadata_of_a_feature_outside_the_protocol_is_ignored(
+    name: str, protocol: Protocol, table_metadata: Metadata, message: str
+) -> None:
+    check_writable("s.t", Protocol(1, 1), table_metadata)
 
 
 @pytest.mark.parametrize(

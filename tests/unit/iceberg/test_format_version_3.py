@@ -146,7 +146,7 @@ def schema_of(type_: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         (schema_of("variant"), "type variant of the column a"),
         (
@@ -165,7 +165,7 @@ def schema_of(type_: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_unsupported_metadata_is_refused_by_name(changed: dict[str, Any], told: str) -> None:
+def test_unsupported_metadata_is_refused_by_name(changed: dict[str, Any], message: str) -> None:
     assert parse_metadata(json.dumps(CONTENT).encode(), "m", "t").format_version == 3
-    with pytest.raises(UnsupportedTableFeature, match=told):
+    with pytest.raises(UnsupportedTableFeature, match=message):
         parse_metadata(json.dumps(CONTENT | changed).encode(), "m", "t")

@@ -41,7 +41,7 @@ def test_table_properties_determine_parquet_settings(properties: dict[str, str],
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("write.merge.distribution-mode", "random", "Set it to none, hash or range"),
         ("write.parquet.compression-level", "23", "Set it to a number from 1 to 22"),
@@ -50,6 +50,6 @@ def test_table_properties_determine_parquet_settings(properties: dict[str, str],
         ("write.metadata.previous-versions-max", "ten", "Set it to a whole number"),
     ],
 )
-def test_invalid_property_values_are_refused(name: str, value: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name}.*{told}"):
+def test_invalid_property_values_are_refused(name: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}.*{message}"):
         check_properties({name: value})

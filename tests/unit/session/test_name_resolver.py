@@ -65,7 +65,7 @@ def name_of(text: str) -> TableName:
 
 
 @pytest.mark.parametrize(
-    ("written", "target"),
+    ("name", "target"),
     [
         ("orders", ("db.orders", None)),
         ("db.orders", ("db.orders", None)),
@@ -77,10 +77,10 @@ def name_of(text: str) -> TableName:
         ("spark_catalog.db.orders.branch_audit", ("db.orders@audit", "audit")),
     ],
 )
-def test_a_target_has_a_table_a_qualified_name_and_a_branch(written: str, target: tuple[str, str | None]) -> None:
+def test_a_target_has_a_table_a_qualified_name_and_a_branch(name: str, target: tuple[str, str | None]) -> None:
     names, catalog = resolver("db.orders", catalog_name="Lake")
     table, branch = target
-    assert names.target(name_of(written)) == Target(cast(Any, table), name_of("db.orders"), branch)
+    assert names.target(name_of(name)) == Target(cast(Any, table), name_of("db.orders"), branch)
     assert catalog.calls["open"] == 1
 
 

@@ -175,13 +175,13 @@ def test_an_aborted_write_leaves_no_file(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-@pytest.mark.parametrize("gone", [[0], [4], [1, 2, 3], [0, 1, 2, 3]])
-def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, gone: list[int]) -> None:
+@pytest.mark.parametrize("deleted_positions", [[0], [4], [1, 2, 3], [0, 1, 2, 3]])
+def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, deleted_positions: list[int]) -> None:
     rows = pa.table({"n": [10, 11, 12, 13, 14], "s": ["a", None, "c", "d", "e"]})
     (file,) = write(tmp_path, rows)
-    (again,) = write_live_rows(spec(tmp_path, rows), {file.path: BitMap64(gone)}, {}, discard_paths)
+    (again,) = write_live_rows(spec(tmp_path, rows), {file.path: BitMap64(deleted_positions)}, {}, discard_paths)
     live_rows = pq.read_table(again.path.removeprefix("file://"))
-    assert live_rows["n"].to_pylist() == [10 + i for i in range(5) if i not in gone]
+    assert live_rows["n"].to_pylist() == [10 + i for i in range(5) if i not in deleted_positions]
 
 
 def test_combined_files_keep_their_order_and_get_the_columns_of_the_table(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_an_invalid_uuid_string_is_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "plain", "held"),
+    ("values", "table_type", "file_type"),
     [
         (TEXTS.to_pylist(), pa.string(), pa.uuid()),
         ([b"ab", None], pa.binary(), pa.binary(2)),
@@ -44,11 +44,11 @@ def test_an_invalid_uuid_string_is_an_error(text: str) -> None:
         ([[("k", TEXTS[0].as_py())], None, []], pa.map_(pa.string(), pa.string()), pa.map_(pa.string(), pa.uuid())),
     ],
 )
-def test_fixed_length_values_round_trip_through_files(values: list[object], plain: pa.DataType, held: pa.DataType) -> None:
-    there = to_file_type(pa.array(values, plain), held)
-    assert there.type == held
-    assert to_table_type(there, plain, held).to_pylist() == values
-    assert to_table_type(there.slice(1), plain, held).to_pylist() == values[1:]
+def test_fixed_length_values_round_trip_through_files(values: list[object], table_type: pa.DataType, file_type: pa.DataType) -> None:
+    file_values = to_file_type(pa.array(values, table_type), file_type)
+    assert file_values.type == file_type
+    assert to_table_type(file_values, table_type, file_type).to_pylist() == values
+    assert to_table_type(file_values.slice(1), table_type, file_type).to_pylist() == values[1:]
 
 
 def test_buckets_hash_the_bytes_of_the_specification() -> None:

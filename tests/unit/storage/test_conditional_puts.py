@@ -221,7 +221,7 @@ def test_the_outcome_is_unknown_while_an_existing_object_cannot_be_read(s3: Faul
     base = table.snapshot()
     s3.fail("PUT", COMMIT[format_], 409, times=99)
     outcome = append(table, base)
-    assert isinstance(outcome, Unknown) and "exists, but nothing can be read" in outcome.reason
+    assert isinstance(outcome, Unknown) and "exists, but it cannot be read" in outcome.reason
     assert len(puts(s3, COMMIT[format_])) == 5, "the put is repeated"
     assert format_ == "delta" or len(objects_ending_with(s3, location, [".avro"])) == 4, (
         "the manifests stay, because a version may name them"
