@@ -23,8 +23,8 @@ class Handle:
         self.session = session
         self.tag = f"dbt-{uuid.uuid4().hex}"
         self._add_tag, self._remove_tag, self._cancel_jobs = _job_tag_methods(session.spark)
-        self._cancelled, self._no_statement_runs = threading.Event(), threading.Event()
-        self._no_statement_runs.set()
+        self._cancelled, self._idle = threading.Event(), threading.Event()
+        self._idle.set()  # no statement runs
 
     @contextmanager
     def cancelable(self) -> Iterator[None]:
@@ -35,14 +35,14 @@ class Handle:
         """
         if self._cancelled.is_set():
             raise DbtRuntimeError(CANCELLED)
-        is_inner_block = not self._no_statement_runs.is_set()  # The outer block has already tagged the thread's jobs.
+        is_inner_block = not self._idle.is_set()  # The outer block has already tagged the thread's jobs.
         with nullcontext() if is_inner_block else self._tag_jobs():
             yield
 
     @contextmanager
     def _tag_jobs(self) -> Iterator[None]:
         """Tag the Spark jobs that this thread starts in a `with` block. Raises DbtRuntimeError instead of the error of a cancelled job."""
-        self._no_statement_runs.clear()  # From now on, `cancel` stops the jobs with the tag until the event is set again.
+        self._idle.clear()  # A statement runs. Until the connection is idle again, `cancel` stops the jobs with the tag.
         self._add_tag(self.tag)
         try:
             yield
@@ -51,7 +51,7 @@ class Handle:
                 raise DbtRuntimeError(CANCELLED) from error
             raise
         finally:
-            self._no_statement_runs.set()
+            self._idle.set()
             self._remove_tag(self.tag)
 
     def cursor(self) -> Cursor:
@@ -64,9 +64,9 @@ class Handle:
 
     def _stop_jobs(self) -> None:
         """Cancel jobs repeatedly until the statement ends, because a statement runs several jobs in sequence."""
-        while not self._no_statement_runs.is_set():
+        while not self._idle.is_set():
             self._cancel_jobs(self.tag)
-            self._no_statement_runs.wait(0.2)
+            self._idle.wait(0.2)
 
     def rollback(self) -> None:
         """Skip the rollback, because every statement is a separate transaction."""

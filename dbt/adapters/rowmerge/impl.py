@@ -227,10 +227,11 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             DbtRuntimeError: A column has a value that does not fit its inferred type, or the run was cancelled.
             DbtDatabaseError: Spark cannot cast a value to a type of `column_types`, or the engine fails.
         """
-        # `dbt seed --empty` passes no rows, so dbt infers the types of columns from the rows in the file.
-        rows_with_types = rows_of_file(rows, column_types, delimiter)
+        # The columns get their types in two steps. First, dbt infers a type from the values of each column: string for the columns in
+        # `column_types`. `dbt seed --empty` passes no rows, so the types then come from the rows in the file, which are not written.
+        rows_with_types = rows_of_file(rows, text_columns=column_types, delimiter=delimiter)
         inferred_types = [self.convert_type(rows_with_types, index) for index in range(len(rows.column_names))]
-        # The inferred type of a column in `column_types` is a string, and Spark casts it to the configured type.
+        # Second, `cast_columns` below lets Spark cast the columns in `column_types` from string to their configured types.
         configured_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
         with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
             spark = self.session.spark

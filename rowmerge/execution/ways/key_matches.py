@@ -92,15 +92,24 @@ def record_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyM
 def files_with_matches(request: RowChangeRequest, source: Source, files: FileListing) -> pa.Array:
     """Return a boolean array: whether each file of concurrent commits contains a row that the source matches.
 
+    Such a file is a conflict, after which the statement runs again. If the matches are unknown, all files count as conflicts. This is
+    safe: at worst, the statement runs again without need.
+
     Args:
         request: The statement to execute.
         source: The evaluated source with its keys.
         files: The files that concurrent commits added.
     """
-    try:
-        matches = find_key_matches(request.spark, request.snapshot, files, source, one_to_one=False, with_sources=False)
-    except (MissingDataFile, UnreadableDataFile):
-        matches = None  # all files count as matching, so the next attempt reads this file and reports the error
-    if matches is None:  # also if Arrow cannot compare the keys: then the matches are unknown
+    matches = _find_all_matches(request, source, files)
+    if matches is None:
         return pa.repeat(pa.scalar(True), len(files))
     return pa.array([spark_path(path) in matches.positions for path in files.paths], pa.bool_())
+
+
+def _find_all_matches(request: RowChangeRequest, source: Source, files: FileListing) -> KeyMatches | None:
+    """Return the positions of all rows that the source matches. None if Arrow cannot compare the keys, or cannot read a file."""
+    try:
+        # Rows may match repeatedly, so the matches need not be one-to-one. It does not matter which source rows match.
+        return find_key_matches(request.spark, request.snapshot, files, source, one_to_one=False, with_sources=False)
+    except (MissingDataFile, UnreadableDataFile):
+        return None  # the next attempt of the statement reads the same file and reports the error

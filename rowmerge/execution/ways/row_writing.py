@@ -126,10 +126,11 @@ def _insert_preventing_rows_of_join(
 def write_changed_rows(
     request: RowChangeRequest, outcomes: DataFrame, files: FileListing, source: Source | None = None, target: TargetRows | None = None
 ) -> WriteOutput:
-    """Write outcome rows: the new values of updated and inserted rows as data files, and the positions of updated and deleted rows.
+    """Write outcome rows into data files, and list the positions of the updated and deleted target rows by file path.
 
-    An outcome row has the address of its target row: the file name in the column FILE, and the position in that file. The result lists the
-    positions by file path.
+    An outcome row says what the statement does with one row: the action, such as update, and the new values. It also has the address of
+    the target row: the file in the column FILE, and the position in that file. FILE contains a path or, after a lookup by Arrow, a short
+    name such as `3`, to which `target.file_names` gives the path.
 
     Args:
         request: The statement to execute.
@@ -140,7 +141,7 @@ def write_changed_rows(
     """
     output = write_outcomes(outcomes, _write_request(request, files, source, target))
     if target is not None and target.file_names:
-        output.rename(target.file_names)  # from the short names in FILE to paths
+        output.rename(target.file_names)  # list the positions by path instead of short name
     if not output.changed_row_count:
         # The statement only inserted rows. The change feed reads these from the data files, so it needs no change data files.
         discard(output.change_rows, request.snapshot.shape.filesystem_options)
@@ -153,13 +154,13 @@ def _write_request(request: RowChangeRequest, files: FileListing, source: Source
     is_source_on_driver = source is not None and source.local_rows is not None
     return WriteRequest(
         table=request.table_after,  # new files have the schema after the statement
-        gather=_gather_mode(request, files, source, target),
+        gather=_gather_mode(request, files, source, target),  # whether and how rows are combined into fewer files
         distribution=request.distribution,
         change_data_location=request.change_data_location,
-        may_repeat=request.plan.duplicates_allowed,  # several source rows may delete the same target row
+        target_rows_may_repeat=request.plan.duplicates_allowed,  # several source rows may delete the same target row
         lineage=request.lineage,
-        origins=_row_origins(request, files, {} if target is None else target.file_names),  # for the row ids of updated rows
-        may_be_few=may_be_few(files, source_is_few=is_source_on_driver),  # the driver writes few rows itself
+        row_origins=_row_origins(request, files, {} if target is None else target.file_names),  # for the row ids of updated rows
+        rows_may_be_few=may_be_few(files, source_is_few=is_source_on_driver),  # the driver writes few outcome rows itself
     )
 
 
@@ -191,12 +192,14 @@ def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source)
     """
     if request.plan.source_rows is SourceRows.NONE:
         return
-    excluded_ordinals = BitMap64() if request.plan.source_rows is SourceRows.ALL else output.source_ordinals
+    matched_ordinals = output.source_ordinals
+    excluded_ordinals = BitMap64() if request.plan.source_rows is SourceRows.ALL else matched_ordinals
     # Spark analyses the new rows even if there are none, so that a wrong name is always an error.
     new_rows = unmatched_rows(request.plan, source, excluded_ordinals)
     if len(excluded_ordinals) >= source.row_count:
         return
-    # If the statement only inserts rows, the data files are its change feed.
+    # If no row was updated or deleted, the commit only adds data files. Readers of the change feed then read the inserts from these. But if
+    # the commit has change data files, readers use only those, so they must contain the inserts too.
     change_location = request.change_data_location if output.changed_row_count else None
     table, distribution = request.table_after, request.distribution
     output.add(write_source_rows(new_rows, source, table, distribution=distribution, change_data_location=change_location))
@@ -220,16 +223,16 @@ def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files
 
 
 def conflicting_file_mask(request: RowChangeRequest, source: Source | None) -> FileMask:
-    """Return the mask, a function that selects the conflicting files among those that concurrent commits added.
+    """Return the mask, a function that returns a boolean for each file that concurrent commits added: whether it is a conflict.
 
-    A file conflicts if it contains rows that the statement would have changed or matched. The function reads the rows of the files, and
-    compares them with the source.
+    A file is a conflict if it contains rows that the statement would have changed or matched. The function reads the rows of the files,
+    and compares them with the source.
 
     Args:
         request: The statement to execute.
-        source: The evaluated source, or None if the statement has none. If Spark does not keep its rows, the mask selects every file.
+        source: The evaluated source, or None if the statement has none. If it was streamed, the mask selects every file.
     """
-    was_streamed = source is not None and source.counting is not None  # a streamed source counts its rows while the join reads them
-    if was_streamed:
+    if source is not None and source.is_streamed:
         return every_file  # Spark did not keep the rows of the source, so they cannot be compared
+    # The commit calls the function with the remaining argument, the files of concurrent commits.
     return partial(relevant_file_mask, request.spark, request.snapshot, request.plan, source)

@@ -86,15 +86,15 @@ def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[Prun
 def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
     """Return the pruning key for a key of the source, or None if its values cannot be compared with the bounds of target files.
 
-    Neither can a key without known values or range, nor a key whose values do not fit the type of the target column.
+    The result is None if neither the values nor their range are known, or if they do not fit the type of the target column.
     """
     column = snapshot.schema.find(key.pair.column, case_sensitive=True)
     assert column is not None  # the planner resolved the name against this schema
     if key.values is None:
-        has_range = key.low is not None and key.type == column.type
-        return PruningKey(key, column, None) if has_range else None
+        has_comparable_range = key.low is not None and key.type == column.type
+        return PruningKey(key, column, values=None) if has_comparable_range else None  # only the range is known
     values = cast_key_values(key.values, key.pair.op, key.type, column.type)
-    return None if values is None else PruningKey(key, column, values)
+    return None if values is None else PruningKey(key, column, values=values)
 
 
 def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], *, writes_change_rows: bool) -> TargetFiles:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from functools import partial
 
 from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, record_matches, why_needs_values
-from rowmerge.execution.ways.row_writing import insert_preventing_rows
 from rowmerge.execution.ways.way import SOURCE_READS_FEW_BYTES, ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
 from rowmerge.spark.source.writing import insert_every_source_row, reads_few_bytes
@@ -25,8 +24,8 @@ from rowmerge.spark.writing.write_output import discard_on_error
 def why_not_write_first(request: RowChangeRequest) -> Reason | None:
     """Return why the rows of the source cannot be written before their matches in the target are looked up, or None if they can.
 
-    This is possible if every source row becomes a new row, with or without a match. The matches then only determine which target rows are
-    deleted.
+    Then one job reads a large source and writes its rows, and Spark need not keep them. This is possible if every source row becomes a new
+    row, with or without a match. The matches then only determine which target rows are deleted.
     """
     if (reason := why_needs_values(request)) is not None:  # from here on, the statement has an ON condition and a source
         return reason
@@ -36,6 +35,7 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
         # Only the first attempt writes before the lookup. Later attempts keep the source.
         return Reason("an earlier attempt evaluated the source")
     if request.table_after.partitioning or request.table_after.ordering:
+        # Each task writes its source rows as it reads them, without the shuffle that brings together the rows of a partition or sorts them.
         return Reason("the table is partitioned or ordered")
     if not request.is_local_mode:
         # A source is rarely too large for the driver if the driver runs all of Spark.
@@ -47,11 +47,11 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
 
 
 def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
-    """Write the source's rows, then look up the target rows that they replace.
+    """Write every source row as a new row, then look up the target rows that the new rows replace.
 
-    One job evaluates the source, writes all its rows and returns its keys, so that Spark never keeps a large source in memory. The keys are
-    looked up afterwards. If the result is NotApplicable, the caller deletes the written files and executes the statement in another way,
-    which evaluates the source again.
+    One job evaluates the source, writes all its rows and returns its keys, so that Spark never keeps a large source in memory. If the
+    result is NotApplicable, the caller deletes the written files. It then executes the statement in another way, which evaluates the source
+    again.
     """
     source_and_output = insert_every_source_row(request.source, request.plan, request.table_after)
     if source_and_output is None:  # no files remain
@@ -62,10 +62,12 @@ def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
         matches = find_matches(request, files, source)
     if matches is None:  # Arrow cannot compare the keys, or keys repeat: a join must find the matches
         return NotApplicable(INEXACT, output)
-    record_matches(request, output, matches)
-    # Spark did not keep the rows of the source. So the commit looks up only their keys in the files of concurrent commits.
+    record_matches(request, output, matches)  # the commit deletes the matching target rows
+    # The commit calls `conflicting_files` with the files that concurrent commits added. Spark did not keep the rows of the source, so this
+    # function looks up only their keys.
     conflicting_files = partial(files_with_matches, request, source)
-    return ExecutionResult(output, files, source, insert_preventing_rows(request, output, files), matching=conflicting_files)
+    # No unchanged target row prevents an insert, because every source row became a new row.
+    return ExecutionResult(output, files, source, insert_preventing_rows={}, matching=conflicting_files)
 
 
 WAY = Way("write_first", why_not_write_first, write_first, f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")

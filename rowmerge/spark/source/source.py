@@ -92,6 +92,11 @@ class Source:
     counting: Observation | None = None
 
     @property
+    def is_streamed(self) -> bool:
+        """Return whether a single job reads the rows and counts them, and Spark keeps none of them (see `SourceRowsOnce.stream`)."""
+        return self.counting is not None
+
+    @property
     def is_broadcastable(self) -> bool:
         """Return whether the source is small enough to send to every executor."""
         return _is_small(self.row_count, self.schema)

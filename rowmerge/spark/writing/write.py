@@ -189,20 +189,20 @@ class WriteRequest:
         gather: How to combine the rows if there are few (see `distribute_rows`).
         distribution: The table's distribution mode for the operation (see `distribute_rows`).
         change_data_location: The folder of change files, None for a table without a change data feed.
-        may_repeat: Whether several outcome rows can refer to the same target row. The change row is then created from the first of them.
-        may_be_few: Whether to run a first job that collects up to FEW_ROWS + 1 rows. If there are at most FEW_ROWS, the driver writes them.
+        target_rows_may_repeat: Whether several outcome rows can have the same target row. The first of them then provides the change row.
+        rows_may_be_few: Whether a first job collects up to FEW_ROWS + 1 rows. If there are at most FEW_ROWS, the driver writes them.
         lineage: The hidden columns of row lineage, None for a table without row lineage.
-        origins: The row lineage of the files that contain the target rows, by the value in the column FILE.
+        row_origins: The row lineage of the files that contain the target rows, by the value in the column FILE.
     """
 
     table: TableShape
     gather: Gather
     distribution: Distribution | None = None
     change_data_location: str | None = None
-    may_repeat: bool = False
-    may_be_few: bool = False
+    target_rows_may_repeat: bool = False
+    rows_may_be_few: bool = False
     lineage: Lineage | None = None
-    origins: Mapping[str, RowOrigin] = field(default_factory=dict)
+    row_origins: Mapping[str, RowOrigin] = field(default_factory=dict)
 
 
 def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
@@ -213,10 +213,10 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     """
     base_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names identifies the files of a failed job
     # Data files have the hidden columns of row lineage, but change files lack them.
-    data_spec = base_spec if request.lineage is None else _with_lineage(base_spec, request.lineage, request.origins)
+    data_spec = base_spec if request.lineage is None else _with_lineage(base_spec, request.lineage, request.row_origins)
     change_spec = None if request.change_data_location is None else change_rows_spec(base_spec, request.change_data_location)
     columns = outcome_columns(outcomes, len(request.table.schema))
-    if request.may_be_few:
+    if request.rows_may_be_few:
         first_rows = _first_rows(outcomes, columns, request)  # one row above the limit shows that there are more
         if first_rows.num_rows <= FEW_ROWS:
             return write_on_driver(first_rows, data_spec, columns, change_spec)
@@ -237,7 +237,7 @@ def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequ
 
 def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> DataFrame:
     """Divide outcome rows among the tasks that write them. Rows without table columns, such as deletions, are not shuffled."""
-    if request.change_data_location is not None and request.may_repeat and request.gather is not Gather.ONE_TASK:
+    if request.change_data_location is not None and request.target_rows_may_repeat and request.gather is not Gather.ONE_TASK:
         # One task must get all outcome rows of a target row, so that it writes one change row. Other rows may go to any task.
         any_task = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         return outcomes.repartition(F.col(FILE), F.col(POSITION), any_task)

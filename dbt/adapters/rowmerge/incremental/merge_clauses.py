@@ -269,38 +269,37 @@ class _ClauseParser:
         return self._parse_update_by_source() if kind == "not matched by source" else self._parse_update()
 
     def _parse_update(self) -> Assignments:
-        """Return the assignments of an update of matched rows.
+        """Return the assignments of an update of matched rows, by the mode of the clause.
 
-        With schema evolution and without a selection of columns, the update is UPDATE SET *, because only this form writes new columns.
+        The mode `by_position` pairs the columns of both sides by position. `by_name` and `star` set all common columns. `explicit` sets the
+        columns that the clause selects.
         """
-        earlier_problems = list(self.problems)
-        selection, mode = self._parse_column_selection()
-        is_valid_selection = self.problems == earlier_problems
+        selection, mode, is_valid = self._parse_column_selection()
         if mode == "by_position":
             return self._columns.positional_assignments()
         if mode in ("by_name", "star") and self._columns.with_schema_evolution:
-            return ALL_COLUMNS
+            return ALL_COLUMNS  # UPDATE SET *, the only form that also writes new columns
         assignments = self._columns.update_assignments(selection)
         sets_no_column = bool(self._columns.target) and not assignments
-        # An error in the selection, such as an unknown column, may be the reason. Then it has already been added.
-        if sets_no_column and is_valid_selection:
+        if sets_no_column and is_valid:  # an invalid selection, such as of an unknown column, has already added its own error
             self.problems.append("it sets no column. Exclude fewer columns, or set the action to do_nothing.")
         return assignments
 
     def _parse_update_by_source(self) -> Assignments:
         """Return the assignments of an update of target rows without a source row. Only expressions are possible in this update."""
-        selection, _ = self._parse_column_selection()
+        selection, _, _ = self._parse_column_selection()
         if not selection.expressions or selection.included_names or selection.excluded_names:
             self.problems.append("an update by source has no source row to copy values from. Set columns only in set_expressions.")
         # Without included names, and with all columns excluded, the assignments consist only of the expressions.
         return self._columns.update_assignments(replace(selection, included_names=(), excluded_names=self._columns.target))
 
-    def _parse_column_selection(self) -> tuple[ColumnSelection, str]:
-        """Return the columns that an update sets, and the mode of the clause (see `_MODES`). Add errors to `problems`.
+    def _parse_column_selection(self) -> tuple[ColumnSelection, str, bool]:
+        """Return the columns that an update sets, the mode of the clause (see `_MODES`), and whether both are valid.
 
-        Expressions may be under the key `update` or, as in dbt-duckdb, directly in the clause. A clause with columns or expressions has
-        the mode `explicit`.
+        If they are not, add the errors to `problems`. Expressions may be under the key `update` or, as in dbt-duckdb, directly in the
+        clause. A clause with columns or expressions has the mode `explicit`.
         """
+        earlier_problem_count = len(self.problems)
         update = self._nested_mapping("update")
         expressions = {**text_mapping(self._clause_config.get("set_expressions")), **text_mapping(update.get("set_expressions"))}
         selection = ColumnSelection(as_list(update.get("include")), as_list(update.get("exclude")), expressions)
@@ -309,7 +308,7 @@ class _ClauseParser:
             self.problems += self._columns.unknown_column_problems(names)
         if selection.included_names and selection.excluded_names:
             self.problems.append("update.include and update.exclude cannot both be set. Keep one of them.")
-        return selection, mode
+        return selection, mode, len(self.problems) == earlier_problem_count
 
     def _parse_insert(self) -> Assignments:
         """Return the assignments of an insert. Add errors to `problems`, and continue with the valid parts of the config."""
