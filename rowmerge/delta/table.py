@@ -109,7 +109,9 @@ class DeltaTable:
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
         """Commit the first version of the table, as `rowmerge.table.table.Table.create` defines.
 
-        A new table continues the version numbers of a table that was dropped in its folder. So its first version may be above 0.
+        DROP keeps the files of a table and commits one more version, which says that the table is dropped. If this is version 8, a new
+        table in the same folder begins with version 9. DROP also puts a marker: an empty file that makes the catalog read the newest
+        version in the folder (`rowmerge.delta.commits.drop`).
 
         Args:
             definition: The columns, partitioning and properties of the table.
@@ -125,13 +127,13 @@ class DeltaTable:
             StorageError: The store failed, and nothing was committed.
         """
         if expected_version is None:
-            # `creation_version` returns None if the table exists. Then any version leads to the conflict with this table below.
+            # If the table exists, `creation_version` returns None. Any version then leads to the same conflict, even the first one.
             expected_version = self.creation_version() or FIRST_VERSION
         conflict = self._creation_conflict(expected_version)
         if conflict is not None:
             return Conflicted(conflict)
         outcome = self._put_and_maintain_log(first_commit(self._storage, self.name, definition, request, expected_version))
-        # A first version above 0 follows the version of a drop. The file that marks this drop for the catalog is now obsolete.
+        # A first version above 0 follows the version of a drop, whose marker is now obsolete.
         if expected_version.number > 0 and isinstance(outcome, Committed):
             delete_older_markers(self._storage, FORMAT, outcome.version)
         return outcome

@@ -174,14 +174,15 @@ class Commit:
         creates an Iceberg table or a view in the same folder (`rowmerge.table.commits.creation`).
 
         Returns:
-            CREATED if the new table is the only one. A conflict if the new table was dropped, or if readers ignore its first version.
-            Unknown if the log or the folder cannot be read, or if the drop failed.
+            `Put.CREATED` if the new table exists and is the only one. A conflict if this method dropped the new table, or if readers ignore
+            it because they begin at a newer checkpoint of another Delta table. Unknown if the log or the folder cannot be read, or if the
+            drop failed.
         """
         # Each check sends requests and does not need the result of the other, so both run at the same time.
         find_iceberg_conflict = partial(recheck_other_format, self.storage, self.table, FORMAT, self.expected)
         delta_result, iceberg_conflict = run_both(self._verify_or_delete, find_iceberg_conflict)
         if delta_result is not Put.CREATED:
-            return delta_result  # readers ignore the new version, or the log is inconclusive
+            return delta_result  # readers ignore the new table, and its commit file is deleted, or the log is inconclusive
         if iceberg_conflict is None:
             return Put.CREATED
         if isinstance(iceberg_conflict, Unknown):

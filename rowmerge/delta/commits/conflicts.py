@@ -136,11 +136,14 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
         planned: The commit that would follow the concurrent commit.
     """
     reads = planned.change.reads
-    # A blind append conflicts only under Serializable. Otherwise it can be ordered after the planned commit.
-    is_later_append = concurrent.is_blind_append and not planned.is_serializable
-    if reads.may_match is None or not planned.change.data_change or is_later_append:
+    # Without `may_match`, the command reads no files. Without `data_change`, it only moves rows, as OPTIMIZE does.
+    if reads.may_match is None or not planned.change.data_change:
         return None
-    new_files = _new_files(concurrent, reads.paths)
+    # Without Serializable, an INSERT that read nothing can be ordered after the planned commit.
+    if concurrent.is_blind_append and not planned.is_serializable:
+        return None
+    # A commit adds a file again to change its deletion vector. Such a file, with a path that was read, is not new.
+    new_files = _new_files(concurrent, read_paths=reads.paths)
     if not new_files.num_rows:
         return None
     listing = list_files(LiveFiles.of(new_files), planned.base.storage.location, planned.base.metadata, reads.columns)

@@ -110,8 +110,11 @@ class Drop:
     def _verify_or_delete(self) -> Put | Unknown | CommitConflict:
         """Verify after the put that readers apply the version of the drop. If they ignore it, delete its files.
 
-        Before the put, other writers may have committed the same version, written a checkpoint, and deleted their commit file in a log
-        cleanup. In that case the put succeeds, but readers begin at the checkpoint, which does not contain this drop.
+        The put can succeed although another writer has already used the version, for example version 7:
+
+        1. This process reads version 6 as the newest version.
+        2. Other writers commit versions 7 to 9 and write a checkpoint at version 9. Their log cleanup deletes the commit file of version 7.
+        3. This process puts the drop as version 7. Readers begin at the checkpoint, which does not contain the drop.
 
         Returns:
             CREATED if readers apply the version. EXISTED if the table still exists at a newer version, after which `commit` repeats the
@@ -121,7 +124,7 @@ class Drop:
             checkpoint = read_newer_checkpoint(self.storage, list_log(self.storage, since=self.version), self.version)
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
-        # Without a newer checkpoint, readers apply the drop. A checkpoint with the id `new_id` contains it.
+        # The drop gives the table the id `new_id`. So a checkpoint with this id was written after the drop and contains it.
         if checkpoint is None or checkpoint.metadata.id == self.new_id:
             return Put.CREATED
         delete_commit_file(self.storage, self.version)

@@ -78,11 +78,16 @@ def verify_put(commit: PutCommit) -> Verdict:
     """Return whether readers apply a commit, after its put, as a version of the table for which it was planned.
 
     Two things may have happened before the put. A log cleanup may have deleted the commit file that another process put as the same
-    version. Or the table may have been dropped, and a new table created in its folder.
+    version. Or the table may have been dropped, and a new table created in its folder. The caller deletes a rejected commit.
 
     Returns:
-        CREATED if readers apply the commit. Rejected if they ignore it, or if it follows another table and can still be deleted. Unknown if
-        a checkpoint is inconclusive, if the commit file is missing, or if other writers have committed after it to another table.
+        The verdict of the first case that applies:
+
+        - There is a checkpoint at or above the commit. CREATED if it contains the commit, Rejected if not, Unknown if it does not tell.
+        - The commit file is missing. Unknown.
+        - The version before the commit belongs to the same table, or the commit is the first one. CREATED.
+        - The commit follows a version of another table, and is the newest version. Rejected, because it can be deleted without a gap.
+        - The commit follows a version of another table, and other versions follow it. Unknown.
 
     Raises:
         CorruptLog: A checkpoint or a commit cannot be parsed.

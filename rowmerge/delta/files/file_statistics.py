@@ -176,9 +176,10 @@ class CheckpointStatistics(StatisticsSource):
             yield from self._decode_group(group, columns)
 
     def _decode_group(self, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the statistics of a row group from these columns of the checkpoint.
+        """Yield the statistics of a row group from these columns of the checkpoint: `add.stats_parsed` or its fields, `add.stats`, or both.
 
-        From the first row on that cannot be read, use only the structs or only the JSON, whichever is readable.
+        If the read fails at a row, continue from this row with only the structs (`stats_parsed`) or only the JSON (`stats`). If neither
+        is readable, the statistics of the remaining files are null.
         """
         next_row = self._group_starts[group]
         try:
@@ -189,9 +190,9 @@ class CheckpointStatistics(StatisticsSource):
             if not self._is_warning_logged:
                 logger.warning("Statistics of files in %s cannot be read and are ignored: %s", self._path, error)
                 self._is_warning_logged = True
-            yield from self._decode_readable(group, columns, start=next_row)
+            yield from self._decode_structs_or_json(group, columns, start=next_row)
 
-    def _decode_readable(self, group: int, columns: Sequence[str], start: int) -> Iterator[pa.Table]:
+    def _decode_structs_or_json(self, group: int, columns: Sequence[str], start: int) -> Iterator[pa.Table]:
         """Yield the statistics of a row group from the row `start` on, from structs or JSON. If neither is readable, yield nulls."""
         struct_columns = [column for column in columns if column != _JSON]
         if struct_columns and self._structs_suffice and self._is_readable(group, struct_columns):

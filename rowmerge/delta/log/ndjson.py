@@ -101,11 +101,14 @@ def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequen
 
     Arrow parses the lines of all documents at once, because a call for each document is slow. The resulting table has one row for each
     line, so the row of an action identifies its document.
+
+    Arrow parses the tags of a file, an object such as `{"RUN": "5"}`, into a struct. The schema of this struct has a field for each name in
+    any of the documents, so the names must be known first. Each file has a value or null in each field, so very many names would take too
+    much memory. In this case, Arrow skips the tags, and Python parses them from the lines of the `add` actions.
     """
     data = b"\n".join(document.data for document in documents)
     lines, document_indices = _lines_of(documents)
     tag_names = set(_tag_names(data))
-    # With very many names, Arrow does not read the tags, and Python parses them from the lines of the `add` actions.
     has_many_tag_names = len(tag_names) > _MAX_TAG_NAMES
     schema = _actions_schema(partition_columns, tag_names=() if has_many_tag_names else tag_names)
     actions = _read_actions(data, lines, schema)

@@ -177,19 +177,21 @@ def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
 def paths_below(location: str, paths: pa.ChunkedArray, vector_descriptors: pa.ChunkedArray) -> set[str]:
     """Return the relative paths of the files and deletion vectors that are in the table's folder.
 
-    The result serves to look up listed files of the folder. So it may also contain paths that cannot be the path of a listed file.
+    VACUUM and the removal of dropped tables look up in the result the files that they list in the folder. A percent sign in a path of the
+    log may begin an escape. But some writers do not escape paths. So for the path `day=a%20b/1.parquet`, the result contains both
+    `day=a b/1.parquet` and `day=a%20b/1.parquet`. A path that no listed file has does no harm.
 
     Args:
         location: The location of the table.
         paths: The paths in file actions of the log.
-        vector_descriptors: The descriptors of deletion vectors in the same actions.
+        vector_descriptors: The descriptors of deletion vectors in the same actions. They determine the paths of the vectors' files.
 
     Returns:
-        The relative paths, with percent-decoding, and all of `paths` as they are in the log.
+        The relative paths of files and vectors, with percent-decoding, and all of `paths` as they are in the log.
     """
     decoded_paths = file_and_vector_paths(location, paths, vector_descriptors)
     relative_paths = {_relative_path(location, path) for path in decoded_paths}
-    # None is a file outside the folder. Some writers do not percent-encode paths, so the paths as they are in the log count too.
+    # None is a file outside the folder.
     return {path for path in relative_paths if path is not None} | set(paths.to_pylist())
 
 

@@ -65,8 +65,8 @@ def _empty_metadata(now: int) -> Metadata:
 def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after CREATE OR REPLACE TABLE.
 
-    The table keeps its id, and its protocol is not lowered. In-commit timestamps stay enabled if the definition has properties (not None)
-    and these do not set `delta.enableInCommitTimestamps` to a value other than true. Otherwise, they are disabled.
+    The table keeps its id, and its protocol is not lowered. In-commit timestamps stay enabled unless the properties disable them, because
+    no later statement can enable them again. A definition without properties (None, not an empty mapping) disables them too.
 
     Args:
         table: The name of the table, for errors.
@@ -78,7 +78,7 @@ def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, d
         PlanError, ConfigurationError, UnsupportedTableFeature: Under the same conditions as in `metadata_after_create`.
     """
     statement_properties = definition.properties
-    # Properties that do not name the timestamps do not disable them, hence the default.
+    # Properties without `delta.enableInCommitTimestamps` do not disable the timestamps, hence the default "true".
     keeps_timestamps = statement_properties is not None and statement_properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
     # The log always keeps its checkpoint protection. All other LOG_PROPERTIES describe its in-commit timestamps.
     kept_names = LOG_PROPERTIES if keeps_timestamps else (CHECKPOINT_PROTECTION,)
@@ -163,11 +163,15 @@ def _check_clone_properties(table: str, source: Metadata, old: Metadata, propert
 
 
 def _clone_properties(source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> dict[str, str]:
-    """Return the properties of a clone. Those in the statement override those of the log, which override those of the source.
+    """Return the properties of a clone. Raises ConfigurationError if a property is invalid.
 
-    The properties of the log (LOG_PROPERTIES, for example for in-commit timestamps) come from `old`, the metadata of the replaced table.
-    With row tracking, the hidden columns for row ids and commit versions also keep their names in `old`. For a new table, `old` has no
-    properties. Raises ConfigurationError if a property is invalid.
+    Each property comes from the first of these origins that sets it. `old`: the metadata of the replaced table, or of a new table without
+    properties.
+
+    - Names of the hidden columns for row ids and commit versions: `old`, otherwise new names. Only tables with row tracking have them.
+    - Properties of the log (LOG_PROPERTIES): the statement, `old`. For a new table, in-commit timestamps come from the source.
+    - Column mapping mode: the statement, the source if it has column mapping.
+    - All other properties: the statement, the source.
     """
     excluded_names = {*LOG_PROPERTIES, *ROW_TRACKING_COLUMNS}
     if is_new_table:
@@ -308,25 +312,16 @@ def _with_column_ids(metadata: Metadata, *, use_names_as_physical: bool, last_id
 def _metadata_after_definition(table: str, protocol: Protocol, prior: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Check the definition of CREATE or REPLACE, and return the protocol and metadata of the new table.
 
-    `protocol`, `prior`: those of the replaced table. For a new table, LOWEST_PROTOCOL and metadata without columns.
+    `protocol`, `prior`: those of the replaced table. For a new table, LOWEST_PROTOCOL and metadata without columns. The result keeps the
+    id, the name and the creation time of `prior`.
     """
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List its columns, or use CREATE TABLE … AS SELECT.")
     _refuse_write_order(table, definition)
-    partition_columns = _partition_columns(table, definition.partitioning or ())
     properties = definition.properties or {}
-    stored_schema = Struct(tuple(map(_with_generation_expression, definition.schema)))
-    table_properties = _properties_after_definition(table, prior.configuration, properties)
-    metadata = replace(
-        prior,
-        schema_string=schema_text(stored_schema),
-        partition_columns=partition_columns,
-        configuration={**table_properties, **_constraints(definition.checks or {})},
-        description=definition.description or None,
-        mapping_supported=True,  # `required_protocol` below adds the feature columnMapping if the properties enable it
-    )
+    metadata = _with_definition(table, prior, definition, definition.schema, properties)
     has_column_mapping = metadata.mapping_mode != "none"
-    check_schema(table, definition.schema, partition_columns, has_column_mapping=has_column_mapping)
+    check_schema(table, definition.schema, metadata.partition_columns, has_column_mapping=has_column_mapping)
     if has_column_mapping:
         # New columns do not get the ids of the replaced table's columns, because older data files use these ids.
         last_id = highest_column_id(prior.configuration)
@@ -334,14 +329,30 @@ def _metadata_after_definition(table: str, protocol: Protocol, prior: Metadata, 
     return required_protocol(table, protocol, metadata, properties, action="create"), metadata
 
 
+def _with_definition(table: str, prior: Metadata, definition: TableDefinition, schema: Struct, properties: Mapping[str, str]) -> Metadata:
+    """Return `prior` with the columns, partitioning, properties, constraints and description of a definition instead of its own."""
+    partition_columns = _partition_columns(table, definition.partitioning or ())
+    stored_schema = Struct(tuple(map(_with_generation_expression, schema)))
+    table_properties = _properties_after_definition(table, prior.configuration, properties)
+    return replace(
+        prior,
+        schema_string=schema_text(stored_schema),
+        partition_columns=partition_columns,
+        configuration={**table_properties, **_constraints(definition.checks or {})},
+        description=definition.description or None,
+        mapping_supported=True,  # `required_protocol` later adds the feature columnMapping if the properties enable it
+    )
+
+
 def _properties_after_definition(table: str, replaced_properties: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that CREATE or REPLACE stores, with deletion vectors unless the write mode is copy-on-write.
 
-    `replaced_properties`: those of the replaced table, empty for a new table. With row tracking, the new table reuses their names of the
-    hidden columns for row ids. `properties`: those in the statement. Raises ConfigurationError if a property is invalid.
+    `properties`: those in the statement. `replaced_properties`: those of the replaced table, empty for a new table. With row tracking, they
+    contain the names of the hidden columns for row ids. The new table reuses the names, so that the data files of all versions have the
+    same hidden columns. Raises ConfigurationError if a property is invalid.
     """
     check_properties(properties)
-    if MAX_COLUMN_ID in properties:
+    if MAX_COLUMN_ID in properties:  # the engine counts the ids: with a lower value, it would assign the same id twice
         raise ConfigurationError(f"The table property {MAX_COLUMN_ID} cannot be set. Remove it from the statement.")
     refuse_checkpoint_protection_change(table, replaced_properties, properties)
     table_properties = _stored_properties(properties)

@@ -212,6 +212,8 @@ class _FeedReader:
     def _derived_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:
         """Return the files whose rows the `add` and `remove` actions of a version insert or delete.
 
+        `read_as`: the version whose columns all change rows get.
+
         Raises:
             CorruptLog: An action is invalid, or a `remove` action lacks the partition values of its file.
             IncompatibleSchemaChange: The deleted rows cannot be read with the columns of `read_as`.
@@ -220,13 +222,11 @@ class _FeedReader:
         # Actions without `dataChange` only move rows.
         adds = actions.adds.filter(pc.fill_null(actions.adds["dataChange"], True))
         removes = actions.removes.filter(pc.fill_null(actions.removes["dataChange"], True))
-        # `extendedFileMetadata` shows that a `remove` action has partition values. With `min_count` 0, no `remove` action counts as true.
-        have_partition_values = pc.all(pc.fill_null(removes["extendedFileMetadata"], False), min_count=0).as_py()
-        if version.metadata.partition_columns and not have_partition_values:
+        if version.metadata.partition_columns and not _have_partition_values(removes):
             raise CorruptLog(version.document.path, "a remove action has no partition values")
         added, removed = self._files_by_path(version, adds), self._files_by_path(version, removes)
         if removed and version.replaced_metadata is not None:
-            # Deleted rows have the columns of the previous version.
+            # This version changes the metadata, but the rows that it deletes have the columns of the previous version.
             _check_columns(version.number - 1, version.replaced_metadata, read_as)
         return _derive_changes(added, removed)
 
@@ -247,6 +247,12 @@ class _FeedReader:
         deleted_rows = [Positions() if vector is None else read_vector(self.storage, vector) for vector in vectors]
         pairs = zip(listing.files(), deleted_rows, strict=True)
         return {file.path: replace(_changed_file(version, file), rows=rows) for file, rows in pairs}
+
+
+def _have_partition_values(removes: pa.Table) -> bool:
+    """Return whether all `remove` actions have partition values: those with `extendedFileMetadata`. True if there are no actions."""
+    has_values = pc.fill_null(removes["extendedFileMetadata"], False)
+    return bool(pc.all(has_values, min_count=0).as_py())
 
 
 def _changed_file(version: _FeedVersion, file: ListedFile) -> ChangedFile:

@@ -184,17 +184,22 @@ def split_statements(text: str) -> Iterator[str]:
     unclosed string.
     """
     tokens, unclosed_offset = _tokens_before_unclosed(text)
-    start_offset, first_index = 0, 0  # the offset of the next statement in the text, and the index of its first token
-    for semicolon_index in [index for index, key in enumerate(tokens.keys) if key == ";"]:
-        has_tokens = first_index < semicolon_index
+    start = 0  # the index of the first token of the next statement
+    for semicolon in [index for index, key in enumerate(tokens.keys) if key == ";"]:
+        has_tokens = start < semicolon
         if has_tokens:
-            yield _text_on_its_line(tokens, start_offset, tokens.starts[semicolon_index])
-        start_offset, first_index = tokens.ends[semicolon_index], semicolon_index + 1
+            yield _text_on_its_line(tokens, _offset_of_statement(tokens, start), tokens.starts[semicolon])
+        start = semicolon + 1
     # After the last semicolon, an unclosed string or name has no token, but belongs to a statement, unlike an unclosed comment.
-    has_tokens = tokens.kinds[first_index] is not Kind.END
+    has_tokens = tokens.kinds[start] is not Kind.END  # the last of the tokens is always END
     has_unclosed_string = unclosed_offset is not None and not text.startswith("/*", unclosed_offset)
     if has_tokens or has_unclosed_string:
-        yield _text_on_its_line(tokens, start_offset, len(text))
+        yield _text_on_its_line(tokens, _offset_of_statement(tokens, start), len(text))
+
+
+def _offset_of_statement(tokens: Tokens, start: int) -> int:
+    """Return the offset after the semicolon before token `start`, or 0 for the first statement. Leading comments are included."""
+    return tokens.ends[start - 1] if start else 0
 
 
 def _text_on_its_line(tokens: Tokens, start: int, end: int) -> str:

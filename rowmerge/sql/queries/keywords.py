@@ -25,22 +25,30 @@ def begins_table_query(cursor: Cursor, query_start: int) -> bool:
     return (cursor.index == query_start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name
 
 
-def begins_relation(cursor: Cursor, keyword: str, in_from: bool) -> bool:
-    """Return whether a relation follows FROM, JOIN or a comma. It does not follow the FROM of DELETE FROM or IS [NOT] DISTINCT FROM.
+def precedes_relation(cursor: Cursor, keyword: str, in_from: bool) -> bool:
+    """Return whether the token at the cursor precedes a relation: FROM, JOIN, or a comma in a FROM clause.
+
+    The FROM of `DELETE FROM target` and of the comparison `a IS NOT DISTINCT FROM b` does not precede a relation that is read.
 
     Args:
-        cursor: The cursor at the keyword.
-        keyword: The keyword in upper case, or an empty string for the name of a field.
+        cursor: The cursor at the token.
+        keyword: The token in upper case, or an empty string for the name of a field, such as `from` in `event.from`.
         in_from: Whether the cursor is in a FROM clause, in which a comma separates relations.
     """
-    if keyword != "FROM":
-        return keyword == "JOIN" or (keyword == "," and in_from)
+    if keyword == "JOIN":
+        return True
+    if keyword == ",":
+        return in_from
+    # The FROM of `IS DISTINCT FROM`, `IS NOT DISTINCT FROM` or `IS ! DISTINCT FROM`.
     is_comparison = cursor.key(-1) == "DISTINCT" and cursor.key(-2) in ("IS", "NOT", "!")
-    return cursor.key(-1) != "DELETE" and not is_comparison
+    return keyword == "FROM" and cursor.key(-1) != "DELETE" and not is_comparison
 
 
-def ends_from(cursor: Cursor, keyword: str) -> bool:
-    """Return whether a word is a keyword that ends a FROM clause rather than an alias.
+def ends_from_clause(cursor: Cursor, keyword: str) -> bool:
+    """Return whether the word at the cursor is a keyword that ends a FROM clause rather than an alias.
+
+    For example, the word `order` ends the clause in `FROM sales ORDER BY id`, but is an alias in `FROM sales order` and in
+    `FROM sales AS order`.
 
     Args:
         cursor: The cursor at the word.
@@ -48,6 +56,7 @@ def ends_from(cursor: Cursor, keyword: str) -> bool:
     """
     if cursor.key(-1) == "AS":
         return False
+    # GROUP, ORDER and similar words are keywords only before BY, and LATERAL ends the clause only in LATERAL VIEW.
     if keyword in expressions.BEFORE_BY or keyword == "LATERAL":
         return cursor.key(1) in ("BY", "VIEW")
     return keyword in ENDS_FROM

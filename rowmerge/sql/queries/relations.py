@@ -155,37 +155,43 @@ class _ReadFinder:
         self.find_reads_in_expression(self.text_end, scope.cte_names)
 
     def find_reads_in_query(self, end: int, scope: _Scope, in_from: bool = False) -> None:
-        """Find the tables that a query reads.
+        """Find the tables that a query reads. A query in parentheses is searched by a nested call, up to DEEPEST levels.
 
         `in_from`: whether the next token is inside a FROM clause, as is the text after `a` in `(a JOIN b, c)`.
         """
         self._enter_level()
         query_start = self.cursor.index
         while self.cursor.index < end:
+            # The list is usually at the start of the query, but in `CREATE TABLE a AS WITH b AS (…) SELECT …`, it comes later.
             cte_names = self.find_reads_in_with_list(scope.cte_names) if self.cursor.next_is_keyword("WITH") else None
             if cte_names is None:
-                in_from = self._find_reads_at_token(scope, query_start, in_from)
+                in_from = self._search_at_cursor(scope, query_start, in_from)
             else:  # the query follows its WITH list
                 scope, query_start = replace(scope, cte_names=cte_names), self.cursor.index
         self.cursor.index = end
         self._leave_level()
 
-    def _find_reads_at_token(self, scope: _Scope, query_start: int, in_from: bool) -> bool:
-        """Step over one token, brackets, or a keyword and its table. Return whether the FROM clause continues after it.
+    def _search_at_cursor(self, scope: _Scope, query_start: int, in_from: bool) -> bool:
+        """Find the table after the token at the cursor, or the tables in brackets at the cursor, and step over this text.
 
-        Tables come after FROM, JOIN, the keyword TABLE, and, `in_from` of a FROM clause, after a comma.
+        For `SELECT id FROM a, b WHERE c`, the calls step over `SELECT`, `id`, `FROM a`, `, b`, `WHERE` and `c`. `in_from`: whether the
+        cursor is in a FROM clause, in which a comma also precedes a table.
+
+        Returns:
+            Whether the cursor is in a FROM clause after the step. It is after `FROM a` and `, b`, but not after `WHERE`. The words `id` and
+            `c` change nothing.
         """
         cursor = self.cursor
-        keyword = "" if cursor.key(-1) == "." else cursor.key()  # a field name is not a keyword
+        keyword = "" if cursor.key(-1) == "." else cursor.key()  # in `event.from`, `from` is a field, not a keyword
         if keyword == "TABLE" and keywords.begins_table_query(cursor, query_start):
             cursor.index += 1
             self._add_table(scope, allows_alias=False)
             return in_from
-        if keywords.begins_relation(cursor, keyword, in_from):
+        if keywords.precedes_relation(cursor, keyword, in_from):
             cursor.index += 1
             self._find_reads_in_relation(scope)
             return True
-        continues_from = in_from and not keywords.ends_from(cursor, keyword)
+        continues_from = in_from and not keywords.ends_from_clause(cursor, keyword)
         self._skip_token_or_brackets(scope.cte_names)
         return continues_from
 

@@ -105,8 +105,10 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
 def _replace_tables_and_calls(text: str, search: _Search, resolve_table: ResolveTable, resolve_function: ResolveFunction | None) -> str:
     """Replace the tables that `search` finds, the qualifiers of their columns, and the calls of the warehouse's functions.
 
-    A replaced table without an alias gets the last part of its name as its alias. Qualifiers such as `orders` then remain valid, although
-    the replacement has a different name. A longer qualifier, such as `analytics.orders`, is shortened to the alias.
+    A replaced table without an alias gets the last part of its name as its alias, and longer qualifiers are shortened to the alias::
+
+        SELECT analytics.orders.id, orders.total FROM analytics.orders   -- before
+        SELECT orders.id, orders.total FROM `view_1` AS `orders`         -- after, if `resolve_table` returns `view_1` for the table
     """
     cursor = Cursor(tokenize(text))
     reads = _find_reads(cursor, search)
@@ -121,7 +123,7 @@ def _replace_tables_and_calls(text: str, search: _Search, resolve_table: Resolve
         if read.new_alias_index is not None:  # the table has no alias, and the grammar allows one
             edits.append(_alias_edit(cursor.tokens, read.new_alias_index, table.name.parts[-1]))
             aliased_tables.append(_AliasedTable(read, table.name))
-    edits += _qualifier_edits(cursor.tokens, reads, aliased_tables)
+    edits += _qualifier_edits(cursor.tokens, aliased_tables, table_starts={read.start for read in reads})
     if resolve_function is not None:
         edits = add_call_edits(cursor, resolve_function, edits)
     return apply_edits(text, edits)
@@ -144,25 +146,24 @@ def _alias_edit(tokens: Tokens, new_alias_index: int, alias: str) -> Edit:
     return Edit(offset, offset, f" AS {backquote(alias)}")
 
 
-def _qualifier_edits(tokens: Tokens, reads: list[Read], aliased_tables: list[_AliasedTable]) -> Iterator[Edit]:
+def _qualifier_edits(tokens: Tokens, aliased_tables: list[_AliasedTable], table_starts: set[int]) -> Iterator[Edit]:
     """Yield an edit for each column `analytics.orders.id` of a table that gets the alias `orders`: it becomes `orders.id`.
 
     Only the query that reads a table can refer to its columns. If the qualifier matches several tables of the query, it refers to the
-    first. `reads`: all tables in the text.
+    first. `table_starts`: the indices of the tokens at which the names of tables begin. A dotted name there is not a column.
     """
     tables = [table for table in aliased_tables if len(table.name.parts) > 1]
     if not tables:
         return
-    table_indexes = {read.start for read in reads}  # a dotted name in a FROM clause is a table, not a column
-    for token_index, parts in _dotted_names(tokens):
-        if token_index in table_indexes:
+    for name_index, parts in _dotted_names(tokens):
+        if name_index in table_starts:
             continue
-        part_counts = [table.count_qualifier_parts(token_index, parts) for table in tables]
+        part_counts = [table.count_qualifier_parts(name_index, parts) for table in tables]
         part_count = next((count for count in part_counts if count > 1), None)  # a qualifier of one part is the alias and is kept
         if part_count is not None:
-            # The alias is the last part of the qualifier. The tokens between the parts are dots.
-            alias_index = token_index + 2 * (part_count - 1)
-            yield Edit(tokens.starts[token_index], tokens.starts[alias_index], "")
+            # Delete the text before the alias. In the 5 tokens of `analytics.orders.id`, the alias is the last of 2 parts, at index 2.
+            alias_index = name_index + 2 * (part_count - 1)
+            yield Edit(tokens.starts[name_index], tokens.starts[alias_index], "")
 
 
 def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
