@@ -308,20 +308,15 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
 def _plan_without_source(
     snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, new_values: Mapping[str, str], *, case_sensitive: bool
 ) -> RowPlan:
-    """Plan an UPDATE or a DELETE as one clause over the target's rows.
+    """Plan an UPDATE or a DELETE like a MERGE with an empty source.
 
-    The clause is WHEN NOT MATCHED BY SOURCE, because no target row is matched without a source. The conjuncts of the condition select the
-    data files that can contain affected rows, so that the statement reads and rewrites only these files. `new_values`: the SQL text of each
-    column that an UPDATE assigns.
+    Its one clause is WHEN NOT MATCHED BY SOURCE, because no target row is matched without a source. The conjuncts of the condition select
+    the data files that can contain affected rows, so that the statement reads and rewrites only these files. `new_values`: the SQL text of
+    each column that an UPDATE assigns.
     """
     _check_append_only(snapshot, effect.name, {effect})
-    qualified_condition: str | None = None
-    conjuncts: tuple[str, ...] = ()
-    if condition is not None:
-        qualified_condition = qualify(condition.text, target, case_sensitive=case_sensitive)
-        divided_condition = divide_condition(qualified_condition, target, None, case_sensitive=case_sensitive)
-        # Without a source, `other` contains the conjuncts that cannot be analysed, such as a subquery. They select all files.
-        conjuncts = (*divided_condition.target_only, *divided_condition.other)
+    qualified_condition = None if condition is None else qualify(condition.text, target, case_sensitive=case_sensitive)
+    conjuncts = () if qualified_condition is None else _target_conjuncts(qualified_condition, target, case_sensitive)
     mask, bound_columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
         operation=effect.name,
@@ -334,6 +329,16 @@ def _plan_without_source(
         conjuncts=conjuncts,
         parameters={"predicate": [condition.text] if condition else []},
     )
+
+
+def _target_conjuncts(condition: str, target: Side, case_sensitive: bool) -> tuple[str, ...]:
+    """Return the conjuncts of a condition over only the target.
+
+    For `t.a = 1 AND t.b IN (select …)`, the first conjunct selects files by the bounds of `a`. The second is one of the `other` conjuncts,
+    which cannot be analysed and select all files.
+    """
+    divided_condition = divide_condition(condition, target, None, case_sensitive=case_sensitive)
+    return (*divided_condition.target_only, *divided_condition.other)
 
 
 def _rules_at_current_time(rules: Rules, schema: Struct) -> Rules:

@@ -138,8 +138,9 @@ def has_query(tree: exp.Expr) -> bool:
 def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
     """Return whether an expression may use one of these columns where sqlglot's tree has no column node.
 
-    For example, sqlglot parses `unit` in `trunc(d, unit)` as a keyword, but `unit` can be a column. `"a"` is a string to sqlglot, but a
-    column with spark.sql.ansi.doubleQuotedIdentifiers.
+    sqlglot parses `unit` in `trunc(d, unit)` as a keyword, but Spark reads the column `unit` if the table has one. `"a"` is a string to
+    sqlglot, but a column to Spark with spark.sql.ansi.doubleQuotedIdentifiers. If the result is true, sqlglot's tree may have another
+    meaning than the expression, so the caller must not analyse the expression with the tree.
 
     Args:
         text: The SQL text of the expression.
@@ -148,13 +149,12 @@ def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references:
         columns: The names of the columns. Case is ignored.
     """
     lower_columns = {column.lower() for column in columns}
-    # The offsets of all names in the tree's column nodes. The other names are tokens that start elsewhere.
-    starts_in_tree = set[int]().union(*(reference.starts for reference in tree_references))
-    other_tokens = [(index, token) for index, token in enumerate(tokens) if token.start not in starts_in_tree]
-    return any(token.text.lower() in lower_columns and _may_be_name(text, tokens, index) for index, token in other_tokens)
+    starts_in_column_nodes = {start for reference in tree_references for start in reference.starts}
+    tokens_outside = [(index, token) for index, token in enumerate(tokens) if token.start not in starts_in_column_nodes]
+    return any(token.text.lower() in lower_columns and _may_be_column_name(text, tokens, index) for index, token in tokens_outside)
 
 
-def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:
+def _may_be_column_name(text: str, tokens: Sequence[Token], index: int) -> bool:
     """Return whether a token can be the name of a column, rather than a string, a keyword, a function or a unit of time.
 
     Text in double quotes can be a name, because a Spark setting decides whether it is a string.

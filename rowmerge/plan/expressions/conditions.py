@@ -210,11 +210,15 @@ class _Scope:
         return f"({text})" if isinstance(conjunct.tree, exp.Or | exp.Xor) else text
 
     def sides_of(self, operand: _Operand) -> set[Side] | None:
-        """Return the sides whose columns an operand uses, or None if the sides are uncertain or the operand cannot be moved."""
+        """Return the sides (target and source) whose columns an operand uses, or None if the sides are uncertain.
+
+        The result is {target} for `t.a > 1`, both sides for `t.a = s.b`, and the empty set for `1 = 1`. It is also None for an operand
+        such as `rand() < t.a`, whose result could change if it were evaluated apart from the rest of the condition.
+        """
         operand_references = references(operand.tree, self.text)
-        if operand_references is None or not self._is_movable(operand):
+        if operand_references is None or not self._can_be_evaluated_apart(operand):
             return None
-        # sqlglot can take a column for a keyword or a string, and then the references lack that column.
+        # sqlglot takes `unit` in `trunc(d, unit)` for a keyword and `"a"` for a string. Spark may read columns, which the references lack.
         if any(has_column_outside_tree(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
             return None
         columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
@@ -222,7 +226,7 @@ class _Scope:
             return None
         return {column.side for column in columns if column is not None}
 
-    def _is_movable(self, operand: _Operand) -> bool:
+    def _can_be_evaluated_apart(self, operand: _Operand) -> bool:
         """Return whether an operand can be evaluated apart from the rest of the condition, for example as a filter on the target.
 
         Subqueries, aggregates, stars, parameters and nondeterministic functions would then have a different result, or no result.
@@ -276,18 +280,21 @@ class _Scope:
 def _conjuncts(condition: _Operand) -> list[_Operand] | None:
     """Return the conjuncts of a condition, that is, the operands of its top-level ANDs, each with its tree and its tokens.
 
-    sqlglot's tree determines the operands, but does not contain the position of a whole operand in the text. The tokens provide it. Return
-    None if the tree has another number of operands than the tokens, as in `between = 1 AND a`: the tokens seem to contain BETWEEN … AND.
+    For `a = 1 AND (b OR c)`, the conjuncts are `a = 1`, with the tokens `a`, `=`, `1`, and `(b OR c)`. sqlglot's tree determines the
+    operands, but does not contain the position of a whole operand in the text. So the tokens are split at the same ANDs.
+
+    Return None if this gives another number of operands, as for `between = 1 AND a` with a column `between`. The tree has two operands, but
+    the tokens look like BETWEEN … AND and are not split.
     """
     if isinstance(condition.tree, exp.Paren):
         return _conjuncts_in_parentheses(condition)
     if not isinstance(condition.tree, exp.And):
         return [condition]
-    trees, token_lists = list(condition.tree.flatten(unnest=False)), split_at_and(condition.tokens)
-    if token_lists is None or len(token_lists) != len(trees):
+    operand_trees, operand_tokens = list(condition.tree.flatten(unnest=False)), split_at_and(condition.tokens)
+    if operand_tokens is None or len(operand_tokens) != len(operand_trees):
         return None
     conjuncts: list[_Operand] = []
-    for tree, tokens in zip(trees, token_lists, strict=True):
+    for tree, tokens in zip(operand_trees, operand_tokens, strict=True):
         operand_conjuncts = _conjuncts(_Operand(tree, tokens))
         if operand_conjuncts is None:
             return None
@@ -306,13 +313,15 @@ def _conjuncts_in_parentheses(condition: _Operand) -> list[_Operand] | None:
 def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
     """Return the operator and the two operands of a comparison, or None for any other expression.
 
-    sqlglot's tree determines whether the expression is a comparison, but does not contain the positions of whole operands. The tokens
-    provide them: the operator separates the operands. `NOT a = b` is no comparison, because its tree is a NOT.
+    `a <= b + 1` gives the operator `<=`, the operand `a` and the operand `b + 1`. sqlglot's tree has an operator and two operands too, but
+    not their positions. So the tokens are split at the operator, which must be the operator of the tree. `NOT a = b` is no comparison,
+    because its tree is a NOT.
     """
-    tree, operators = operand.tree, top_level_comparisons(operand.tokens)
-    if len(operators) != 1 or operators[0].op != COMPARISON_TREES.get(type(tree)):
+    operators = top_level_comparisons(operand.tokens)
+    if len(operators) != 1:
         return None
-    left_tokens, right_tokens = operand.tokens[: operators[0].start], operand.tokens[operators[0].end :]
-    if not left_tokens or not right_tokens:
+    (operator,) = operators  # `start` and `end` are indexes in the tokens
+    left_tokens, right_tokens = operand.tokens[: operator.start], operand.tokens[operator.end :]
+    if operator.op != COMPARISON_TREES.get(type(operand.tree)) or not left_tokens or not right_tokens:
         return None
-    return operators[0].op, _Operand(tree.this, left_tokens), _Operand(tree.expression, right_tokens)
+    return operator.op, _Operand(operand.tree.this, left_tokens), _Operand(operand.tree.expression, right_tokens)

@@ -18,6 +18,7 @@ OWN_ALIAS = "__rowmerge_%s"
 """The generated alias of a side that has no alias, if the last part of its name is also a name of the other side."""
 
 Edit = tuple[int, int, str]
+"""The start and the end offset of the text to replace, and the replacement. If the offsets are equal, it is inserted there."""
 _EXCEPT = re.compile(r"\s*except\b", re.IGNORECASE)
 
 
@@ -76,21 +77,23 @@ def _alias_edits(column_references: list[Reference], sides: Sequence[Side], case
 def _qualifier_edits(
     tree: exp.Expr, text: str, column_references: list[Reference], sides: Sequence[Side], case_sensitive: bool
 ) -> Iterator[Edit]:
-    """Yield the edits that replace each qualifier by the alias of its side, and `t.*` by the side's columns.
+    """Yield the edits (start, end, replacement) of each qualifier to the alias of its side, and of `t.*` to the side's columns.
 
     `analytics.orders.id` becomes `orders.id`, because the engine joins the sides under their aliases, and Spark does not know their other
-    names. A qualifier that is the alias already is kept, as is a name that can belong to a table of a subquery.
+    names. The qualifier is kept if it is the alias already. It is also kept if it can be a table of a subquery, even if a side has the same
+    name: `o.id` in `exists (select 1 from items o where o.id = 1)`.
     """
     query_tables = {table.name.lower() for table in tree.find_all(exp.Table)}
     for reference in column_references:
         side, qualifier = _qualifier(reference, sides, case_sensitive)
-        if side is None:  # the name has no qualifier, or its qualifier is a table in a subquery
+        if side is None:  # the name has no qualifier, or its qualifier is no side of the statement
             continue
-        is_alias = is_same_name(qualifier, (side.alias,), case_sensitive)
         if _stands_for_columns(reference, text):
             yield reference.start, reference.end, _column_list((side,))
-        elif not is_alias and not _may_be_of_query(reference, qualifier, query_tables):
-            yield reference.start, reference.qualifier_end(len(qualifier)), backquote(side.alias)
+            continue
+        is_alias = is_same_name(qualifier, (side.alias,), case_sensitive)
+        if not is_alias and not _may_be_table_of_query(reference, qualifier, query_tables):
+            yield reference.start, reference.qualifier_end(part_count=len(qualifier)), backquote(side.alias)
 
 
 def _stands_for_columns(reference: Reference, text: str) -> bool:
@@ -98,7 +101,7 @@ def _stands_for_columns(reference: Reference, text: str) -> bool:
     return reference.parts[-1] == "*" and not reference.in_query and not _EXCEPT.match(text, reference.end)
 
 
-def _may_be_of_query(reference: Reference, qualifier: tuple[str, ...], query_tables: set[str]) -> bool:
+def _may_be_table_of_query(reference: Reference, qualifier: tuple[str, ...], query_tables: set[str]) -> bool:
     """Return whether a qualifier in a subquery can refer to a table of the subquery rather than to a side of the statement.
 
     `t.id` can refer to an alias `t` in the subquery, and `db.t.id` to a table `t` that the subquery reads.
@@ -124,22 +127,29 @@ def _column_list(sides: Sequence[Side]) -> str:
 
 
 def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Edit]:
-    """Yield an edit for each unqualified `*` that stands for all columns: `struct(*)` becomes `struct(t.a, t.b)`.
+    """Yield an edit for each unqualified `*` that stands for all columns.
 
-    `tree` is the syntax tree of `text`. The tree shows whether the expression has such stars, and the tokens of the text provide their
-    positions.
+    For a side `t` with the columns `a` and `b`:
+
+    - `struct(*)` becomes `struct(t.a, t.b)`.
+    - `struct(* EXCEPT (a))` becomes `struct(t.* EXCEPT (a))`, which Spark expands. With two sides, no one alias would be right.
+    - `count(*)` counts rows, and the star in a subquery stands for the subquery's columns. Such an expression keeps all its stars.
+    - `struct(t.*)` is qualified, so `_qualifier_edits` replaces it.
     """
-    # The star of `t.*` is a child of a column, and `_qualifier_edits` replaces it.
-    has_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
-    # The star of `count(*)` stands for rows, and that of a subquery for the subquery's columns. The tokens do not show which star it is.
-    if not has_star or tree.find(exp.Query, exp.Count) is not None:
+    if not _has_star_of_sides(tree):
         return
     for star, following_token in _star_arguments(tokens_of(text) or []):
         if following_token.token_type in (TokenType.R_PAREN, TokenType.COMMA):  # the star is the whole argument
             yield star.start, star.end + 1, _column_list(sides)
         elif following_token.token_type is TokenType.EXCEPT and len(sides) == 1:
-            # `* EXCEPT (a)` becomes `t.* EXCEPT (a)`, which Spark expands. With two sides, no one alias would be right.
             yield star.start, star.start, f"{backquote(sides[0].alias)}."
+
+
+def _has_star_of_sides(tree: exp.Expr) -> bool:
+    """Return whether an expression has unqualified stars, none of which can belong to `count(*)` or a subquery."""
+    has_unqualified_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
+    # The stars are found by their tokens, which do not show whether a star belongs to `count(*)` or a subquery.
+    return has_unqualified_star and tree.find(exp.Query, exp.Count) is None
 
 
 def _star_arguments(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:

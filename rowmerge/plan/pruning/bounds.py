@@ -95,11 +95,11 @@ class Verdict:
         """Return the verdict on the negation (NOT) of the condition."""
         return Verdict(self.may_be_false, self.may_be_true)
 
-    def both(self, other: Verdict) -> Verdict:
+    def and_(self, other: Verdict) -> Verdict:
         """Return the verdict on the AND of two conditions."""
         return Verdict(pc.and_(self.may_be_true, other.may_be_true), pc.or_(self.may_be_false, other.may_be_false))
 
-    def either(self, other: Verdict) -> Verdict:
+    def or_(self, other: Verdict) -> Verdict:
         """Return the verdict on the OR of two conditions."""
         return Verdict(pc.or_(self.may_be_true, other.may_be_true), pc.and_(self.may_be_false, other.may_be_false))
 
@@ -204,11 +204,9 @@ def is_padded(field: Field) -> bool:
 
 
 def less(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Return the verdict on `column < literal` for each file.
+    """Return the verdict on `column < literal` for each file, for example on `x < 1.5` or `x < 2` with an integer column `x`.
 
-    Args:
-        column: The bounds and null counts of the column in each file.
-        position: The position of the literal among the column's values.
+    `position`: the literal among the column's values: between the floor 1 and the ceiling 2 for 1.5, or the value 2 as both.
     """
     # If the literal lies between two values, the neighbour `floor` is less than the literal too.
     is_less = pc.less_equal if position.is_between else pc.less
@@ -218,33 +216,29 @@ def less(column: ColumnBounds, position: LiteralPosition) -> Verdict:
 
 
 def less_or_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Return the verdict on `column <= literal` for each file.
+    """Return the verdict on `column <= literal` for each file, for example on `x <= 1.5` or `x <= 2` with an integer column `x`.
 
-    Args:
-        column: The bounds and null counts of the column in each file.
-        position: The position of the literal among the column's values.
+    `position`: the literal among the column's values: between the floor 1 and the ceiling 2 for 1.5, or the value 2 as both.
     """
-    # If the literal lies between two values, the neighbour `ceiling` is greater than the literal too.
+    may_be_true = pc.less_equal(column.lower, position.floor)
+    # `x <= 1.5` is false for the ceiling 2, but `x <= 2` is true for 2 and false only for greater values.
     is_greater = pc.greater_equal if position.is_between else pc.greater
-    return _verdict(
-        column, may_be_true=pc.less_equal(column.lower, position.floor), may_be_false=is_greater(column.upper, position.ceiling)
-    )
+    return _verdict(column, may_be_true=may_be_true, may_be_false=is_greater(column.upper, position.ceiling))
 
 
 def equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Return the verdict on `column = literal` for each file. It may be true if the literal lies within the file's bounds.
+    """Return the verdict on `column = literal` for each file. `position`: the literal among the column's values.
 
-    Args:
-        column: The bounds and null counts of the column in each file.
-        position: The literal as values of the column's type: the same value twice, unless the literal is approximate or between two values.
+    - The literal 2 is the integer 2. The condition may be true in a file with the bounds 1 and 3, and is certainly true with 2 and 2.
+    - The literal 1.5 lies between the integers 1 and 2, so the condition is true for no integer.
+    - A time in an unknown time zone is approximate: from `position.ceiling` (earliest) to `position.floor` (latest).
     """
     if position.is_between:
-        # No value of the column's type equals the literal, as no integer equals 1.5.
         return Verdict(may_be_true=column.false_for_all_files, may_be_false=column.has_values)
     is_within_bounds = pc.and_kleene(pc.less_equal(column.lower, position.floor), pc.greater_equal(column.upper, position.ceiling))
     if position.is_approximate:
-        # The exact literal is unknown, so it may differ from the rows of every file.
-        return _verdict(column, may_be_true=is_within_bounds, may_be_false=None)
+        # The rows of any file may differ from the exact literal, which is unknown.
+        return Verdict(may_contain_match(column, is_within_bounds), may_be_false=column.has_values)
     literal = position.floor  # which is also the ceiling
     if column.buckets:
         is_within_bounds = pc.and_kleene(is_within_bounds, _in_buckets(column, pa.array([literal])))
@@ -256,17 +250,20 @@ def equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
 def in_list(column: ColumnBounds, values: pa.Array, *, has_null: bool) -> Verdict:
     """Return the verdict on `column IN (list)` for each file.
 
+    In SQL, `3 IN (1, 2)` is false, but `3 IN (1, 2, NULL)` is NULL, because 3 may equal the unknown value. So the
+    condition is never false if NULL is in the list.
+
     Args:
         column: The bounds and null counts of the column in each file.
         values: The members of the list except NULL, in the column's comparison type.
-        has_null: Whether NULL is a member. If so, the condition is NULL instead of false for a value that is not in the list.
+        has_null: Whether NULL is a member of the list.
     """
+    may_hold_member = holds_one_of(column, values)  # for each file, or null if its bounds are unknown
     if has_null:
-        may_be_true = may_contain_match(column, holds_one_of(column, values))
-        return Verdict(may_be_true=may_be_true, may_be_false=column.false_for_all_files)
-    # A file with equal bounds has only one value. If that value is a member of the list, the condition is false for no row of the file.
+        return _verdict(column, may_be_true=may_hold_member, may_be_false=column.false_for_all_files)
+    # A file with the bounds 2 and 2 has only the value 2. If 2 is a member, the condition is false for no row of the file.
     has_only_one_member = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
-    return _verdict(column, may_be_true=holds_one_of(column, values), may_be_false=pc.invert(has_only_one_member))
+    return _verdict(column, may_be_true=may_hold_member, may_be_false=pc.invert(has_only_one_member))
 
 
 def starts_with(column: ColumnBounds, prefix: str) -> Verdict:
@@ -294,12 +291,7 @@ def is_null(column: ColumnBounds) -> Verdict:
 
 
 def null_safe_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Return the verdict on `column <=> literal` for each file. The condition is false, not NULL, for rows with NULL.
-
-    Args:
-        column: The bounds and null counts of the column in each file.
-        position: The position of the literal among the column's values.
-    """
+    """Return the verdict on `column <=> literal` for each file. The condition is false, not NULL, for rows with NULL."""
     verdict = equal(column, position)
     return replace(verdict, may_be_false=pc.or_(verdict.may_be_false, column.has_nulls))
 
@@ -343,21 +335,21 @@ def has_value_within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
     return pc.if_else(has_bounds, pc.greater(up_to_upper, below_lower), pa.scalar(None, pa.bool_()))
 
 
-def may_contain_match(column: ColumnBounds, test: pa.Array | None) -> pa.Array:
+def may_contain_match(column: ColumnBounds, test: pa.Array) -> pa.Array:
     """Return for each file whether it may contain a matching value: it may have values, and its bounds pass a test or are unknown.
 
     Args:
         column: The bounds and null counts of the column in each file.
-        test: The result of the test for each file (null if unknown), or None if the result is unknown for all files.
+        test: The result of the test for each file, or null if the result is unknown.
     """
-    return column.has_values if test is None else pc.and_(column.has_values, pc.fill_null(test, True))
+    return pc.and_(column.has_values, pc.fill_null(test, True))
 
 
-def _verdict(column: ColumnBounds, *, may_be_true: pa.Array, may_be_false: pa.Array | None) -> Verdict:
+def _verdict(column: ColumnBounds, *, may_be_true: pa.Array, may_be_false: pa.Array) -> Verdict:
     """Return the verdict from two tests of the bounds: whether the condition may be true, and whether it may be false.
 
-    A null in a test, or None instead of a test, means that the result is unknown, which counts as true. A file without values, which has
-    only NULLs in the column, passes neither test.
+    A null in a test means that the result is unknown, which counts as true. A file without values, which has only NULLs in the column,
+    passes neither test.
     """
     return Verdict(may_contain_match(column, may_be_true), may_contain_match(column, may_be_false))
 

@@ -45,7 +45,7 @@ class KeyRange:
     greatest: pa.Scalar | None
     has_null: bool
 
-    def ends(self) -> pa.Array | None:
+    def least_and_greatest(self) -> pa.Array | None:
         """Return an array of the least and the greatest key, or None if the source has no key except NULL."""
         if self.least is None or self.greatest is None or not (self.least.is_valid and self.greatest.is_valid):
             return None
@@ -155,6 +155,8 @@ def _least_and_greatest(keys_without_nan: pa.Array, *, has_nan: bool) -> tuple[p
 def range_mask(column: str, op: str, keys: KeyRange, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
     """Return the mask of the files that may contain a row with `column op key` for a key from the least to the greatest key.
 
+    For `=` and the keys from 3 to 9, a file with the bounds 7 and 20 may contain such a row. One with the bounds 10 and 20 does not.
+
     Args:
         column: The name of the target's column.
         op: One of `=`, `<=>`, `<`, `<=`, `>` and `>=`.
@@ -170,13 +172,13 @@ def range_mask(column: str, op: str, keys: KeyRange, schema: Struct, partition_c
     if field is None:
         return BoundsMask(every_file)
     nulls_match = op == "<=>" and keys.has_null
-    ends = keys.ends()
-    if ends is None:  # every key is NULL, so only the NULLs of a file can match
+    key_range = keys.least_and_greatest()
+    if key_range is None:  # every key is NULL, so no value of a file matches, but its NULLs can
         return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: column_bounds.false_for_all_files)
-    comparison_ends = _comparison_keys(ends, field)
-    if comparison_ends is None:
+    comparison_range = _comparison_keys(key_range, field)  # the same two keys, in the type of the bounds
+    if comparison_range is None:
         return BoundsMask(every_file)
-    least, greatest = comparison_ends
+    least, greatest = comparison_range
     return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: _bounds_allow(column_bounds, op, least, greatest))
 
 
@@ -213,16 +215,18 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
 
 
 def _column_mask(
-    field: Field, partition_columns: Collection[str], nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array | None]
+    field: Field, partition_columns: Collection[str], nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array]
 ) -> BoundsMask:
     """Return the mask of the files that pass a test of a column's bounds, or that may contain NULL if `nulls_match` is set.
+
+    If the test returns [true, false, null] for three files, the first may match and the second cannot. The bounds of the third are unknown,
+    so it may match too. If only the second file has a NULL in the column, the mask is [true, `nulls_match`, true].
 
     Args:
         field: The column.
         partition_columns: The names of the table's partition columns.
         nulls_match: Whether a NULL in the column matches a key, which is NULL too.
-        test_bounds: A function that returns for each file whether its bounds allow a match: true, false, or null for unknown bounds, which
-            exclude no file. It returns None instead of an array if it excludes no file at all.
+        test_bounds: A function that returns for each file whether its bounds allow a match: true, false, or null for unknown.
     """
     is_partition = field.name in partition_columns
 
@@ -235,11 +239,12 @@ def _column_mask(
     return BoundsMask(mask, () if is_partition else (field.name,))
 
 
-def _bounds_allow(column: ColumnBounds, op: str, least: pa.Scalar, greatest: pa.Scalar) -> pa.Array | None:
+def _bounds_allow(column: ColumnBounds, op: str, least: pa.Scalar, greatest: pa.Scalar) -> pa.Array:
     """Return for each file whether its bounds allow `column op key` for a key from the least to the greatest key.
 
     `column < key` is possible if the lower bound is less than the greatest key, and `column > key` if the upper bound is greater than the
-    least key. `=` needs both tests, with equality. Returns None if the bounds do not exclude any file.
+    least key. `=` needs both tests, with equality. The result is null for a file with unknown bounds. It is null for all files if no bound
+    excludes a file, as for `column < NaN`, because NaN is greater than every number.
     """
     bound_tests = []
     # NaN is greater than all numbers, as in Spark. So if it is the greatest key, no lower bound is greater than the keys.
@@ -248,4 +253,4 @@ def _bounds_allow(column: ColumnBounds, op: str, least: pa.Scalar, greatest: pa.
         bound_tests.append(_LOWER_BOUND_TESTS[op](column.lower, greatest))
     if op in _UPPER_BOUND_TESTS:
         bound_tests.append(_UPPER_BOUND_TESTS[op](column.upper, least))
-    return reduce(pc.and_kleene, bound_tests) if bound_tests else None
+    return reduce(pc.and_kleene, bound_tests) if bound_tests else pa.nulls(len(column.lower), pa.bool_())

@@ -131,15 +131,15 @@ def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[Li
     """Return each member of an IN list as values of the column's type, as `locate_literal` does for one literal.
 
     Spark casts the column and all members to one type. Returns None if that cast can round a value, or if a position is unknown or
-    approximate. `members`: one or more literals, all members of the list except NULL. `type_`: the type of the column.
+    approximate, such as a local time among instants. `members`: one or more members, except NULL. `type_`: the type of the column.
     """
     if len({type(member) for member in members}) != 1:
-        return None  # Spark casts '1' and 2 to another type than `locate_literal` expects for each of them
+        return None  # IN (1, '2'): Spark casts both to one type, but `locate_literal` handles each alone
     if isinstance(members[0], str) and isinstance(type_, Primitive) and type_.name.startswith("timestamp"):
-        return None  # Spark compares them as strings if spark.sql.ansi.enabled is false
+        return None  # IN ('2024-01-01'): Spark compares timestamps with it as strings if spark.sql.ansi.enabled is false
     numbers = [member for member in members if isinstance(member, ExactNumber)]
     if not _has_common_decimal_type(numbers, type_):
-        return None  # no decimal type holds all numbers, so Spark rounds some of them
+        return None  # IN (0.5, …) with an integer of 38 digits: a decimal cannot have 39 digits, so Spark rounds
     positions = [locate_literal(member, type_) for member in members]
     exact_positions = [position for position in positions if position is not None and not position.is_approximate]
     return exact_positions if len(exact_positions) == len(members) else None

@@ -35,8 +35,9 @@ _NUMBER_COMPARISONS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<
 class Predicate:
     """A condition that can be evaluated with the bounds of each file in a listing.
 
-    `evaluate`: the function that evaluates the condition. `columns`: the names of the columns whose bounds it reads. `is_exact`: whether
-    the verdict is certain, and the condition uses only partition columns. It then has the same result for all rows of a file.
+    `evaluate`: the function that returns for each file whether the condition may be true and may be false for its rows (Verdict).
+    `columns`: the names of the columns whose bounds it reads. `is_exact`: whether the verdict is certain, and the condition uses only
+    partition columns. It then has the same result for all rows of a file, so a DELETE can remove the file without reading it.
     """
 
     evaluate: Evaluate
@@ -87,7 +88,7 @@ def to_predicate(text: str, side: Side, schema: Struct, partition_columns: Colle
     tree, tokens = parse(text), tokens_of(text)
     if tree is None or tokens is None or any(_is_ambiguous(token, text) for token in tokens):
         return UNKNOWN
-    # sqlglot can take a column for a keyword or a string. The tree then has another meaning than the condition has in Spark.
+    # For the condition `trunc(d, unit) = d`, sqlglot's tree contains the keyword UNIT, but Spark reads the column `unit` if there is one.
     if has_column_outside_tree(text, tokens, tree_references=references(tree, text) or (), columns=side.columns):
         return UNKNOWN
     return _predicate(tree, _PredicateContext(text, side, schema, frozenset(partition_columns), case_sensitive))
@@ -105,7 +106,7 @@ def _is_ambiguous(token: Token, text: str) -> bool:
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate:
     """Return the AND of all predicates. The AND of no predicates is true."""
-    return _combined([_constant_predicate(True), *predicates], Verdict.both)
+    return _combined([_constant_predicate(True), *predicates], Verdict.and_)
 
 
 def _predicate(node: exp.Expr, context: _PredicateContext, depth: int = 0) -> Predicate:
@@ -113,23 +114,23 @@ def _predicate(node: exp.Expr, context: _PredicateContext, depth: int = 0) -> Pr
     node = node.unnest()
     if depth > _MAX_DEPTH or any(value for name, value in node.args.items() if name not in _SUPPORTED_ARGUMENTS):
         return UNKNOWN
-    predicate = _predicate_of_positive_form(node, context, depth)
+    match node:
+        case exp.And() | exp.Or():
+            operands = [_predicate(operand, context, depth + 1) for operand in node.flatten()]
+            return _combined(operands, Verdict.and_ if isinstance(node, exp.And) else Verdict.or_)
+        case exp.Not():
+            return _negated(_predicate(node.this, context, depth + 1))
+    predicate = _test_without_negate(node, context)
     # sqlglot parses `x NOT LIKE 'a%'` as a LIKE with the argument `negate`, not as a NOT.
     return _negated(predicate) if node.args.get("negate") else predicate
 
 
-def _predicate_of_positive_form(node: exp.Expr, context: _PredicateContext, depth: int) -> Predicate:
-    """Return the predicate of a condition, but for `x NOT LIKE 'a%'` that of the positive form `x LIKE 'a%'`.
+def _test_without_negate(node: exp.Expr, context: _PredicateContext) -> Predicate:
+    """Return the predicate of a condition that is not an AND, OR or NOT, or UNKNOWN if the condition is not supported.
 
-    sqlglot marks such a negated operator with the argument `negate`, which the caller applies. A NOT before a condition is a node of its
-    own. An unsupported node is UNKNOWN. `depth`: the number of nodes above `node` in the syntax tree, which is limited.
+    The argument `negate` of the node is ignored: `x NOT LIKE 'a%'` has the predicate of `x LIKE 'a%'`, which the caller negates.
     """
     match node:
-        case exp.And() | exp.Or():
-            operands = [_predicate(operand, context, depth + 1) for operand in node.flatten()]
-            return _combined(operands, Verdict.both if isinstance(node, exp.And) else Verdict.either)
-        case exp.Not():
-            return _negated(_predicate(node.this, context, depth + 1))
         case exp.Boolean():
             return _constant_predicate(bool(node.this))
         case exp.Null():
@@ -140,7 +141,7 @@ def _predicate_of_positive_form(node: exp.Expr, context: _PredicateContext, dept
             return _comparison("<=>", node.this, node.expression, context)
         case exp.Between(args={"low": low, "high": high}):
             range_tests = [_comparison(">=", node.this, low, context), _comparison("<=", node.this, high, context)]
-            return _combined(range_tests, Verdict.both)
+            return _combined(range_tests, Verdict.and_)
         case exp.In():
             return _in_list(node, context)
         case exp.Like():
@@ -169,14 +170,15 @@ def _negated(predicate: Predicate) -> Predicate:
 def _column_predicate(
     field: Field, context: _PredicateContext, evaluate: Callable[[ColumnBounds], Verdict], *, certain: bool = True
 ) -> Predicate:
-    """Return the predicate of a condition on one column.
+    """Return the predicate of a condition on one column. It is exact if the verdict certainly is the result for all rows of a file.
 
-    `evaluate`: the function that evaluates the condition. `certain`: whether its verdict is exact for a file in which all rows have the
-    same value, as in a partition.
+    `evaluate`: the function that returns the verdict for each file. `certain`: whether the verdict is certain for a file in which all rows
+    have the same value, as in a partition. For `LIKE 'ab_c%'`, it is not certain, because only the prefix `ab` is tested.
     """
     is_partition = field.name in context.partition_columns
-    # A partition value NaN has no bounds, so a verdict on a floating type is never certain.
-    is_exact = certain and is_partition and field.type not in (Primitive("float"), Primitive("double"))
+    # The partition value NaN has no bounds, so its verdict is unknown.
+    may_be_nan = field.type in (Primitive("float"), Primitive("double"))
+    is_exact = certain and is_partition and not may_be_nan
     return Predicate(lambda files: evaluate(files.of_column(field, is_partition)), frozenset({field.name}), is_exact)
 
 
@@ -209,21 +211,22 @@ def _column_comparison(field: Field, op: str, literal: Constant, context: _Predi
 def _in_list(node: exp.In, context: _PredicateContext) -> Predicate:
     """Return the predicate of `column IN (literals)`.
 
-    A literal can have a different type than the column. So each member is replaced by the equal value of the column's type, if any. Returns
-    UNKNOWN if a member is not a literal, or if its comparison in Spark may differ.
+    A literal can have a different type than the column. So each member is replaced by the equal value of the column's type, if any. The
+    list (1.0, 1.5, 2.0) has the integers 1 and 2. Returns UNKNOWN if a member is not a literal, or if its comparison in Spark may differ.
     """
-    field, literals = context.field(node.this), [constant(member) for member in node.expressions]
-    # `constant` returns None for a member that is not a literal. NULL is a literal.
-    if field is None or not comparable(field) or None in literals:
+    field, constants = context.field(node.this), [constant(member) for member in node.expressions]
+    literals = [literal for literal in constants if literal is not None]
+    has_other_members = len(literals) < len(constants)  # `constant` returns None for a member that is not a literal
+    if field is None or not comparable(field) or has_other_members:
         return UNKNOWN
-    has_null = Null() in literals
-    members = [literal for literal in literals if literal is not None and not isinstance(literal, Null)]
+    members = [literal for literal in literals if literal != Null()]
     if not members:
         return _constant_predicate(None)  # `column IN (NULL)` is NULL for every row
     positions = locate_list_members(members, field.type)
     if positions is None:
         return UNKNOWN
-    # A member between two values of the column's type, such as 1.5 for integers, equals no row. Any other member equals its floor.
+    has_null = len(members) < len(literals)
+    # 1.5 lies between two integers (its floor 1 and its ceiling 2) and equals no row. Any other member is its own floor.
     values = [position.floor for position in positions if not position.is_between]
     distinct_values = pc.unique(pa.array(values, positions[0].floor.type))
     return _column_predicate(field, context, lambda column: bounds.in_list(column, distinct_values, has_null=has_null))
