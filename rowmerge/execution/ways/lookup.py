@@ -9,7 +9,7 @@ from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, 
 from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import broadcast_target_join
-from rowmerge.spark.matching.key_lookup import MAX_KEYS_FOR_PAGE_SKIPPING, is_page_skipping_faster, rows_by_keys
+from rowmerge.spark.matching.key_lookup import MAX_KEYS_FOR_PAGE_SKIPPING, rows_by_keys, should_use_page_skipping
 from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS, Source
 
 
@@ -35,7 +35,7 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     source = request.source.materialize(request.key_pairs, max_keys=MAX_LOOKED_UP_KEYS if request.is_local_mode else 0)
     if not source.row_count:
         return NotApplicable(Reason("the source has no rows"))
-    if is_page_skipping_faster(request.snapshot, source, request.needed_columns):
+    if should_use_page_skipping(request.snapshot, source, request.needed_columns):
         return NotApplicable(Reason(f"Spark skips pages for up to {MAX_KEYS_FOR_PAGE_SKIPPING} keys"))
     files = request.files_for(source)
     if not len(files.to_read):

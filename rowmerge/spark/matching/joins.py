@@ -157,13 +157,18 @@ def merge_outcomes(
         old_values: Whether to add the values of the target row (see `OutcomeShape`).
         lineage: Whether to add the lineage columns of the target row.
     """
-    guarded_clauses: list[GuardedClause] = [(_IS_MATCH, clause) for clause in plan.of(Match.MATCHED)]
-    guarded_clauses += [(_IS_UNMATCHED_TARGET, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
-    # The join may leave the source rows without a match to a second job. They may also be inserted with the matched rows (SourceRows.ALL).
-    if not join.leaves_unmatched_source and plan.source_rows is SourceRows.UNMATCHED:
-        guarded_clauses += [(_IS_UNMATCHED_SOURCE, clause) for clause in plan.of(Match.NOT_MATCHED)]
     shape = OutcomeShape(addresses=True, ordinals=join.returns_ordinals, old_values=old_values, lineage=lineage)
-    return outcome_rows(joined_rows(plan, join, target, source), plan, guarded_clauses, shape)
+    return outcome_rows(joined_rows(plan, join, target, source), plan, _guarded_clauses(plan, join), shape)
+
+
+def _guarded_clauses(plan: RowPlan, join: Join) -> list[GuardedClause]:
+    """Return the clauses that apply to rows of the join. The guard of each is true for the rows of its kind, such as pairs of a match."""
+    clauses: list[GuardedClause] = [(_IS_MATCH, clause) for clause in plan.of(Match.MATCHED)]
+    clauses += [(_IS_UNMATCHED_TARGET, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
+    # Otherwise, a later job inserts the source rows without a match, or (SourceRows.ALL) all source rows, or there is nothing to insert.
+    if plan.source_rows is SourceRows.UNMATCHED and not join.leaves_unmatched_source:
+        clauses += [(_IS_UNMATCHED_SOURCE, clause) for clause in plan.of(Match.NOT_MATCHED)]
+    return clauses
 
 
 def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:

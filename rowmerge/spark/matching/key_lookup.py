@@ -51,13 +51,11 @@ LOOKED_UP_ROWS = 20_000_000
 """The maximum number of rows among which a driver looks up keys if executors run elsewhere."""
 
 
-def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
-    """Return whether Spark's Parquet reader, which skips pages by their bounds, finds the rows with few keys faster than a lookup.
+def should_use_page_skipping(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
+    """Return whether Spark's Parquet reader, which skips pages, should find the rows with few keys, instead of a lookup in Arrow.
 
-    A page is a part of a column chunk. Spark reads only the pages whose bounds can include a key, in all columns. A lookup in Arrow reads
-    whole column chunks: all chunks of the keys, and the chunks of other columns in row groups with a key. So Spark is faster if the
-    statement needs columns other than the keys. The result is also True for few keys that Arrow cannot compare, because only Spark can find
-    their rows.
+    A page is a part of a column chunk, with bounds of its values. Spark reads only the pages whose bounds can include a key, in all
+    columns. A lookup reads whole column chunks. So Spark is faster if the statement needs columns other than the keys.
 
     Args:
         snapshot: The snapshot of the target.
@@ -67,6 +65,7 @@ def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: 
     if source.row_count > MAX_KEYS_FOR_PAGE_SKIPPING:
         return False  # with many keys, the bounds of most pages include one of them
     keys = _lookup_keys(snapshot, source)
+    # The keys are None if Arrow cannot compare them. Then only Spark can find their rows.
     return keys is None or not needed_columns <= set(keys.names)
 
 
@@ -184,14 +183,15 @@ class _RowsWithKeys(NamedTuple):
 def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, distinct_keys: bool) -> _RowsWithKeys | None:
     """Collect the matching rows of each file, or return None as soon as there are more than `max_rows`.
 
-    `distinct_keys`: whether to keep each key id once per file instead of once per row, to save memory.
+    A key id is the index of a key among the distinct keys of the source. `distinct_keys`: whether to keep each key id once per file instead
+    of once per row, to save memory.
     """
-    rows, row_count = _RowsWithKeys({}, {}), 0
+    rows, row_count = _RowsWithKeys(positions={}, key_ids={}), 0
     for file, (positions, key_ids) in matches:
         row_count += len(key_ids)
         if max_rows is not None and row_count > max_rows:
             return None
-        if positions:
+        if positions:  # some row of the file has a key
             path = spark_path(file.path)
             rows.positions[path] = positions
             rows.key_ids[path] = np.unique(key_ids) if distinct_keys else key_ids
@@ -207,9 +207,11 @@ def _has_repeated_key(rows: _RowsWithKeys) -> bool:
 def _matches_with_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
     """Return the matches of target rows and source rows: the positions of the target rows, and the ordinals of the source rows.
 
-    An ordinal identifies a source row. A key id identifies a key: it is the index of the key among the distinct keys of the source. So it
-    is less than the number of source rows. The key id of a source row is -1 if no target row can equal its key (NULL). Two rows match if
-    they have the same key id. `rows` contains the key ids of the target rows.
+    An ordinal identifies a source row. A key id is the index of a key among the distinct keys of the source. So it is less than the number
+    of source rows. Two rows match if they have the same key id. `rows` contains the key ids of the target rows.
+
+    For example, the source rows with the ordinals 0, 1 and 2 have the key ids 1, 0 and -1. The id -1 stands for a key that no target row
+    can equal (NULL). The only target row has the key id 0. Then the result contains the source ordinal 1.
 
     `one_to_one`: whether no two source rows and no two target rows share a key. The result then contains the ordinal for each target row.
     """
@@ -217,20 +219,23 @@ def _matches_with_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys
     source_ordinals, source_key_ids = source.key_ordinals.to_numpy(), keys.source_key_ids()
     can_match = source_key_ids >= 0
     source_ordinals, source_key_ids = source_ordinals[can_match], source_key_ids[can_match]
-    # An array indexed by key id: whether a target row has the key. So two lookups by index replace a join. For example, if the target rows
-    # have the key ids 2 and 0, the array is [True, False, True].
-    is_target_key = np.zeros(source.row_count, dtype=bool)
-    for target_key_ids in rows.key_ids.values():
-        is_target_key[target_key_ids] = True
-    is_matched_source_row = is_target_key[source_key_ids]
+    is_matched_source_row = _is_target_key(rows, source.row_count)[source_key_ids]
     matched_ordinals = BitMap64(source_ordinals[is_matched_source_row].astype(np.uint64))
     if not one_to_one:
         return KeyMatches(rows.positions, matched_ordinals)
-    # Another array indexed by key id: the ordinal of the only source row with the key.
+    # An array indexed by key id: the ordinal of the only source row with the key.
     ordinal_by_key_id = np.full(source.row_count, -1, dtype=np.int64)
     ordinal_by_key_id[source_key_ids] = source_ordinals
     ordinals_by_path = {path: ordinal_by_key_id[target_key_ids] for path, target_key_ids in rows.key_ids.items()}
     return KeyMatches(rows.positions, matched_ordinals, ordinals_by_path)
+
+
+def _is_target_key(rows: _RowsWithKeys, key_count: int) -> NumpyArray:
+    """Return for each key id whether a target row has the key. For target rows with the key ids 2 and 0, this is [True, False, True]."""
+    is_target_key = np.zeros(key_count, dtype=bool)
+    for target_key_ids in rows.key_ids.values():
+        is_target_key[target_key_ids] = True
+    return is_target_key
 
 
 def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:

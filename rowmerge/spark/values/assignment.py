@@ -19,8 +19,11 @@ def store_assignment_sql(
 ) -> str:
     """Return SQL for a value as a column stores it, by the rules of ANSI store assignment.
 
-    ANSI store assignment rejects values of some types, and casts values of other types. The statement stops at run time at an overflow, at
-    a string that is too long, or at a string that Spark cannot parse.
+    The SQL is built in three steps. Each step leaves a value that needs no change as it is:
+
+    1. Cast the value to the type of the column. The statement stops at an overflow, or at a string that Spark cannot parse.
+    2. Fit strings into char(n) and varchar(n). The statement stops at a string that is too long.
+    3. Normalize UUIDs, and stop at an invalid UUID or at bytes of the wrong length.
 
     Args:
         value: The value and its type before the assignment.
@@ -36,7 +39,7 @@ def store_assignment_sql(
     value_sql, type_ = value
     if value_sql == "null":
         return value_sql  # every type has NULL. NOT NULL is a rule, which `rowmerge.spark.values.rules` applies
-    if type_ != column.type or old_value is not None:
+    if type_ != column.type or old_value is not None:  # a struct with an old value may need a field of it
         _check_assignable(type_, column, table, adds_fields=adds_fields, casts_strings=casts_strings)
         value_sql = reshape_value(value, column.type, partial(_cast, column, table), old_value=old_value)
     # Spark sees a char(n) or varchar(n) as a string. The metadata of the column has the declared type with the length n.
@@ -102,6 +105,9 @@ def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, 
     """Return SQL that fits each string of a value into char(n) or varchar(n), as in the SQL standard.
 
     A char is padded with spaces. Trailing spaces beyond the length are removed. Other characters beyond the length stop the statement.
+    For example, a value `v` of type array<varchar(3)> becomes `transform(v, item -> if(char_length(rtrim(item)) > 3, raise_error(…),
+    substring(item, 1, 3)))`. For an array, a struct or a map, the function calls itself for each part, with the limits of the part.
+
     `limits`: the lengths in the column's declared type. They are a TextLength for a string, NestedLengths for a type that contains strings,
     or None if the type has no lengths. `depth`: the number of nested values around the value.
     """

@@ -80,8 +80,8 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
         target: The type of the column. The result may differ from it in nullability and in the case of field names. The writer then casts
             it by position.
         cast: A function that returns SQL for the cast of a value that is not nested.
-        old_value: The old value of the column. A field that the value lacks keeps its old value. If there is no old value, and in arrays
-            and maps, the field is NULL.
+        old_value: The old value of the column, if UPDATE SET * with schema evolution assigns the value. A field that the value lacks keeps
+            its old value. Without an old value, and in arrays and maps, the field is NULL.
         depth: The number of arrays and maps around the value. It makes the names of lambda variables unique.
     """
     value_sql, source = value
@@ -89,13 +89,13 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
         return _reshape_struct(value, target, cast, old_value, depth)
     if _is_castable_by_position(source, target):
         return value_sql  # the writer casts nested values of this type by position, which gives the same result
-    # Arrays and maps are converted part by part. `transform_parts` names the parts `element`, `key` and `value`. Other values are cast.
+    # Arrays and maps are converted part by part. `transform_parts` names the parts `element`, `key` and `value`.
     match source, target:
         case Array(), Array():
             target_types = {"element": target.element}
         case Map(), Map():
             target_types = {"key": target.key, "value": target.value}
-        case _:
+        case _:  # a simple value, or different kinds of types
             return cast(value_sql, source, target)
 
     def reshape_part(part: str, part_sql: str, part_type: DataType) -> str:
@@ -110,11 +110,9 @@ def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: Sql
 
     Under schema evolution, UPDATE SET * may assign a struct without some fields of the column. These fields keep their old values, as in
     delta-spark. For example, the new struct `v` has only the field a, and the old struct `o` has the fields a and b:
-    `if(v is null and o is null, null, named_struct('a', (v).a, 'b', (o).b))`. `old_value`, `depth`: see `reshape_value`.
+    `if(v is null and o is null, null, named_struct('a', (v).a, 'b', (o).b))`. `cast`, `old_value`, `depth`: see `reshape_value`.
     """
-    has_old_struct = old_value is not None and isinstance(old_value.type, Struct)
-    # An old struct is used only if the new struct lacks fields. Otherwise, a new NULL replaces the whole old struct.
-    old_struct = old_value if has_old_struct and _lacks_field(struct.type, target) else None
+    old_struct = _old_struct_for_missing_fields(struct, target, old_value)
     if old_struct is None and _is_castable_by_position(struct.type, target):
         return struct.sql  # the writer casts the struct by position, which gives the same result
     named_values = []
@@ -125,6 +123,12 @@ def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: Sql
     # Without this test, a NULL struct would become a struct of NULL fields. If the old struct supplies fields, both must be NULL.
     is_null = f"{struct.sql} is null" if old_struct is None else f"{struct.sql} is null and {old_struct.sql} is null"
     return f"if({is_null}, null, named_struct({', '.join(named_values)}))"
+
+
+def _old_struct_for_missing_fields(struct: SqlValue, target: Struct, old_value: SqlValue | None) -> SqlValue | None:
+    """Return the old struct if the new struct lacks fields of `target`. Otherwise, return None: the new struct replaces the old one."""
+    has_old_struct = old_value is not None and isinstance(old_value.type, Struct)
+    return old_value if has_old_struct and _lacks_field(struct.type, target) else None
 
 
 def _reshape_field(value: SqlValue | None, old_value: SqlValue | None, field: Field, cast: Cast, depth: int) -> str:

@@ -54,11 +54,14 @@ class OutcomeShape:
 def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[GuardedClause], shape: OutcomeShape) -> DataFrame:
     """Return an outcome row for each row: the action of the first clause that fires for the row, and the values that this clause writes.
 
+    For example, a table has the columns id and n, and the clause is WHEN MATCHED THEN UPDATE SET n = s.n. The pair of the target row (7, 1)
+    and the source row (7, 2) becomes the outcome row (UPDATE, 7, 2).
+
     Args:
         rows: Pairs of a target and a source row, or rows of one side, under the aliases of the plan's sides.
         plan: The plan of the statement.
-        guarded_clauses: The clauses in the order of the statement. A clause fires for a row if its guard and its own condition are true,
-            and no earlier clause fires.
+        guarded_clauses: The clauses in the order of the statement, with guards. A guard is true for rows of the clause's kind, such as
+            matches. A clause fires for a row if its guard and its own condition are true, and no earlier clause fires.
         shape: The columns to add. The result omits rows for which no clause fires, unless `shape` has ordinals.
 
     Returns:
@@ -193,8 +196,11 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
 def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
     """Convert source rows to rows of the table before their matches are known, and add the actions for both cases.
 
-    A lookup in Arrow then finds the matches, and the driver takes one of the two actions for each row, without another Spark job. This is
-    possible only if a row has the same values with and without a match.
+    The driver later finds the matches with Arrow, and takes one of the two actions for each row. So no second Spark job is necessary. The
+    caller has checked that a row has the same values with and without a match.
+
+    For example, the clauses are WHEN MATCHED THEN UPDATE SET * and WHEN NOT MATCHED AND s.n > 0 THEN INSERT *. The source row (id 7, n 0)
+    becomes the row (id 7, n 0) with IF_MATCHED = UPDATE and IF_UNMATCHED = 0 (no action).
 
     Args:
         rows: The source rows, under the alias of the plan's source.
@@ -204,13 +210,18 @@ def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extr
 
     Returns:
         Rows of the table with ORDINAL, the number of the source row. IF_MATCHED is the action of a row with a match, and IF_UNMATCHED that
-        of a row without a match. ACTION is always INSERT: the driver uses it only if it inserts every row.
+        of a row without a match. A statement that inserts every source row uses the column ACTION instead, which is always INSERT.
     """
-    if_matched = _action_sql([(condition_of(clause), clause) for clause in plan.of(Match.MATCHED)])
-    if_unmatched = _action_sql([(condition_of(clause), clause) for clause in plan.of(Match.NOT_MATCHED)])
-    action_columns = [f"{if_matched} as {IF_MATCHED}", f"{if_unmatched} as {IF_UNMATCHED}"]
-    insert_all = Clause(Match.NOT_MATCHED, Effect.INSERT, condition=None, values=values)  # this artificial clause computes the values
-    return new_rows(rows, plan, [insert_all], [*extra_columns, ORDINAL, *action_columns])
+    if_matched = f"{_first_action_sql(plan.of(Match.MATCHED))} as {IF_MATCHED}"
+    if_unmatched = f"{_first_action_sql(plan.of(Match.NOT_MATCHED))} as {IF_UNMATCHED}"
+    # The statement has no such clause. It makes `new_rows` compute the values for every row. As its effect, ACTION is INSERT.
+    insert_every_row = Clause(Match.NOT_MATCHED, Effect.INSERT, condition=None, values=values)
+    return new_rows(rows, plan, [insert_every_row], extra_columns=[*extra_columns, ORDINAL, if_matched, if_unmatched])
+
+
+def _first_action_sql(clauses: Sequence[Clause]) -> str:
+    """Return SQL for the action of the first of these clauses whose condition is true, or 0 (no action) if there is no such clause."""
+    return _action_sql([(condition_of(clause), clause) for clause in clauses])
 
 
 def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -235,30 +246,40 @@ def condition_of(clause: Clause) -> str:
 
 
 def _new_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause], *, fires_for_all_rows: bool) -> list[str]:
-    """Return SQL for each column of the table: the value that the firing clause stores, under the name `output_column(position)`.
+    """Return SQL for the new value of each column of the table, under the name `output_column(position)`.
 
-    A clause assigns a value in the type of its own expression. The store assignment then converts the value to the type of the column.
-    `fires_for_all_rows`: there is one clause, and it fires for all rows.
+    For example, clause 0 is UPDATE SET n = s.n and clause 1 is INSERT (id) VALUES (s.id). The SQL for the column n, at position 1, is
+    `cast(case __rowmerge_clause when 0 then s.n when 1 then null end as int) as __rowmerge_column_1`.
+
+    `fires_for_all_rows`: whether there is one clause, which fires for all rows. Then the SQL needs no CASE.
     """
-    # The value before the assignment is None for a column that an INSERT leaves out.
-    value_sqls = {_value_before_assignment(plan, clause, field) for _, clause in clauses for field in plan.schema}
-    # The store assignment depends on the types of the values. Spark analyses all values at once, because each analysis takes time.
-    types = _types_of(rows, {value_sql for value_sql in value_sqls if value_sql is not None})
+    types = _types_of_assigned_values(rows, plan, clauses)
     columns = []
     for position, field in enumerate(plan.schema):
-        value_by_clause = {number: _value_after_assignment(plan, clause, field, types) for number, clause in clauses}
+        value_by_clause = {number: _stored_value(plan, clause, field, types) for number, clause in clauses}
         new_value = _value_of_firing_clause(value_by_clause, fires_for_all_rows=fires_for_all_rows)
         # The cast gives NULL its type, and removes the metadata and the nullability of the value's own type.
         columns.append(f"cast({new_value} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
 
 
-def _value_of_firing_clause(value_by_clause: Mapping[int, str], *, fires_for_all_rows: bool) -> str:
-    """Return SQL for the value of the clause that fires. `value_by_clause`: SQL for the value of each clause by its number.
+def _types_of_assigned_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause]) -> dict[str, DataType]:
+    """Return the type of each value that a clause assigns to a column, by the SQL of the value, such as int for `s.n`."""
+    assigned_sqls = {_assigned_value(plan, clause, field) for _, clause in clauses for field in plan.schema}
+    ordered_sqls = sorted(value_sql for value_sql in assigned_sqls if value_sql is not None)
+    # Spark analyses all values at once, because each analysis takes time.
+    schema = schema_of(rows.selectExpr(*(f"{value_sql} as c{index}" for index, value_sql in enumerate(ordered_sqls))))
+    return {value_sql: field.type for value_sql, field in zip(ordered_sqls, schema, strict=True)}
 
-    A value must not be computed for rows of another clause, but a column may be read in any row. So equal column references need no CASE.
-    With a CASE for each of many columns, the code that Spark generates may be too long for Java to compile. `fires_for_all_rows`: whether
-    there is only one clause, which fires for all rows.
+
+def _value_of_firing_clause(value_by_clause: Mapping[int, str], *, fires_for_all_rows: bool) -> str:
+    """Return SQL for the value of the clause that fires for a row. `value_by_clause`: SQL for the value of each clause by its number.
+
+    For example, clause 0 stores `s.n + 1` and clause 1 stores `s.n`: `case __rowmerge_clause when 0 then s.n + 1 when 1 then s.n end`.
+
+    If all clauses store the same column, such as `s.n`, the result is only `s.n`. With a CASE for each of many columns, the code that Spark
+    generates may be too long for Java to compile. Equal expressions such as `1 / s.n` keep their CASE. A row for which no clause fires must
+    not compute them, as it could fail. `fires_for_all_rows`: whether there is only one clause, which fires for all rows.
     """
     first_value, *other_values = value_by_clause.values()
     are_all_equal = all(value == first_value for value in other_values)
@@ -268,29 +289,28 @@ def _value_of_firing_clause(value_by_clause: Mapping[int, str], *, fires_for_all
     return f"case {CLAUSE} {branches} end"  # CLAUSE is the column with the number of the clause that fires
 
 
-def _value_after_assignment(plan: RowPlan, clause: Clause, field: Field, types: Mapping[str, DataType]) -> str:
-    """Return SQL for the value that a clause stores in a column: the value before the assignment, converted to the column's type.
+def _stored_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[str, DataType]) -> str:
+    """Return SQL for the value that a clause stores in a column, in the type of the column. `types`: the type of each value by its SQL.
 
-    The statement may change the schema of the table (schema evolution). `plan.evolved_from` is the schema before the change, or None.
-    `types`: the type of each value by its SQL.
+    For example, UPDATE SET n = s.n stores `s.n`, converted to the type of n, in the column n. In any other column, it stores the old value.
     """
-    value_sql = _value_before_assignment(plan, clause, field)
+    value_sql = _assigned_value(plan, clause, field)
     if value_sql is None:
         return "null"
+    # `plan.evolved_from` is the schema before the statement changes it (schema evolution), or None if the statement does not change it.
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
-    is_assigned = clause.effect is not Effect.UPDATE or field.name in clause.values
-    if not is_assigned:  # an UPDATE keeps the old value, which has the type of the column before the change of the schema
+    if clause.effect is Effect.UPDATE and field.name not in clause.values:  # the column keeps its old value
         return value_sql if old_field is None else evolved_value_sql(SqlValue(value_sql, old_field.type), field, plan.table)
-    # With UPDATE SET *, fields that the new struct lacks keep their old values.
+    # With UPDATE SET * and schema evolution (`keeps_fields`), a struct may lack fields of the column. These fields keep their old values.
     old_value = _target_value(plan, old_field) if clause.keeps_fields and old_field is not None else None
     value, adds_fields = SqlValue(value_sql, types[value_sql]), plan.evolved_from is not None
     return store_assignment_sql(value, field, plan.table, old_value=old_value, adds_fields=adds_fields, casts_strings=True)
 
 
-def _value_before_assignment(plan: RowPlan, clause: Clause, field: Field) -> str | None:
-    """Return SQL for the value that a clause assigns to a column, in the value's own type, or None if the value is NULL.
+def _assigned_value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
+    """Return SQL for the value that a clause assigns to a column, in the value's own type. The result is None for NULL.
 
-    An UPDATE assigns its old value to each column that it does not name.
+    A column that a clause does not name keeps its old value (UPDATE) or becomes NULL (INSERT).
     """
     if field.name in clause.values:
         return clause.values[field.name]
@@ -308,10 +328,3 @@ def _old_value(plan: RowPlan, field: Field) -> str:
     old_field = (plan.evolved_from or plan.schema).find(field.name)
     value = "null" if old_field is None else evolved_value_sql(_target_value(plan, old_field), field, plan.table)
     return value if old_field == field else f"cast({value} as {sql_name(field.type)})"
-
-
-def _types_of(rows: DataFrame, value_sqls: set[str]) -> dict[str, DataType]:
-    """Return the type of each value, by the SQL of the value. `rows`: rows with the columns that the SQL reads."""
-    ordered_sqls = sorted(value_sqls)
-    schema = schema_of(rows.selectExpr(*(f"{value_sql} as c{index}" for index, value_sql in enumerate(ordered_sqls))))
-    return {value_sql: field.type for value_sql, field in zip(ordered_sqls, schema, strict=True)}

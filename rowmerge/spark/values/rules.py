@@ -36,14 +36,17 @@ _MANY_ROWS = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED", "_LEGACY
 def apply_rules(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
     """Apply all rules of a table to outcome rows: convert empty strings to NULL, compute generated columns, and add checks.
 
+    The checks become part of the SQL of the column ACTION, which every job that writes the rows reads. Spark would drop a separate column
+    that no job reads, with its checks. For example, CHECK (n > 0) changes ACTION to
+    `case when not coalesce((n > 0), false) then raise_error(…) else ACTION end`.
+
     Args:
         rows: Outcome rows with CLAUSE and ACTION, and with the new values under the names of the table's columns.
         plan: The plan of the statement, with the rules.
         writing_clauses: The clauses that write rows.
 
     Returns:
-        The rows with the new values. The SQL of the column ACTION contains the checks: if a row violates one, its evaluation raises an
-        error. Every job that writes the rows reads ACTION.
+        The rows with the new values. ACTION keeps its value, but its evaluation raises an error if a row violates a check.
 
     Raises:
         TypeMismatch: A generated column cannot store the value of its expression. Spark's analysis errors pass through.
@@ -99,15 +102,22 @@ def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Seq
     columns = {}
     for field in plan.schema:
         clauses_without_value = [number for number, clause in writing_clauses if field.name not in clause.values]
-        if field.name not in plan.rules.generated or not clauses_without_value:
-            continue
-        expression = plan.rules.generated[field.name]
-        generated_value = SqlValue(f"({expression})", _type_of(rows, expression))
-        assigned_value = store_assignment_sql(generated_value, field, plan.table)
-        value = f"case when {_fires_any(clauses_without_value)} then {assigned_value} else {backquote(field.name)} end"
-        # The cast removes the metadata and the nullability of the expression's type.
-        columns[field.name] = F.expr(f"cast({value} as {sql_name(field.type)})")
+        if field.name in plan.rules.generated and clauses_without_value:
+            columns[field.name] = F.expr(_generated_column_sql(rows, plan, field, clauses_without_value))
     return rows.withColumns(columns) if columns else rows
+
+
+def _generated_column_sql(rows: DataFrame, plan: RowPlan, field: Field, clauses_without_value: Sequence[int]) -> str:
+    """Return SQL for a generated column: computed if one of these clauses fires for the row, or else the value that the clause assigns.
+
+    For example, if clause 1 assigns no value to the column day, which is generated as `date(time)`, the SQL is
+    `cast(case when __rowmerge_clause in (1) then (date(time)) else day end as date)`.
+    """
+    expression = plan.rules.generated[field.name]
+    computed_value = SqlValue(f"({expression})", _type_of(rows, expression))
+    stored_value = store_assignment_sql(computed_value, field, plan.table)
+    value = f"case when {_fires_any(clauses_without_value)} then {stored_value} else {backquote(field.name)} end"
+    return f"cast({value} as {sql_name(field.type)})"  # the cast removes the metadata and the nullability of the expression's type
 
 
 def _checks_of_generated_columns(plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> Iterator[Check]:
