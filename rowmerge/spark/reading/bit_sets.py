@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rowmerge.table.metadata.engine_columns import POSITION
+from rowmerge.parquet.filesystems import UNREADABLE
+from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.snapshots.files import Positions
 
 
@@ -19,6 +20,11 @@ def bit_at_position(words: str, first_word: str) -> str:
     """
     word = f"get({words}, cast(shiftright({POSITION}, 6) - {first_word} as int))"
     return f"coalesce(bit_get({word}, cast({POSITION} & 63 as int)), 0)"
+
+
+def stop_query_sql(reason: str) -> str:
+    """Return SQL that stops the query with an error about a row's FILE. `rowmerge.spark.failures` parses the JSON array in the message."""
+    return f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, '{reason}'))))"
 
 
 def bit_set_of(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:

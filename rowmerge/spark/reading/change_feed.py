@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
 from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of
 from rowmerge.spark.reading.scan import ADDRESS_COLUMNS, read_files, spark_path
@@ -30,6 +30,9 @@ _CHANGED_FILE_TYPES |= {_FIRST_WORD: _LONG, _BIT_WORDS: Array(_LONG), _IS_LISTED
 def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     """Return the change rows: the table's columns, CHANGE_TYPE, COMMIT_VERSION (long) and COMMIT_TIMESTAMP, as in Delta's change data feed.
 
+    One scan reads all files. A join with a small table, one row for each file and version, selects the rows that a version changed. The
+    small table also has the partition values, which data files lack.
+
     Args:
         spark: The session that reads the files.
         changes: The changed files, each with the kind of change and the positions of the changed rows.
@@ -42,16 +45,21 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
         return empty_frame(spark, bare(Struct((*snapshot.schema, *_CHANGE_COLUMNS))))
     # Only Delta tables have a change data feed, and all files of a Delta table have one layout.
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
-    # Data files lack the partition columns. The rows of `_changed_files` have them, under names that no column of a file has.
+    # The small table has the partition columns under names that no column of a file has. Their original names return after the join.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
-    # One scan reads all files. A join with a small table, one row for each file and version, selects the rows that a version changed.
     file_rows = _read_changed_files(spark, snapshot, layout)
     change_rows = _select_change_rows(file_rows, _changed_files(spark, changes, partition_names))
     table_columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
-    # Two kinds of files: a version inserts or deletes all selected rows of a data file, and _FILE_CHANGE is "insert" or "delete". A file in
-    # `_change_data` has the change of each row in a column of its own (_RECORDED_CHANGE), and _FILE_CHANGE is NULL.
-    change_type = F.coalesce(F.col(_FILE_CHANGE), F.col(_RECORDED_CHANGE)).alias(CHANGE_TYPE)
-    return change_rows.select(*table_columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
+    return change_rows.select(*table_columns, _change_type(), F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
+
+
+def _change_type() -> Column:
+    """Return the column CHANGE_TYPE, for rows of two kinds of files.
+
+    A version inserts or deletes all selected rows of a data file, and _FILE_CHANGE is "insert" or "delete". A file in `_change_data` has
+    the change of each row in a column of its own (_RECORDED_CHANGE), and _FILE_CHANGE is NULL.
+    """
+    return F.coalesce(F.col(_FILE_CHANGE), F.col(_RECORDED_CHANGE)).alias(CHANGE_TYPE)
 
 
 def _read_changed_files(spark: SparkSession, snapshot: Snapshot, layout: FileLayout) -> DataFrame:

@@ -4,7 +4,6 @@ Spark's Parquet reader returns the address of each row: its file and its positio
 
 A column has two names: users see the name in a snapshot's `schema`, and data files and statistics have the name in its `stored_schema`.
 Names are converted here, in `rowmerge.parquet.data_files`, and where a format reads and writes its metadata.
-
 In rows of older files, a new column has its default value. The metadata of `stored_schema` contains the default as SQL (`INITIAL`).
 Spark's Parquet reader returns the default for these rows, and so does the writer that moves rows without Spark.
 """
@@ -26,10 +25,9 @@ from pyspark.sql.types import StructType
 
 from rowmerge.errors import MissingDataFile
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
-from rowmerge.parquet.filesystems import UNREADABLE
 from rowmerge.parquet.outcomes import rows_by_file
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
-from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of
+from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of, stop_query_sql
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.values.nested import with_uuid_texts
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
@@ -143,11 +141,12 @@ class _Scan:
         return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *lineage)
 
     def _stored_rows(self, layout: FileLayout, file_key: str | None, joined_columns: Sequence[str]) -> DataFrame:
-        """Return all rows of files, including deleted rows, with the columns that the later joins need.
+        """Return all rows of files, including deleted rows, for a join that drops these, and a join that adds partition columns.
 
         Args:
             layout: The paths of the files, and the names and types of the columns that they store.
-            file_key: The column for the join with deleted rows: FILE, `_FILE_SIZE`, or None for no join. The result has this column.
+            file_key: The result's column for the join with deleted rows: FILE, or `_FILE_SIZE` if no two files have the same size. This
+                join takes less time. None for no join.
             joined_columns: The partition columns that a later join adds. The result lacks them.
         """
         column_pairs = zip(self.snapshot.schema, layout.stored_schema, strict=True)
@@ -161,24 +160,20 @@ class _Scan:
     def _metadata_columns(self, file_key: str | None, *, joins_partition_values: bool) -> list[str]:
         """Return SQL for the address of a row and for the size of its file, as far as the result or a join needs them."""
         has_addresses = self.with_addresses or file_key is not None or joins_partition_values
-        addresses = list(ADDRESS_COLUMNS) if has_addresses else []
+        addresses = list(ADDRESS_COLUMNS) if has_addresses else []  # a join on the struct `_metadata` would build it for each row
         return [*addresses, f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else addresses
 
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Drop the deleted rows: join each row to the bit set of its file's deleted rows, and test the bit at the row's position.
 
         A bit set is an array of 64-bit words (`_BIT_WORDS`) without leading empty words, and the index of its first word (`_FIRST_WORD`).
-        Every file has a bit set, even if it is empty. So a row without a bit set belongs to a file whose size differs from the size in the
-        table's metadata. It stops the query. `file_key`: the column that identifies a row's file: its path (FILE), or its size, which must
-        be unique among `files`.
+        `file_key`: the column that identifies a row's file: its path (FILE), or its size, which must be unique among `files`. _FILE_KEY is
+        the value of this column in a row of the bit sets.
         """
-        # The scan returns the fields of Spark's `_metadata` as columns. A join on the struct itself would build the struct for each row.
         bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
-        # _FILE_KEY is the value of `file_key` in a row of `bit_sets`. After the left join, it is NULL for a row without a bit set.
         rows_with_bit_sets = rows.join(bit_sets, F.col(file_key) == F.col(_FILE_KEY), "left")
-        # `rowmerge.spark.failures` parses this message: the JSON array has the path of the file and the reason.
-        path_and_reason = f"to_json(array({FILE}, 'its size differs from the size that the table records'))"
-        stop_query = f"raise_error(concat('{UNREADABLE} ', {path_and_reason}))"
+        # Every file has a bit set, even if it is empty. So a row without one belongs to a file that does not have its recorded size.
+        stop_query = stop_query_sql("its size differs from the size that the table records")
         deleted_bit = f"case when {_FILE_KEY} is null then {stop_query} else {bit_at_position(_BIT_WORDS, _FIRST_WORD)} end"
         return rows_with_bit_sets.where(F.expr(f"{deleted_bit} = 0")).drop(_FILE_KEY, _FIRST_WORD, _BIT_WORDS)
 
@@ -222,12 +217,12 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
 def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
     """Return for each file whether its rows are joined with deleted rows: True for files with deleted rows, or for all files.
 
-    Files with and without a join are read by two scans. If the files without deleted rows have few bytes, a second scan for them takes too
-    much time. All files are then joined, these files with empty sets of deleted rows.
+    A join takes time for each row, and a separate scan for the files without deleted rows takes a fixed time. If these files have few
+    bytes, they are joined too (with empty sets of deleted rows), which saves the scan.
     """
     has_deletes: np.ndarray[Any, Any] = pc.not_equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()
-    # Files of one size need a join by path (see `_group_by_file_key`), which takes more time than a second scan.
+    # A join by path, which files of equal size need (see `_group_by_file_key`), would take more time than the scan that it saves.
     can_join_by_size = len(np.unique(sizes)) == len(sizes)
     has_few_other_bytes = sizes[~has_deletes].sum() < sizes.sum() * _MAX_SHARE_JOINED_ANYWAY
     return np.ones_like(has_deletes) if can_join_by_size and has_few_other_bytes else has_deletes
@@ -236,17 +231,16 @@ def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
     """Return the row lineage columns (the id of a row, the version of its last change), each paired with its column in data files.
 
-    Args:
-        lineage: The lineage columns of the table; None to return an empty list.
-        layout: How the data files identify their columns.
+    `lineage`: The lineage columns of the table; None to return an empty list. `layout`: How the data files identify their columns.
     """
     if lineage is None:
         return []
-    columns = [Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type)]
-    if FIELD_ID in lineage.row_id.metadata and not layout.by_field_id:
-        # Files without field ids do not store these columns of Iceberg. Spark reads NULL, because no file has a column named ROW_ID.
-        return list(zip(columns, columns, strict=True))
-    return list(zip(columns, (lineage.row_id, lineage.changed_in), strict=True))
+    row_id, changed_in = Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type)
+    is_iceberg = FIELD_ID in lineage.row_id.metadata  # only Iceberg identifies these columns by field ids
+    if is_iceberg and not layout.by_field_id:
+        # Files without field ids lack both columns. Our names do not occur in files, so Spark finds no such column and reads NULL.
+        return [(row_id, row_id), (changed_in, changed_in)]
+    return [(row_id, lineage.row_id), (changed_in, lineage.changed_in)]
 
 
 def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
@@ -273,16 +267,21 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
     """
     # Field ids identify the columns in delete files. So the key columns can have any unique names in the join.
     key_columns = [replace(column, name=f"__rowmerge_key_{index}") for index, column in enumerate(deletes.columns)]
-    stored_key_columns = stored_types(deletes.columns)  # with the types in files, such as bytes for a UUID, which Spark sees as a string
-    key_pairs = list(zip(key_columns, stored_key_columns, strict=True))
-    delete_files = FileLayout(deletes.paths, stored_key_columns, by_field_id=True, missing_columns=())
-    deleted_keys = read_files(spark, snapshot, delete_files, key_pairs, metadata_columns=()).distinct()
+    # In files, a key may have another type than in Spark: a UUID is 16 bytes in files, and a string in Spark.
+    key_pairs = list(zip(key_columns, stored_types(deletes.columns), strict=True))
+    deleted_keys = _read_deleted_keys(spark, snapshot, deletes, key_pairs)
     # The snapshot has compared sequence numbers and partitions, so the deletes apply to all of these data files.
     data_rows = _read_keys(spark, snapshot, deletes.applies_to, key_pairs)
     has_deleted_key = " and ".join(f"data.{column.name} <=> deleted.{column.name}" for column in key_columns)
     matching_rows = data_rows.alias("data").join(deleted_keys.alias("deleted"), F.expr(has_deleted_key), "left_semi")
     addresses = matching_rows.select(FILE, POSITION).toArrow()
     return {path: Positions(positions) for path, _, positions in rows_by_file(addresses)}
+
+
+def _read_deleted_keys(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes, key_pairs: Sequence[ColumnPair]) -> DataFrame:
+    """Return the distinct keys in equality delete files."""
+    delete_files = FileLayout(deletes.paths, stored_types(deletes.columns), by_field_id=True, missing_columns=())
+    return read_files(spark, snapshot, delete_files, key_pairs, metadata_columns=()).distinct()
 
 
 def _read_keys(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], key_pairs: Sequence[ColumnPair]) -> DataFrame:

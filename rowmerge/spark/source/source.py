@@ -162,7 +162,7 @@ def evaluate_source(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, m
 
     The executors keep the rows (localCheckpoint), because a nondeterministic source would produce other rows in another evaluation. The job
     that evaluates the source also returns the first rows of each task. If the source is small, these are all its rows, and the driver keeps
-    them as table rows (`prepare`) or as a local relation.
+    them. With `prepare`, they are already table rows, so the driver can write them without another job. Otherwise, they are source rows.
 
     Args:
         frame: The rows of the source.
@@ -176,17 +176,12 @@ def evaluate_source(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, m
         source = _evaluate_prepared(_Checkpoint(frame, alias, pairs), schema, max_keys, prepare)
         if source is not None:
             return source
-    # The job returns source rows, which need no conversion. It uses a new checkpoint, because a failed job does not keep any rows.
-    checkpoint = _Checkpoint(frame, alias, pairs)
-    key_rows, local_rows = _collect_keys_and_rows(checkpoint.observed_rows, key_names(pairs), schema)
-    source = checkpoint.to_source(schema, key_rows, max_keys)
-    if local_rows is None or local_rows.num_rows < source.row_count:
-        return source  # too many rows for the driver: the job has returned only the first rows of each task
-    return replace(source, frame=frame_of(frame.sparkSession, local_rows, _with_ordinal(schema)), local_rows=local_rows)
+        # The conversion of a row failed, so a second job returns source rows. The failed job kept no rows, so the checkpoint is a new one.
+    return _evaluate_unprepared(_Checkpoint(frame, alias, pairs), schema, max_keys)
 
 
 class _Checkpoint:
-    """The rows of a source with their keys and ordinals, which executors keep from the first job that reads `observed_rows`.
+    """The rows of a source with their keys and ordinals (row numbers), which executors keep from the first job that reads `observed_rows`.
 
     Spark evaluates a frame again in each job, unless executors keep its rows (a lazy `localCheckpoint`). The first job also computes the
     row count and the range of ordinals (an `Observation`), so that no separate job is needed to count rows.
@@ -208,17 +203,20 @@ class _Checkpoint:
     def _with_keys(self, source: Source, max_keys: int, key_rows: pa.Table) -> Source:
         """Return the source with the keys of the ON condition: their values, or only their range if there are too many for the driver.
 
+        The job that evaluated the source did not know the row count in advance. So it returned only the keys of the first rows of each
+        task. If these are not all rows, another job reads the kept rows.
+
         Args:
             source: The source, with the number of its rows.
             max_keys: The maximum number of rows for keys that take little memory (`_are_short_keys`). The limit for other keys is
                 MAX_COLLECTED_KEYS.
-            key_rows: The key columns and ORDINAL of the first rows of each task, as the evaluating job returned them.
+            key_rows: The key columns of the first rows of each task, and ORDINAL, the number that identifies a source row.
         """
         fields, row_count = schema_of(self._rows.select(*self.key_columns)).fields, source.row_count
         fit_in_driver = row_count <= MAX_COLLECTED_KEYS or (row_count <= max_keys and _are_short_keys(self._rows, fields, row_count))
         if not fit_in_driver:
             return replace(source, keys=key_ranges(self._rows, self._pairs, fields, row_count))
-        if key_rows.num_rows < row_count:  # the first rows of the tasks are not all rows, so a second job collects all keys
+        if key_rows.num_rows < row_count:
             key_rows = self._rows.select(*self.key_columns, ORDINAL).toArrow()
         return replace(source, keys=known_keys(self._pairs, fields, key_rows), key_ordinals=key_rows[ORDINAL])
 
@@ -262,12 +260,13 @@ class SourceRowsOnce:
         Args:
             pairs: The keys of the ON condition.
             max_keys: The maximum number of rows whose keys the driver collects, if it is greater than MAX_COLLECTED_KEYS.
-            prepare: A function that converts source rows to table rows, None to keep source rows. Only the first result has prepared rows,
-                because they fit the table's schema at the first attempt.
+            prepare: A function that converts source rows to table rows before their matches are known, None to keep source rows. Only the
+                first result has these prepared rows. They may not fit the table's schema when a new attempt follows a conflict, so a later
+                call returns the kept source rows without them.
         """
         if self._kept_source is None:
             source = evaluate_source(self.frame, self.alias, pairs, max_keys=max_keys, prepare=prepare)
-            self._kept_source = replace(source, prepared_rows=None)
+            self._kept_source = replace(source, prepared_rows=None)  # only for this attempt
             return source
         if tuple(key.pair for key in self._kept_source.keys) != pairs:
             kept_rows = self._kept_source.frame.drop(ORDINAL)  # the new source numbers its rows itself
@@ -276,12 +275,22 @@ class SourceRowsOnce:
 
 
 def _evaluate_prepared(checkpoint: _Checkpoint, schema: Struct, max_keys: int, prepare: Prepare) -> Source | None:
-    """Evaluate a source in a job that also converts the first source rows of each task to table rows. If these are all, keep them.
+    """Evaluate a source in a job that returns rows already converted to table rows, so that the driver can write them without another job.
 
-    Return None after an error, because the error may be caused by a row that the statement does not write. See `evaluate_source` for the
-    arguments. `schema`: The source columns without keys.
+    The row count is unknown until the job ends. So each task returns only its first rows. If these are all rows, the result has them as
+    `prepared_rows`. Otherwise, only their keys are used.
+
+    Args:
+        checkpoint: The source rows, which executors keep. The first job that reads its `observed_rows` evaluates and counts them.
+        schema: The source columns without keys.
+        max_keys: See `evaluate_source`.
+        prepare: The function that converts source rows to table rows.
+
+    Returns:
+        The source, or None if the job failed: the cause may be the conversion of a row that the statement does not write.
     """
-    first_rows = checkpoint.observed_rows.where(_in_share_of_task(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES))
+    is_first_row = _in_share_of_task(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
+    first_rows = checkpoint.observed_rows.where(is_first_row)
     try:
         prepared_rows = prepare(first_rows.alias(checkpoint.alias), checkpoint.key_columns).toArrow()
     except PySparkException:
@@ -292,11 +301,25 @@ def _evaluate_prepared(checkpoint: _Checkpoint, schema: Struct, max_keys: int, p
     return replace(source, prepared_rows=prepared_rows.drop_columns(checkpoint.key_columns))
 
 
+def _evaluate_unprepared(checkpoint: _Checkpoint, schema: Struct, max_keys: int) -> Source:
+    """Evaluate a source in a job that returns unconverted source rows. See `_evaluate_prepared` for the arguments."""
+    key_rows, local_rows = _collect_keys_and_rows(checkpoint.observed_rows, checkpoint.key_columns, schema)
+    source = checkpoint.to_source(schema, key_rows, max_keys)
+    if local_rows is None or local_rows.num_rows < source.row_count:
+        return source  # too many rows for the driver: the job has returned only the first rows of each task
+    return replace(source, frame=frame_of(source.frame.sparkSession, local_rows, _with_ordinal(schema)), local_rows=local_rows)
+
+
 def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
     """Collect the keys of many source rows, and all columns of a few source rows, in the job that evaluates the source.
 
     The driver prunes target files by the keys, and keeps all rows of a small source. The row count is unknown until the job ends. So each
     task returns its first rows, and the caller then compares their number with the row count.
+
+    Both tables are packed into the result of one job. For example, the source has the columns `id` and `name`, and `id` is the key:
+
+    - A row of both tables is (key 7, ORDINAL 0, [{id: 7, name: "a", ORDINAL: 0}]).
+    - A row of only the first table is (key 8, ORDINAL 1000, NULL).
 
     Args:
         rows: The source rows with ORDINAL (the number of the row, which contains the index of its task) and key columns.
@@ -316,7 +339,7 @@ def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: 
     if not can_return_rows:
         return returned_rows.select(*key_columns, ORDINAL).toArrow(), None
     columns_sql = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
-    # An array of one struct contains all columns. It is NULL for a row of only the first table, to save the space of a NULL in each column.
+    # A NULL in the array column takes less space than a NULL in each column of the second table.
     row_array_sql = f"if({local_row_sql}, array(struct({columns_sql})), null) as {_ROW}"
     keys_and_rows = returned_rows.selectExpr(*key_columns, ORDINAL, row_array_sql).toArrow()
     return keys_and_rows, pa.Table.from_struct_array(pc.list_flatten(keys_and_rows[_ROW]))

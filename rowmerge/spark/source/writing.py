@@ -43,8 +43,9 @@ FEW_BYTES = 4 * 1024 * 1024
 def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, WriteOutput] | None:
     """Write each source row as a new row of the table, in the job that evaluates the source.
 
-    This is for statements that write a new row for each source row, such as a MERGE whose UPDATE and INSERT set the same values. The job
-    also returns the keys of the source rows. The caller uses them to find and delete the matched target rows, so no join is needed.
+    This is for statements that write a new row for each source row, such as a MERGE whose UPDATE and INSERT set the same values. Each
+    source row is written as if it were unmatched, by the clause WHEN NOT MATCHED. The same job returns the keys of the source rows. The
+    caller uses them to find and delete the matched target rows, so no join is needed.
 
     Args:
         source_rows: The source of the statement. The function sets its `was_streamed`, and does not catch errors of its evaluation.
@@ -63,10 +64,10 @@ def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: T
     source_fields, key_fields = fields[: -len(pairs)], fields[-len(pairs) :]  # `with_keys` appends the key columns
     if not _can_look_up_keys(pairs, Struct(key_fields), table.schema):
         return None
-    # The job returns the row count and the keys, which are unknown until then.
-    source = Source(source_rows.frame, Struct(source_fields), row_count=0, keys=())
     outcomes = new_rows(rows_with_keys.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
-    return _write_and_collect_keys(outcomes, table, source, pairs, key_fields)
+    # The row count and the keys are unknown until the job ends. `_write_and_collect_keys` then replaces these empty values.
+    unread_source = Source(source_rows.frame, Struct(source_fields), row_count=0, keys=())
+    return _write_and_collect_keys(outcomes, table, unread_source, pairs, key_fields)
 
 
 def _write_and_collect_keys(
@@ -176,7 +177,11 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
 
     Prepared rows are source rows that Spark converted to table rows before their matches were known (see `prepare_rows`). The columns
     IF_MATCHED and IF_UNMATCHED contain the action of the statement for each case, such as UPDATE and INSERT. A lookup of the keys in the
-    target has found the matches. So no further Spark job is needed.
+    target has found the matches. So no further Spark job is needed. For example:
+
+    - A prepared row is (id 1, name "a", ORDINAL 7, IF_MATCHED UPDATE, IF_UNMATCHED INSERT).
+    - If the source row 7 matches, the written row is (id 1, name "a", ORDINAL 7, ACTION UPDATE).
+    - Otherwise, it is (id 1, name "a", ORDINAL NULL, ACTION INSERT).
 
     Args:
         source: The source with its prepared rows.
@@ -184,7 +189,8 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
         matched: The ordinals of the source rows that match a target row. None to insert all rows, whether they match or not.
 
     Returns:
-        The written files. The `source_ordinals` are the ordinals of the matched source rows whose target row is updated or deleted.
+        The written files. The `source_ordinals` are the ordinals of the matched source rows whose target row is updated or deleted: the
+        caller then deletes these target rows.
 
     Raises:
         StorageError: A file cannot be written.
@@ -197,7 +203,7 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
         return write_on_driver(rows.select([ACTION, *names]), write_spec(table), columns, change_spec=None)
     is_matched = pc.is_in(rows[ORDINAL], value_set=ordinal_array(matched))
     action = pc.if_else(is_matched, rows[IF_MATCHED], rows[IF_UNMATCHED])
-    # An ordinal in the output means that the target row changes, so the ordinal of an unmatched row is NULL.
+    # An ordinal in an outcome row means that a target row changes, so the ordinal of an unmatched row is NULL.
     ordinal_of_match = pc.if_else(is_matched, rows[ORDINAL], pa.scalar(None, pa.int64()))
     outcomes = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, ordinal_of_match)
     outcomes = outcomes.filter(pc.not_equal(action, NONE))  # rows for which no WHEN clause fires
@@ -220,12 +226,13 @@ def write_source_rows(
 ) -> WriteOutput:
     """Write outcome rows that are computed from source rows without a target row, such as the inserted rows of a MERGE.
 
-    The size of the source determines where the rows are written. If the driver has the source rows (`Source.local_rows`), it writes the
-    files itself. Otherwise, executors do. If the source is small but has many tasks, a shuffle first combines its rows, so that there are
-    few files.
+    An outcome row is a row of the table with the action of the statement, such as INSERT. The size of the source determines where the rows
+    are written, and whether they are first combined into fewer tasks (`Gather`). If the driver has the source rows (`Source.local_rows`),
+    it writes the files itself. Otherwise, executors do. If the source is small but has many tasks, a shuffle first combines its rows, so
+    that there are few files. A source counts as small if Spark could broadcast it.
 
     Args:
-        rows: The outcome rows: rows of the table, each with the action of the statement (see `OutcomeColumns`).
+        rows: The outcome rows (see `OutcomeColumns`).
         source: The source, whose size decides how the rows are distributed.
         table: The target table.
         distribution: The table's distribution mode for the operation, None for the mode of inserts.
@@ -234,7 +241,7 @@ def write_source_rows(
     if source.local_rows is not None:
         gather = Gather.DRIVER  # the driver writes the files
     elif not source.is_broadcastable or already_writes_few_files(source, table):
-        gather = Gather.NONE  # each task writes its own rows: a shuffle would cost much, or would not make fewer files
+        gather = Gather.NONE  # each task writes its own rows: a shuffle of a large source would cost much, or would not make fewer files
     else:
         gather = Gather.BY_SIZE  # a shuffle combines the rows of many tasks
     return write_outcomes(rows, WriteRequest(table, gather, distribution, change_data_location=change_data_location))

@@ -45,8 +45,8 @@ class _WriteOrder:
     partition_columns: Sequence[Column]
     sort_columns: Sequence[Column]
 
-    def add_columns(self, rows: DataFrame) -> DataFrame:
-        """Add the computed columns to the rows."""
+    def with_computed_columns(self, rows: DataFrame) -> DataFrame:
+        """Return the rows with the computed columns, by which they are then divided and sorted."""
         return rows.withColumns(self.computed_columns) if self.computed_columns else rows
 
     def sort(self, rows: DataFrame) -> DataFrame:
@@ -63,17 +63,18 @@ def distribute_rows(
 
     To write few files, a task gets either all rows of a partition (Spark's adaptive rebalance) or a range of the sort order. Two settings
     control this. `distribution` is a property of the table (`write.distribution-mode` in Iceberg), intended for statements with many rows.
-    `gather` depends on the statement. It prevents a statement with few rows from writing a small file in each task.
+    `gather` depends on the statement. It prevents a statement with few rows from writing a small file in each task. A single task for all
+    rows (ONE_TASK, DRIVER) takes precedence over `distribution`. `_repartition` describes all combinations.
 
     Args:
         rows: The rows to write.
         table: The target table.
         column_names: The names that the table's columns have in `rows`, in the table's order.
-        gather: How to combine the rows if there are few, so that even an unpartitioned table gets few files.
+        gather: How to combine the rows if there are few, so that even an unpartitioned table gets few files. NONE if there are many.
         distribution: The table's distribution mode for the operation, None for the mode of inserts.
     """
     write_order = _write_order(table, column_names)
-    divided_rows = _repartition(write_order.add_columns(rows), table, write_order, gather, distribution)
+    divided_rows = _repartition(write_order.with_computed_columns(rows), table, write_order, gather, distribution)
     return write_order.sort(divided_rows)
 
 
@@ -89,7 +90,7 @@ def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[st
         partition_count: The number of the table's partitions that the rows belong to.
     """
     write_order = _write_order(table, column_names)
-    keyed_rows = write_order.add_columns(rows)
+    keyed_rows = write_order.with_computed_columns(rows)
     if write_order.partition_columns and file_count == partition_count:
         return write_order.sort(keyed_rows.repartition(file_count, *write_order.partition_columns))
     return write_order.sort(keyed_rows.repartitionByRange(file_count, *write_order.partition_columns, *write_order.sort_columns))
@@ -101,8 +102,15 @@ def _repartition(
     """Move all rows of a partition, or of a range of the sort order, to one task.
 
     The table's distribution mode is HASH (by partition), RANGE (by range of the sort order), or NONE (rows stay in their tasks). `gather`
-    modifies the mode for statements with few rows: ONE_TASK and DRIVER use a single task, and BY_SIZE shuffles even rows without
-    partitions. See `distribute_rows` for the arguments.
+    modifies the mode for statements with few rows. The first case that applies decides:
+
+    - `gather` is ONE_TASK or DRIVER: one task gets all rows.
+    - RANGE, and the table has a sort order: each task gets a range. For few rows, only if the table sets the mode for the operation.
+    - NONE: rows stay in their tasks.
+    - The table has partitions, or `gather` is BY_SIZE: a task gets all rows of a partition, or rows of a suitable total size.
+    - Otherwise: rows stay in their tasks.
+
+    See `distribute_rows` for the arguments.
     """
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)  # without a shuffle
@@ -162,15 +170,22 @@ def _ordering_column(table: TableShape, column_name: str, field: PartitionField 
         field: A partition or sort field that has a transform or refers to a nested field.
     """
     value_sql = ".".join((column_name, *map(backquote, field.column[1:])))
+    if is_bucket_of_uuid(table, field):
+        return _bucket(uuid_bytes_sql(value_sql), Primitive("binary"), field.transform)
     source_column = table.schema.at(field.column, case_sensitive=True)
     assert source_column is not None
-    if field.transform.name != BUCKET:
-        return F.expr(_transform_sql(value_sql, source_column.type, field))
-    # A bucket is a hash of the value in the file. Spark represents a UUID as a string, but a file contains its 16 bytes.
-    file_column = stored_types(table.schema).at(field.column, case_sensitive=True)
-    if file_column is not None and file_column.type == UUID:
-        return _bucket(uuid_bytes_sql(value_sql), Primitive("binary"), field.transform)
-    return _bucket(value_sql, source_column.type, field.transform)
+    if field.transform.name == BUCKET:
+        return _bucket(value_sql, source_column.type, field.transform)
+    return F.expr(_transform_sql(value_sql, source_column.type, field))
+
+
+def is_bucket_of_uuid(table: TableShape, field: PartitionField | SortField) -> bool:
+    """Return whether a field divides UUIDs into buckets.
+
+    A bucket is a hash of the 16 bytes of a UUID in a file, but Spark represents a UUID as a string.
+    """
+    file_column = stored_types(table.schema).at(field.column, case_sensitive=True)  # only the type in files shows that it is a UUID
+    return field.transform.name == BUCKET and file_column is not None and file_column.type == UUID
 
 
 def _transform_sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:

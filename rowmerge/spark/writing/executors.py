@@ -41,9 +41,11 @@ class _ArgumentUnpickler(pickle.Unpickler):
 def bind_for_executors(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
     """Return `function(*arguments)`, a function for `DataFrame.mapInArrow`, in a form that executors without rowmerge can load.
 
-    Code and arguments are pickled separately. The code is the same in every job and is pickled once per process, because pickling it takes
-    longer than planning a small job. The arguments contain instances of rowmerge classes, which an executor cannot import. So the pickled
-    code also contains these classes, and an unpickler that uses them.
+    Spark sends the inner function `run` with two byte strings:
+
+    - The code is the same in every job and is pickled once per process, because pickling it takes longer than planning a small job.
+    - The arguments are pickled for each job. They contain instances of rowmerge classes, which an executor cannot import as usual. So the
+      pickled code also contains these classes, and an unpickler (`_ArgumentUnpickler`) that gets them from there.
 
     Args:
         function: A function of sink.py, which executors call with the arguments.
@@ -52,9 +54,9 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
     pickled_code, pickled_arguments = _pickle_code(function), pickle.dumps(arguments)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # An executor first loads the three objects that `_pickle_code` has pickled, because the arguments refer to their classes.
-        loaded_function, argument_unpickler, rowmerge_classes = pickle.loads(pickled_code)
-        loaded_arguments = argument_unpickler(pickled_arguments, rowmerge_classes).load()
+        # `unpickler_class` is `_ArgumentUnpickler`, as `_pickle_code` has pickled it. The classes must be loaded before the arguments.
+        loaded_function, unpickler_class, rowmerge_classes = pickle.loads(pickled_code)
+        loaded_arguments = unpickler_class(pickled_arguments, rowmerge_classes).load()
         batch_function: BatchFunction = loaded_function(*loaded_arguments)
         return batch_function(batches)
 

@@ -78,15 +78,14 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
         spec: The settings with which data files are written.
         columns: The columns of the outcome rows.
         key_names: The names of the columns of the outcome rows that contain the keys of the source rows.
-        max_keys: The approximate number of keys that the driver accepts from all tasks together. Tasks cannot count each other's rows. So
-            the first task may return `max_keys` keys, the second a half of this number, the third a third, and so on. If the tasks have
-            equally many keys, and `max_keys` in total, all are accepted. The total is at most a few times `max_keys` (a harmonic sum).
+        max_keys: The approximate number of keys that the driver accepts from all tasks together (see `_max_keys_of_task`).
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the source rows of one task, and yield its pickled `SourceMessage`."""
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        max_task_keys = max_keys // (task_index + 1)  # the share of this task, see `max_keys`
+        max_task_keys = _max_keys_of_task(task_index, max_keys)
+        # The first tasks may return a few rows to the driver. Rows of more tasks would take too much of its memory.
         source_writer = _SourceRowWriter(spec, columns, key_names, max_task_keys, may_buffer=task_index < _BUFFERING_TASKS)
         with _delete_on_error(source_writer.file_writer, spec):
             for batch in batches:  # even if there are too many keys, because Spark fails a task that leaves input unread
@@ -95,6 +94,16 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
         yield _message_batch(vars(message))
 
     return write_source_rows
+
+
+def _max_keys_of_task(task_index: int, max_keys: int) -> int:
+    """Return the number of keys that a task may return, if all tasks together may return about `max_keys` keys.
+
+    Tasks cannot count each other's rows. So the first task may return `max_keys` keys, the second a half of this number, the third a third,
+    and so on. If the tasks have equally many keys, and `max_keys` in total, all are accepted. The total is at most a few times `max_keys`
+    (a harmonic sum).
+    """
+    return max_keys // (task_index + 1)
 
 
 class _SourceRowWriter:

@@ -33,13 +33,13 @@ from rowmerge.spark.reading.scan import lineage_columns, read_snapshot, spark_pa
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
-from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file
+from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file, is_bucket_of_uuid
 from rowmerge.spark.writing.executors import bind_for_executors
 from rowmerge.spark.writing.write_output import WriteOutput, discard_attempt, discard_on_error, discard_paths, sum_of_tasks
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
-from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
+from rowmerge.table.metadata.partitioning import VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, sql_name, stored_types
+from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, sql_name
 from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
 from rowmerge.table.snapshots.files import AddedFile, FileLayout, FileListing, Positions, RowOrigin
@@ -91,17 +91,14 @@ def write_spec(table: TableShape) -> WriteSpec:
 def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
     """Return how the writer computes the values of a partition field and names the folders of the partitions.
 
-    The folders of an Iceberg table are named after the field. The folders of a Delta table are named after the physical name of the column
-    (column mapping).
+    A bucket of UUIDs is computed from the bytes in files, all other values from the column as Spark represents it. The folders of an
+    Iceberg table are named after the field, those of a Delta table after the physical name of the column (column mapping).
     """
     if field.transform.name == VOID:  # all values are NULL, even if the source column was dropped
         return PartitionKey(field.name, folder=field.name, source=(), type=pa.null(), transform=str(field.transform))
     column = table.schema.at(field.column, case_sensitive=True)
-    file_column = stored_types(table.schema).at(field.column, case_sensitive=True)
-    assert column is not None and file_column is not None
-    # Spark represents a UUID as a string, but the bucket is computed from the 16 bytes in the file.
-    is_bucket_of_uuid = field.transform.name == BUCKET and file_column.type == UUID
-    type_ = pa.binary(UUID.length) if is_bucket_of_uuid else arrow_type(column.type)
+    assert column is not None
+    type_ = pa.binary(UUID.length) if is_bucket_of_uuid(table, field) else arrow_type(column.type)
     physical_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
     folder = field.name if table.partition_values_in_files else physical_names[field.name]  # only in Iceberg, data files have the values
     return PartitionKey(field.name, folder, source=field.column, type=type_, transform=str(field.transform))
@@ -208,8 +205,9 @@ class WriteRequest:
 def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     """Write outcome rows: target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
 
-    The driver writes a small number of rows itself, which takes less time than starting Python on an executor. Otherwise, executors write
-    the rows, and if the job fails, its files are deleted. `request`: The options for writing the rows.
+    The driver writes a small number of rows itself, which takes less time than starting Python on an executor. If there are
+    certainly few rows, the caller requests this (Gather.DRIVER). If it only expects few rows (`rows_may_be_few`), a first job tests
+    it. Otherwise, executors write the rows, and if the job fails, its files are deleted. `request`: The options for writing the rows.
     """
     base_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names identifies the files of a failed job
     # Data files have the hidden columns of row lineage, but change files lack them.
@@ -217,7 +215,7 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     change_spec = None if request.change_data_location is None else change_rows_spec(base_spec, request.change_data_location)
     columns = outcome_columns(outcomes, len(request.table.schema))
     if request.rows_may_be_few:
-        first_rows = _first_rows(outcomes, columns, request)  # one row above the limit shows that there are more
+        first_rows = _first_rows(outcomes, columns, request)  # up to FEW_ROWS + 1
         if first_rows.num_rows <= FEW_ROWS:
             return write_on_driver(first_rows, data_spec, columns, change_spec)
     distributed_outcomes = _distribute_outcomes(outcomes, columns, request)
@@ -263,6 +261,8 @@ def rewrite_in_order(
     """Rewrite files without their deleted rows, and sort the rows of all files in the table's sort order.
 
     The job is the same as for rows of a statement, which have an action such as "insert" (outcome rows). Here, all rows have "move".
+    If the table has row lineage, rows keep their id and the version of their last change. These follow from the `origins`: the first row id
+    and the version of each old file.
 
     Args:
         spark: The session that runs the job.
@@ -277,10 +277,10 @@ def rewrite_in_order(
     if lineage is not None:
         origins = snapshot.row_origins(files.paths)
         spec = _with_lineage(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
-    # The id of a row follows from its address (file and position), unless the file stores the id.
     rows = read_snapshot(spark, snapshot, files, with_addresses=lineage is not None, with_lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
+    # Each task gets the rows of one new file.
     outcomes_by_file = divide_by_file(outcomes, snapshot.shape, columns.new_columns, file_count=file_count, partition_count=partition_count)
     return _write_on_executors(outcomes_by_file, spec, columns, change_spec=None)
 

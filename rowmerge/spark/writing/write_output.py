@@ -49,7 +49,11 @@ class WriteOutput:
     inserted: int = 0
 
     def add(self, other: WriteOutput) -> None:
-        """Add the result of another job. A target row that both jobs updated or deleted counts as repeated."""
+        """Add the result of another job or task to the attributes, which the class describes.
+
+        A target row that both results updated or deleted counts as repeated. A MERGE with repeated rows usually fails (cardinality
+        check): several source rows match one target row, and it is not defined which of them applies.
+        """
         self.files += other.files
         self.change_rows += other.change_rows
         common_paths = self.positions.keys() & other.positions.keys()
