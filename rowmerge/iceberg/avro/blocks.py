@@ -255,11 +255,12 @@ def _array_reader(item_schema: Any, cursors: _Cursors) -> ReadValues:
 
 
 def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
-    """Return the function that reads the next value of a primitive type from each of several blocks (Avro spec, Binary Encoding).
+    """Return the function that reads values of a primitive type from several blocks at once (Avro spec, Binary Encoding).
 
-    Its argument is an array with the numbers of these blocks. `cursors` contains the offset of the next value in each block.
+    Its argument is an array of block numbers. For example, the reader of `long` returns two integers for the array [0, 3]. These are the
+    next value of block 0 and the next value of block 3. One NumPy call for many blocks is faster than a Python call for each value.
 
-    Raises UnknownType if the decoder does not support the type.
+    `cursors` contains the blocks and the offset of the next value in each. Raises UnknownType if the decoder does not support the type.
     """
     readers: Mapping[Any, ReadValues] = {
         "null": lambda block_numbers: [None] * len(block_numbers),  # a null has no bytes
@@ -310,13 +311,16 @@ def _read_arrays(cursors: _Cursors, new_array: Callable[[], Any], add_items: Add
     Avro stores an array as chunks of items. Each chunk begins with the number of its items, and an empty chunk ends the array (Avro spec,
     Arrays). One step reads the next chunk of every array that has not ended.
 
+    For example, block 4 contains the array [a, b] as `2 a b 0`, and block 7 contains [c] as `1 c 0`. The first step reads the counts 2 and
+    1, then the items. The second step reads the counts 0 and 0, so both arrays have ended.
+
     Args:
         cursors: The blocks, each positioned at the start of its array.
         new_array: The function that returns an empty array: a list, or a dict for a map.
         add_items: The function that reads a number of items from some blocks into their arrays.
         block_numbers: The numbers of the blocks.
     """
-    arrays = [new_array() for _ in block_numbers]
+    arrays = [new_array() for _ in block_numbers]  # The array at an index comes from the block number at the same index.
     open_indexes = np.arange(len(block_numbers))  # the indexes of the arrays that have not ended
     while len(open_indexes):
         item_counts = cursors.read_item_counts(block_numbers[open_indexes])

@@ -107,8 +107,8 @@ class CatalogOperations:
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """Commit updates, as documented in `TableOperations.commit`.
 
-        The requirements of a catalog do not cover properties, so this method compares them right before it commits. If another commit
-        changes only properties after the comparison, it counts as a later commit.
+        A catalog has no requirement that properties are unchanged. So this method compares them right before it commits. Another writer may
+        still change a property between the comparison and the commit. Then the table gets both changes, as if the property was set later.
 
         Args:
             base: The metadata that the updates change.
@@ -118,6 +118,7 @@ class CatalogOperations:
         if loaded_table is None or _has_changed(base, loaded_table):
             return Put.EXISTED  # Another writer has dropped or changed the table first.
         requirements = (*_definition_requirements(base.metadata), *_reference_requirements(base.metadata, updates))
+        # If no response arrives, `status_in` shows whether the newest metadata of the table contains this commit.
         return self._send(_Request(loaded_table, requirements, updates, status_in=lambda newest: commit_status(newest, base, updates)))
 
     def _send(self, request: _Request) -> Put | Unknown:

@@ -103,7 +103,7 @@ def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
 def _change_status(current: TableMetadata, before: TableMetadata, after: TableMetadata) -> CommitStatus:
     """Return whether the current metadata contains the changes of a commit that adds no snapshot.
 
-    If the commit moves branches or tags, only these are compared. A commit without changes counts as committed.
+    If the commit points branches or tags at other snapshots, only these are compared.
 
     Args:
         current: The newest metadata.
@@ -114,10 +114,18 @@ def _change_status(current: TableMetadata, before: TableMetadata, after: TableMe
     moved_refs = [name for name in ref_names if _snapshot_id(before, name) != _snapshot_id(after, name)]
     if moved_refs:
         return _combined_status([_ref_status(current, before, after, name) for name in moved_refs])
-    old_state, new_state, current_state = _comparable_state(before), _comparable_state(after), _comparable_state(current)
+    return CommitStatus.COMMITTED if _has_changed_values(current, before, after) else CommitStatus.ABSENT
+
+
+def _has_changed_values(current: TableMetadata, before: TableMetadata, after: TableMetadata) -> bool:
+    """Return whether the current metadata has the new value of everything that differs between `before` and `after`.
+
+    For example, a commit changes the property `owner` from `ann` to `bob`. Then the current metadata must have the owner `bob`. Its other
+    properties are ignored. Without any difference, the result is True.
+    """
+    old_state, new_state, current_state = _state_without_ids(before), _state_without_ids(after), _state_without_ids(current)
     changed_keys = [key for key in old_state.keys() | new_state.keys() if old_state.get(key) != new_state.get(key)]
-    has_changes = all(current_state.get(key) == new_state.get(key) for key in changed_keys)
-    return CommitStatus.COMMITTED if has_changes else CommitStatus.ABSENT
+    return all(current_state.get(key) == new_state.get(key) for key in changed_keys)
 
 
 def _combined_status(statuses: Sequence[CommitStatus]) -> CommitStatus:
@@ -141,30 +149,34 @@ def _ref_status(current: TableMetadata, before: TableMetadata, after: TableMetad
         # The snapshot log contains every snapshot that main has pointed at. Other references have no log.
         return _status_by_snapshot_log(current, before, after_id)
     if current.refs.get(name) == after.refs.get(name):
+        # The reference is as the commit would leave it. If another writer made the same move, the result is the same.
         return CommitStatus.COMMITTED
     if _snapshot_id(current, name) == _snapshot_id(before, name):
+        # The reference was not moved, or another writer has moved it back. `CommitStatus` calls both ABSENT.
         return CommitStatus.ABSENT
-    return _status_by_origin(current, before, after, name)
+    # Another writer has moved the reference since, either from its snapshot in `before` or from the one in `after`.
+    return _status_by_fork(current, before, after, name)
 
 
-def _status_by_origin(current: TableMetadata, before: TableMetadata, after: TableMetadata, name: str) -> CommitStatus:
+def _status_by_fork(current: TableMetadata, before: TableMetadata, after: TableMetadata, name: str) -> CommitStatus:
     """Return whether a commit moved a branch to which other writers have since committed new snapshots.
 
-    The parent of the first new snapshot is the origin: the snapshot to which the branch pointed then. For example, the commit moves a
-    branch from snapshot 1 to snapshot 2. If the branch now has the snapshots 2 and 3 in this order, the commit happened. If it has the
-    snapshots 1 and 3, the commit did not happen.
+    The fork snapshot is the newest snapshot of the branch that exists in `before`. The first new snapshot of the branch follows it, so the
+    branch pointed at the fork snapshot then.
+
+    In the comments below, the commit moves the branch from snapshot 1 to snapshot 2, which both exist in `before`.
     """
-    origin_id = _newest_ancestor_from_base(current, before, _snapshot_id(current, name))
-    if origin_id is None:  # The branch does not exist, or its older snapshots have expired.
+    fork_id = _newest_ancestor_in_base(current, base=before, snapshot_id=_snapshot_id(current, name))
+    if fork_id is None:  # The branch does not exist, or its older snapshots have expired.
         return CommitStatus.UNKNOWN
-    if origin_id == _snapshot_id(after, name):
+    if fork_id == _snapshot_id(after, name):  # The new snapshot 3 follows snapshot 2, so the branch was moved there first.
         return CommitStatus.COMMITTED
-    if origin_id == _snapshot_id(before, name):
+    if fork_id == _snapshot_id(before, name):  # The new snapshot 3 follows snapshot 1, so the branch was still there.
         return CommitStatus.ABSENT
-    return CommitStatus.UNKNOWN  # Another writer has set the branch to another snapshot.
+    return CommitStatus.UNKNOWN  # Another writer has moved the branch to snapshot 0, before or after the commit.
 
 
-def _newest_ancestor_from_base(current: TableMetadata, base: TableMetadata, snapshot_id: int | None) -> int | None:
+def _newest_ancestor_in_base(current: TableMetadata, base: TableMetadata, snapshot_id: int | None) -> int | None:
     """Return the id of the newest snapshot in `base` that is the given snapshot of `current` or one of its ancestors.
 
     Return None if the given snapshot id is None, or if the chain of parents ends at an expired snapshot.
@@ -178,14 +190,18 @@ def _newest_ancestor_from_base(current: TableMetadata, base: TableMetadata, snap
 def _status_by_snapshot_log(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) -> CommitStatus:
     """Determine from the newest snapshot log whether a commit after `base` pointed main at a snapshot of `base`.
 
-    The snapshot log ("Table Metadata Fields" in the Iceberg specification) has one entry for each snapshot that became the current one. A
-    missing entry proves that the commit is absent only if the log is complete:
+    The snapshot log ("Table Metadata Fields" in the Iceberg specification) has one entry for each snapshot that became the current one.
 
-    - The catalog writes the log. Then its last entry is the current snapshot, before the commit and now.
-    - No expiry has removed the entry. Then the snapshot still exists.
+    For example, the log of `base` is [1, 2], and the commit sets main back to snapshot 1. These are the outcomes for some newest logs:
+
+    - [1, 2, 1]: COMMITTED, because an entry of snapshot 1 was added.
+    - [1, 2, 3]: ABSENT, because no such entry was added.
+    - [1, 2, 3] without snapshot 1 in the table: UNKNOWN. The expiry of a snapshot also removes entries.
+    - [1, 2] while the current snapshot is 3: UNKNOWN. The catalog does not write the log, so a missing entry proves nothing.
+    - [2, 3]: UNKNOWN, because an expiry has removed the first entry.
     """
     base_length = len(base.snapshot_log)
-    if metadata.snapshot_log[:base_length] != base.snapshot_log:  # an expiry has removed entries
+    if metadata.snapshot_log[:base_length] != base.snapshot_log:
         return CommitStatus.UNKNOWN
     if any(entry.snapshot_id == snapshot_id for entry in metadata.snapshot_log[base_length:]):
         return CommitStatus.COMMITTED
@@ -204,8 +220,8 @@ def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:
     return None if ref is None else ref.snapshot_id
 
 
-def _comparable_state(metadata: TableMetadata) -> dict[tuple[str, object], object]:
-    """Return everything that a commit without a new snapshot can change. `_change_status` compares it in several versions of the metadata.
+def _state_without_ids(metadata: TableMetadata) -> dict[tuple[str, object], object]:
+    """Return everything that a commit without a new snapshot can change, to compare it between versions of the metadata.
 
     The keys are pairs such as `("property", "write.format.default")`. Ids of schemas, partition specs and sort orders are left out, because
     a catalog may assign ids that differ from those in the commit.

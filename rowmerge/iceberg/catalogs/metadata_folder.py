@@ -112,7 +112,7 @@ class MetadataFolder:
         """
         return get_if_exists(self._storage, metadata_path(version)) == serialize_metadata(metadata)
 
-    def has_older_successor(self, version: int, newest: int) -> bool:
+    def has_later_version_with_older_file(self, version: int, newest: int) -> bool:
         """Return whether a later version has an older file. Then this version is stale, because the later version was put first.
 
         Args:

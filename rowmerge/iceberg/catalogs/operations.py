@@ -115,9 +115,11 @@ class DirectoryOperations:
     def create(self, metadata: TableMetadata, expected: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         """Put the metadata file of the table's first version, unless the folder has a table of Iceberg or of another format.
 
-        The version after the drop of a table is a first version, too. If another Iceberg table is created, its file has the same name, so
-        the put detects it. The files of a Delta table have different names. So this method looks for a Delta table before the put, and
-        `put_creation_or_drop` looks again after it.
+        The first version has the number 1 in an empty folder. A new table continues the numbers of a dropped one: if version 4 is the drop,
+        the first version of the new table is 5.
+
+        Another writer may create a table at the same time. The file of an Iceberg table has the same name, so the put detects it. The files
+        of a Delta table have different names. So this method looks for one before the put, and `put_creation_or_drop` again after it.
 
         Args:
             metadata: The metadata of the new table.
@@ -135,7 +137,8 @@ class DirectoryOperations:
         if conflict is not None:
             return conflict
         outcome = self.put_creation_or_drop(newest, expected.number, metadata, expected)
-        if outcome is Put.CREATED and expected.number > 1:  # There was a drop. The marker files that announced it are obsolete now.
+        if outcome is Put.CREATED and expected.number > 1:
+            # A table was dropped. DROP TABLE put a marker file, which tells readers that the newest version may be a drop. It is not now.
             delete_older_markers(self.storage, "iceberg", expected.number)
         return outcome
 
@@ -257,7 +260,7 @@ class DirectoryOperations:
     def _verify_put(self, new: _NewVersion) -> Put | Unknown:
         """Verify that a version is the next version of its table. Delete it if it is not.
 
-        Its successful put only proves that the file name was free. Each of the three checks finds one kind of race with another writer.
+        Its successful put only proves that the file name was free. The three checks run concurrently.
 
         Returns:
             CREATED for a valid version, EXISTED for a version that another writer has put first, Unknown if neither is certain.
@@ -266,17 +269,20 @@ class DirectoryOperations:
             TableNotFound: The folder has the file DROPPED, and the new version is not itself a drop.
         """
         checks: list[Callable[[], bool]] = [
+            # Race 1: a process of rowmerge 0.1.0 is dropping the table. This marker file shows it.
             partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
+            # Race 2: another writer has put the same version under a name for compressed files, such as `v5.gz.metadata.json`.
             partial(self.folder.has_compressed_file, new.number),
+            # Race 3: another writer has put the same version before, and has deleted its file since.
             partial(self._may_be_stale, new),
         ]
         try:
             is_table_being_dropped, has_compressed_file, may_be_stale = run_concurrently(checks)
             if is_table_being_dropped and not is_dropped(new.metadata):
-                for path in (new.path, HINT):
+                for path in (new.path, HINT):  # HINT contains the version at which readers start.
                     self.folder.try_delete_files([path])  # one call for each file, because a failure ends a call
                 raise TableNotFound(self._table)
-            if has_compressed_file:  # Another writer has put the same version under a different name, which counts.
+            if has_compressed_file:  # The version of the other writer counts.
                 self.folder.try_delete_files([new.path])
                 return Put.EXISTED
             return self._verify_against_newest(new) if may_be_stale else Put.CREATED
@@ -306,13 +312,15 @@ class DirectoryOperations:
         newest = self._read_newest()
         if newest is None or newest.version is None:
             return Unknown(f"{new.path} was put, but the table no longer exists")
-        if newest.version <= new.number or newest.metadata.table_uuid != new.metadata.table_uuid:
-            return self._delete_stale(new)  # The table has no later versions. It, or its preceding version, was replaced.
+        if newest.metadata.table_uuid != new.metadata.table_uuid:
+            return self._delete_stale(new)  # Another table has replaced this one.
+        if newest.version <= new.number:
+            return self._delete_stale(new)  # There are no later versions, but the file of the preceding version was replaced or deleted.
         if new.is_ancestor_of(newest.metadata):
             return Put.CREATED
-        # Log entries and snapshots expire, so their absence proves nothing. But if the file of a later version is older than this file, the
-        # later version is based on another one.
-        if self.folder.has_older_successor(new.number, newest.version):
+        # Log entries and snapshots expire, so their absence proves nothing. But if the file of a later version was written before this
+        # file, the later version follows another version of the same number.
+        if self.folder.has_later_version_with_older_file(new.number, newest.version):
             return self._delete_stale(new)
         return Unknown(f"other writers have committed since, and the metadata does not show whether they follow {new.path}")
 

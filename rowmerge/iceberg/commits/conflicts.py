@@ -264,13 +264,17 @@ def _deletes_of_read_rows_conflict(concurrent: ConcurrentCommit, planned: Planne
 def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if rows were deleted in files to which earlier compactions moved rows that the change read.
 
-    The metadata does not show which rows were moved, so each deleted row may be one of them.
+    For example, the change read file A, and three concurrent commits follow:
+
+    1. A compaction moves the rows of A to file B. No conflict: `PlannedCommit.rebased_on` adds B to `compaction_output_paths`.
+    2. A compaction moves the rows of B to file C. No conflict: `rebased_on` adds C, too.
+    3. DELETE removes a row of C. This is a conflict. The metadata does not show which rows came from A, so the row may be one of them.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
-        planned: The change. Its `compaction_output_paths` are the files that these compactions added.
+        planned: The change, with the `compaction_output_paths` of all earlier concurrent commits.
     """
-    # A further compaction deletes no row. It only moves the rows again, and `PlannedCommit.rebased_on` then records their new files.
+    # A compaction removes files, but no rows.
     removed_paths = frozenset() if concurrent.only_moves_rows else concurrent.removed_paths
     conflicting_paths = planned.compaction_output_paths & (removed_paths | concurrent.newly_deleted_rows.keys())
     return _conflict(ConcurrentDeleteRead, concurrent, planned, min(conflicting_paths)) if conflicting_paths else None

@@ -16,13 +16,16 @@ from rowmerge.iceberg.deletes.position_deletes import write_position_deletes
 from rowmerge.iceberg.manifests.content import ContentFile, Entry
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.updates import ROW_LINEAGE
-from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scope_of
+from rowmerge.iceberg.snapshots.live_files import LiveFiles, is_shared, key_of_delete
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
 
 
 class _DeletionKey(NamedTuple):
-    """Identifies a new delete file: the path of its data file, and the delete files that it replaces, by `key_of_delete`."""
+    """Identifies a new delete file: the path of its data file, and the old delete files that it replaces, by `key_of_delete`.
+
+    If another commit adds a delete file for the data file, the key differs. So the next attempt then writes a new delete file.
+    """
 
     data_path: str
     replaced_keys: frozenset[str]
@@ -58,7 +61,7 @@ class _RowDeletion:
     @cached_property
     def own_deletes(self) -> list[Entry]:
         """Return the delete files that apply only to this data file. A new delete file replaces them, but shared delete files stay."""
-        return [delete for delete in self.deletes if scope_of(delete) is not None]
+        return [delete for delete in self.deletes if not is_shared(delete)]
 
     @cached_property
     def key(self) -> _DeletionKey:
@@ -77,7 +80,7 @@ class DeleteFileWriter:
     storage: Storage
     metadata: TableMetadata
     register: Callable[[str], None]
-    _files_of_attempts: dict[_DeletionKey, ContentFile | None] = field(default_factory=dict)
+    _files_by_key: dict[_DeletionKey, ContentFile | None] = field(default_factory=dict)
     """The delete files that the attempts of the commit have written, or None if shared delete files already delete all of the rows."""
 
     def write_row_deletions(self, live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> WrittenDeletes:
@@ -96,18 +99,21 @@ class DeleteFileWriter:
         deletions = _row_deletions(live, deleted_rows)
         emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
         remaining_deletions = [deletion for deletion in deletions if not deletion.empties_file]
-        self._write_new_files(live, remaining_deletions)
-        written_files = {deletion.key: self._files_of_attempts[deletion.key] for deletion in remaining_deletions}
-        # None: shared delete files already delete all of these rows, so there is no new file.
-        delete_files = {key: file for key, file in written_files.items() if file is not None}
+        delete_files = self._write_or_reuse(live, remaining_deletions)
+        # The key of a new delete file contains the keys of the old delete files that it replaces.
         replaced_keys = frozenset[str]().union(*(key.replaced_keys for key in delete_files))
         return WrittenDeletes(tuple(delete_files.values()), replaced_keys, emptied_paths)
 
-    def _write_new_files(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> None:
-        """Write the delete files that no earlier attempt of the commit has written. A file with the same key deletes the same rows."""
-        new_deletions = [deletion for deletion in deletions if deletion.key not in self._files_of_attempts]
+    def _write_or_reuse(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> dict[_DeletionKey, ContentFile]:
+        """Return the delete file of each deletion. Write those whose key no earlier attempt has written: the same key means the same rows.
+
+        A deletion has no delete file if shared delete files already delete all of its rows.
+        """
+        new_deletions = [deletion for deletion in deletions if deletion.key not in self._files_by_key]
         new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in new_deletions])
-        self._files_of_attempts |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
+        self._files_by_key |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
+        files = {deletion.key: self._files_by_key[deletion.key] for deletion in deletions}
+        return {key: file for key, file in files.items() if file is not None}
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         """Write the deleted positions of each data file.

@@ -160,8 +160,9 @@ class SnapshotFiles:
         """
         self._attempts += 1
         row_deletes = self.delete_files.write_row_deletions(live, deleted_rows)
-        # A data file without remaining rows is removed. It gets no delete file.
-        removal = self._plan_removal(live, row_deletes.emptied_paths.union(removed_paths), row_deletes.replaced_keys)
+        # The snapshot also removes data files without remaining rows (`emptied_paths`), and the old delete files that new ones replace.
+        removed_data_paths = row_deletes.emptied_paths.union(removed_paths)
+        removal = self._plan_removal(live, removed_data_paths, replaced_delete_keys=row_deletes.replaced_keys)
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
         new_manifests = self._added_manifests + self.write_delete_manifests(row_deletes.files)
         manifests = self._merge_manifests([*new_manifests, *remaining_manifests])  # the newest first
@@ -173,7 +174,7 @@ class SnapshotFiles:
     ) -> WrittenSnapshot:
         """Write the manifest list of the snapshot that follows `parent`, and put all files that this attempt has written.
 
-        In a table with row lineage, the manifest list also assigns row ids to new rows. The ids start at the table's next row id.
+        From format version 3 on, the manifest list also assigns row ids to new rows. The ids start at the table's next row id.
 
         Args:
             newest_metadata: The table's metadata to which the snapshot will be committed.
@@ -185,8 +186,7 @@ class SnapshotFiles:
             StorageError: A file cannot be put.
         """
         path = self._new_metadata_path(f"snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}")
-        # `self.metadata` includes the definition that this commit sets. `newest_metadata` may still have a format version without row ids.
-        first_row_id = (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
+        first_row_id = self._first_row_id(newest_metadata)
         assigned_row_ids = write_manifest_list(
             self.pending_files,
             path,
@@ -197,12 +197,21 @@ class SnapshotFiles:
             format_version=self._manifest_version,
             first_row_id=first_row_id,
         )
-        # If this attempt is committed, `discard_superseded` keeps exactly these files. Other code deletes data files.
-        delete_paths = [entry.file.path for entry in entries if entry.file.content is not Content.DATA]
-        self._snapshot_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
-        # So far, the files of this attempt are in memory (`PendingFiles`).
-        self.pending_files.flush()
+        self._record_snapshot_paths(path, manifests, entries)
+        self.pending_files.flush()  # So far, the files of this attempt are in memory.
         return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
+
+    def _first_row_id(self, newest_metadata: TableMetadata) -> int | None:
+        """Return the first row id that the snapshot may assign, or None below format version 3.
+
+        The commit itself may upgrade the table. Then `self.metadata` has version 3, and `newest_metadata` still has no next row id.
+        """
+        return (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
+
+    def _record_snapshot_paths(self, manifest_list: str, manifests: Sequence[Manifest], entries: Sequence[Entry]) -> None:
+        """Record the files that `discard_superseded` keeps if this attempt is committed. Other code deletes data files."""
+        delete_paths = [entry.file.path for entry in entries if entry.file.content is not Content.DATA]
+        self._snapshot_paths = frozenset([manifest_list, *(manifest.path for manifest in manifests), *delete_paths])
 
     def _new_metadata_path(self, name: str) -> str:
         """Return the absolute path of a new metadata file, and record it for `discard`."""
@@ -300,8 +309,10 @@ class SnapshotFiles:
             manifests.append(self.write_manifest(new_entries, manifest.content, manifest.spec_id))
         return manifests, removed_entries
 
-    def _plan_removal(self, live: LiveFiles, data_paths: frozenset[str], replaced_keys: frozenset[str]) -> Removal:
+    def _plan_removal(self, live: LiveFiles, data_paths: frozenset[str], replaced_delete_keys: frozenset[str]) -> Removal:
         """Return the removal of data files, of replaced delete files, and of delete files that then no longer apply to any data file.
+
+        A delete file is identified by its path and its offset in the file (`key_of_delete`).
 
         Raises ValueError if a path is not that of a live data file.
         """
@@ -310,7 +321,7 @@ class SnapshotFiles:
             raise ValueError(f"{min(unknown_paths)} is not a data file of {self.metadata.location}")
         single_file_keys = {key_of_delete(delete) for delete in live.deletes if scope_of(delete) in data_paths}
         dangling_keys = live.dangling_shared_deletes(data_paths, self.data_sequence_number)
-        return Removal(data_paths, replaced_keys | single_file_keys | dangling_keys)
+        return Removal(data_paths, replaced_delete_keys | single_file_keys | dangling_keys)
 
     def _merge_manifests(self, manifests: list[Manifest]) -> list[Manifest]:
         """Merge the manifests of a snapshot that have the same content and partition spec, if there are many of them.

@@ -115,10 +115,10 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     if drop_version is None or not _is_drop(storage, folder, drop_version):
         return
     needed_keys = _needed_keys(storage, folder, last_version=drop_version - 1)
-    content_paths = _content_paths(storage, objects, needed_keys, dropped_at=put_times[drop_version])
+    dropped_paths = _paths_of_dropped_table(storage, objects, needed_keys, dropped_at=put_times[drop_version])
     # Delete the oldest metadata first. While the drop version exists, a slow commit of the dropped table cannot put a version after it.
     metadata_groups = [[folder.absolute(file.path)] for file in metadata_files if file.version < drop_version]
-    delete(storage, [content_paths, *metadata_groups], PathOrigin.LISTING)
+    delete(storage, [dropped_paths, *metadata_groups], PathOrigin.LISTING)
 
 
 class _MetadataFile(NamedTuple):
@@ -149,26 +149,24 @@ def _version_of(file: StoredObject) -> int | None:
     return None if is_temporary(file.path) else version_in(file.path)
 
 
-def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: set[str], dropped_at: int) -> list[str]:
-    """Return the absolute paths of the dropped table's files, except metadata files.
+def _paths_of_dropped_table(storage: Storage, objects: list[StoredObject], needed_keys: set[str], dropped_at: int) -> list[str]:
+    """Return the absolute paths of the dropped table's files, except metadata files. Files of tables in inner folders stay.
 
-    These are the files that the table's last version needs, and all files that are older than the drop, such as those of expired versions.
-    The folder may also contain a table of another format, whose files may be older than the drop, too. Then only the files that the last
-    version needs are returned. Files of tables in inner folders stay.
+    - In most folders, these are the files that the table's last version needs, and all other files that are older than the drop.
+    - If the folder also contains a table of another format, these are only the needed files. Other old files may belong to that table.
 
     Args:
         storage: The storage of the folder.
         objects: The objects in the folder.
-        needed_keys: The files that the table's last version needs, by `file_key`.
+        needed_keys: The files that the table's last version needs, by `file_key`, which has one spelling for `s3://` and `s3a://`.
         dropped_at: The modification time of the drop's version, in milliseconds since the epoch.
     """
     excluded_prefixes = ("_delta_log/", f"{DROP_MARKERS}/", HINT, *inner_table_prefixes(objects))
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded_prefixes)]
-    # A table of another format in the folder may also have old files. Then only `needed_keys` decides.
-    age_decides = not has_relation_of_other_format(storage, objects, FORMAT)
-    old_paths = {file.path for file in files if age_decides and file.modified < dropped_at}
-    paths = {file.path: f"{storage.location}/{file.path}" for file in files}
-    return [path for relative_path, path in paths.items() if relative_path in old_paths or file_key(path) in needed_keys]
+    has_other_table = has_relation_of_other_format(storage, objects, FORMAT)
+    old_paths = set() if has_other_table else {file.path for file in files if file.modified < dropped_at}
+    absolute_paths = {file.path: f"{storage.location}/{file.path}" for file in files}
+    return [path for relative_path, path in absolute_paths.items() if relative_path in old_paths or file_key(path) in needed_keys]
 
 
 def _needed_keys(storage: Storage, folder: MetadataFolder, last_version: int) -> set[str]:

@@ -60,9 +60,9 @@ def _orphan_rule(
     """
     metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
     metadata_keys = {file_key(path) for path in metadata_paths if path}
-    # The metadata may spell the location of the folder differently. Then a needed file seems to be outside the folder, and its relative
-    # path is unknown. So a file in the folder with the same name is not an orphan.
-    needed_paths, names_outside_folder = _split_by_location(location, metadata_keys.union(needed_keys))
+    # The metadata may spell the location of the folder differently, such as `s3://alias/t` for `s3://bucket/t`. Then the needed file
+    # `s3://alias/t/data/a.parquet` seems to be outside the folder. So no file in the folder with the name `a.parquet` is an orphan.
+    needed_paths, names_outside_folder = _relative_paths_and_outside_names(location, metadata_keys.union(needed_keys))
     inner_prefixes, partition_prefixes = inner_table_prefixes(objects), _hidden_like_partition_prefixes(current.metadata)
 
     def may_be_orphan(path: str) -> bool:
@@ -86,7 +86,7 @@ def with_checksums(paths: Sequence[str]) -> list[str]:
     return [*paths, *(checksum_of(path) for path in paths if local_path(path) is not None)]
 
 
-def _split_by_location(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:
+def _relative_paths_and_outside_names(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:
     """Return the relative paths of the files below a location, and the names of the files outside it."""
     relative_paths = {path: _relative_path(location, path) for path in paths}
     outside_names = {posixpath.basename(path) for path, relative_path in relative_paths.items() if relative_path is None}

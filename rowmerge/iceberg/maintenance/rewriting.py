@@ -26,7 +26,7 @@ from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_m
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.refs import MAIN
-from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, live_files, scope_of
+from rowmerge.iceberg.snapshots.live_files import LiveFiles, is_shared, key_of_delete, live_files
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.maintenance import RewrittenDeletes, RewrittenManifests
 from rowmerge.table.snapshots.files import Positions
@@ -73,14 +73,14 @@ class Rewriting(ABC, Generic[T]):
     def _write_snapshot(self, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
         """Write the snapshot that follows the current one, and return the updates that add it, if any file must be rewritten.
 
-        `commit_updates` calls this method once for each attempt. The snapshot of an attempt that lost a race follows an old snapshot. So
-        its files are useless. The attributes keep the files and the counts of the last attempt, for `commit` to discard or to return.
+        `commit_updates` calls this method again after a lost race. The attributes keep the files and the counts of the last attempt.
         """
-        self._discard()  # the files of the attempt before
+        self._discard()  # The files of the preceding attempt are useless: its snapshot does not follow the current one.
         metadata, parent = current.metadata, current.metadata.current_snapshot()
         if parent is None:
             return ()
         self._files = SnapshotFiles(self.operations.storage, metadata, new_snapshot_id(), added=())
+        # The subclass rewrites either manifests or position deletes.
         counts, snapshot = self.write_rewritten_files(self._files, parent)
         self.result = counts
         if snapshot is None:
@@ -190,7 +190,7 @@ def _complete_delete(live: LiveFiles, entry: Entry, positions: Positions) -> Ent
 
     Return None if there is no such file, or if several files apply to this data file only.
     """
-    own_deletes = [delete for delete in live.position_deletes_of(entry) if scope_of(delete) is not None]
+    own_deletes = [delete for delete in live.position_deletes_of(entry) if not is_shared(delete)]
     if len(own_deletes) != 1 or positions != live.deleted_positions_in(own_deletes, entry):
         return None
     return own_deletes[0]

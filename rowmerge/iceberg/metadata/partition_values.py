@@ -30,7 +30,9 @@ FIRST_ID = 1000
 def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[PartitionField, ...]:
     """Return the fields of a partition spec whose source columns exist.
 
-    A field has two names: its name in the spec, and the name of its value in listings and folders (see `partition_value_name`).
+    A field has two names: its name in the spec, and the name of its value in listings and folders. For example, the field `land` has the
+    transform identity and the column `country`. Then its value has the name of the column, as in the folder `country=FR`. The two names
+    are equal for most fields, such as the field `day_day` with the transform day and the column `day` (see `partition_value_name`).
 
     Args:
         spec: The partition spec.

@@ -155,7 +155,7 @@ class LiveFiles:
     def deleted_count(self, entry: Entry) -> int:
         """Return the number of rows that position deletes remove from a data file. A row that two delete files list counts twice."""
         deletes = self.position_deletes_of(entry)
-        if all(_is_vector(delete) or scope_of(delete) is not None for delete in deletes):
+        if all(_is_vector(delete) or not is_shared(delete) for delete in deletes):
             return sum(delete.file.records for delete in deletes)
         # A manifest has only the total row count of a delete file that applies to several data files.
         return sum(len(positions) for positions in self.deleted_positions([entry]).values())
@@ -165,13 +165,13 @@ class LiveFiles:
 
         A shared delete file may apply to all data files of its partition ("Scan Planning" in the Iceberg specification). Equality deletes
         of a partition spec without fields may apply to all data files of the table. But a delete file never applies to newer data files,
-        which have higher sequence numbers. So it is dangling if all data files of its scope are newer.
+        which have higher sequence numbers. So it is dangling if all data files of its partition, or of the table, are newer.
 
         Args:
             removed_paths: The absolute paths of the data files that the next snapshot removes.
             added_sequence_number: The sequence number of the data files that the next snapshot adds; UNASSIGNED if the commit assigns it.
         """
-        shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
+        shared_deletes = list(filter(is_shared, self.deletes))
         if not shared_deletes or not removed_paths:
             return set()
         # The commit assigns the sequence number of the next snapshot, which is higher than all existing numbers.
@@ -179,9 +179,9 @@ class LiveFiles:
         lowest_numbers = self._lowest_sequence_numbers(removed_paths)
         dangling_keys = set()
         for delete in shared_deletes:
-            # Without a remaining data file in its scope, each number is lower than that of the (missing) oldest data file.
-            lowest_in_scope = lowest_numbers.get(self._partition_of_scope(delete), _MAX_SEQUENCE_NUMBER)
-            if _is_dangling(delete, lowest_in_scope, added_number):
+            # If no data file remains to which it may apply, the highest number makes it dangling, as if all of them were newer.
+            lowest_number = lowest_numbers.get(self._partition_of_shared(delete), _MAX_SEQUENCE_NUMBER)
+            if _is_dangling(delete, lowest_number, added_number):
                 dangling_keys.add(key_of_delete(delete))
         return dangling_keys
 
@@ -194,7 +194,7 @@ class LiveFiles:
                 lowest_numbers[scope] = min(lowest_numbers.get(scope, _MAX_SEQUENCE_NUMBER), entry.sequence_number)
         return lowest_numbers
 
-    def _partition_of_scope(self, delete: Entry) -> _Partition | None:
+    def _partition_of_shared(self, delete: Entry) -> _Partition | None:
         """Return the partition to whose data files a shared delete file may apply, or None if it may apply to the entire table."""
         applies_to_table = delete.file.content is Content.EQUALITY_DELETES and delete.file.spec_id in self.unpartitioned_spec_ids
         return None if applies_to_table else delete.file.partition_key
@@ -283,6 +283,11 @@ def _files_by_key(
 def scope_of(delete: Entry) -> str | None:
     """Return the path of the only data file to which a delete file applies, or None if it may apply to several data files."""
     return referenced_path(delete.file)
+
+
+def is_shared(delete: Entry) -> bool:
+    """Return whether a delete file may apply to several data files."""
+    return scope_of(delete) is None
 
 
 def key_of_delete(delete: Entry) -> str:
