@@ -138,7 +138,7 @@ class DirectoryOperations:
             return conflict
         outcome = self.put_creation_or_drop(newest, expected.number, metadata, expected)
         if outcome is Put.CREATED and expected.number > 1:
-            # A table was dropped. DROP TABLE put a marker file, which tells readers that the newest version may be a drop. It is not now.
+            # The markers of an earlier DROP TABLE tell readers that the newest version may be a drop. They are obsolete now.
             delete_older_markers(self.storage, "iceberg", expected.number)
         return outcome
 
@@ -315,7 +315,7 @@ class DirectoryOperations:
         if newest.metadata.table_uuid != new.metadata.table_uuid:
             return self._delete_stale(new)  # Another table has replaced this one.
         if newest.version <= new.number:
-            return self._delete_stale(new)  # There are no later versions, but the file of the preceding version was replaced or deleted.
+            return self._delete_stale(new)  # There are no later versions. The file of this or the preceding version was replaced.
         if new.is_ancestor_of(newest.metadata):
             return Put.CREATED
         # Log entries and snapshots expire, so their absence proves nothing. But if the file of a later version was written before this

@@ -179,7 +179,7 @@ class LiveFiles:
         lowest_numbers = self._lowest_sequence_numbers(removed_paths)
         dangling_keys = set()
         for delete in shared_deletes:
-            # If no data file remains to which it may apply, the highest number makes it dangling, as if all of them were newer.
+            # If no data file remains to which it may apply, the highest number stands for: every remaining data file is newer.
             lowest_number = lowest_numbers.get(self._partition_of_shared(delete), _MAX_SEQUENCE_NUMBER)
             if _is_dangling(delete, lowest_number, added_number):
                 dangling_keys.add(key_of_delete(delete))
