@@ -186,7 +186,8 @@ class SnapshotFiles:
             StorageError: A file cannot be put.
         """
         path = self._new_metadata_path(f"snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}")
-        first_row_id = self._first_row_id(newest_metadata)
+        # If this commit upgrades the table, `self.metadata` has version 3, and `newest_metadata` still has no next row id.
+        first_row_id = (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
         assigned_row_ids = write_manifest_list(
             self.pending_files,
             path,
@@ -200,13 +201,6 @@ class SnapshotFiles:
         self._record_snapshot_paths(path, manifests, entries)
         self.pending_files.flush()  # So far, the files of this attempt are in memory.
         return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
-
-    def _first_row_id(self, newest_metadata: TableMetadata) -> int | None:
-        """Return the first row id that the snapshot may assign, or None below format version 3.
-
-        The commit itself may upgrade the table. Then `self.metadata` has version 3, and `newest_metadata` still has no next row id.
-        """
-        return (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
 
     def _record_snapshot_paths(self, manifest_list: str, manifests: Sequence[Manifest], entries: Sequence[Entry]) -> None:
         """Record the files that `discard_superseded` keeps if this attempt is committed. Other code deletes data files."""
