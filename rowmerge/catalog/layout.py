@@ -116,11 +116,12 @@ def inspect_folder(folder: Storage, known_iceberg_files: Cache[bool] = _NO_CACHE
     """
     probe = _probe_folder(folder)
     has_log, has_metadata = LOG in probe.subfolders, METADATA in probe.subfolders
-    if probe.has_old_marker and (has_log or has_metadata):
+    if probe.has_unfinished_drop and (has_log or has_metadata):
         return Leftovers()
-    # This release drops a table with a version that records the drop. The folder DROP_MARKERS announces that there may be such a version.
+    # DROP first puts a file in the subfolder DROP_MARKERS, and then a last version of the table that records the drop. The file stays until
+    # a new table is created. So without this subfolder, the table was not dropped, and its last version need not be read.
     may_be_dropped = DROP_MARKERS in probe.subfolders
-    if has_log and _has_delta_table(folder, may_be_dropped=may_be_dropped, has_usual_file=probe.has_usual_log_file):
+    if has_log and _has_delta_table(folder, may_be_dropped=may_be_dropped, has_usual_file=probe.has_usual_file):
         return TableFolder("delta")
     if has_metadata:
         # The cache may have metadata files that a dropped table left behind. So after a drop, only the newest file counts.
@@ -135,14 +136,15 @@ def inspect_folder(folder: Storage, known_iceberg_files: Cache[bool] = _NO_CACHE
 class _FolderProbe:
     """What concurrent requests find out about a folder in the time of one request.
 
-    `has_old_marker`: whether rowmerge 0.1.0 has begun to drop the table. `has_usual_log_file`: whether the log has its first commit or
-    `_last_checkpoint`. Almost every Delta log has one of these files, and testing for them takes less time than listing a long log.
+    `has_unfinished_drop`: whether rowmerge 0.1.0 has begun to drop the table, by putting a file DROPPED. `has_usual_file`: whether the log
+    has its first commit or `_last_checkpoint`. Almost every Delta log has one of these files, and testing for them takes less time than
+    listing a long log.
     """
 
     subfolders: Collection[str]
     metadata_files: Sequence[StoredObject]
-    has_old_marker: bool
-    has_usual_log_file: bool
+    has_unfinished_drop: bool
+    has_usual_file: bool
 
 
 def _probe_folder(folder: Storage) -> _FolderProbe:
@@ -170,11 +172,12 @@ def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], kno
     """Return the view or the Iceberg table to which metadata files belong, or None if it was dropped or there are no such files.
 
     Metadata files of tables and of views have the same names, `v<N>.metadata.json`. Only the content of the newest file shows whether the
-    folder contains a table, a view, or a dropped relation. `known_iceberg_files` avoids this read (see `inspect_folder`).
+    folder contains a table, a view, or a dropped relation. The cache `known_iceberg_files` has files that an earlier call found to belong
+    to a table. If one of them is still there, nothing is read. Files with other names are not read either: they always belong to a table.
     """
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
     versions = [version for version in map(version_of_file, metadata_files) if version is not None]
-    if not versions:
+    if not versions:  # no files, or compressed files, or files that another catalog names with UUIDs
         return _table_of_other_files(metadata_files)
     if any(known_iceberg_files.get((folder.location, file)) for file in metadata_files.values()):
         return TableFolder("iceberg")
@@ -260,9 +263,14 @@ def drop_table(folder: Storage, table: str, format_: str) -> None:
 def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
     """Delete files of dropped tables and views that an interrupted drop left in a folder.
 
-    rowmerge 0.1.0 drops a table in two steps: it puts a marker file, and then deletes the table's files by their names. A slow process of
-    0.1.0 could so delete the version 0 of a new table. For this reason, this function first replaces the marker by a version that drops the
-    table, as this release does. A new table in the folder then continues the version numbers, and reuses no file name.
+    rowmerge 0.1.0 drops a table in two steps: it puts a marker file, and then deletes the table's files by their names. This is unsafe:
+
+    1. A process of 0.1.0 puts the marker, lists the files, and pauses. One of the files is version 0.
+    2. Another process finishes the drop, and creates a new table in the folder. The new table also begins with version 0.
+    3. The first process continues, and deletes version 0 of the new table.
+
+    So this function first replaces the marker by a version that drops the table, as this release does. A new table then continues the
+    version numbers after it, and reuses no file name.
 
     Args:
         folder: The folder of the relation.
@@ -284,8 +292,11 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 def _replace_old_marker(folder: Storage, table: str, marker: str, prepare_drop: Callable[[], CommitSteps]) -> None:
     """Replace the marker file with which rowmerge 0.1.0 dropped a table: put a version that drops the table, and delete the marker.
 
-    Another process may replace the same marker at the same time, create a new table, and drop it with a marker of 0.1.0. So the function
-    compares the content of the marker, which is unique, before each step. It repeats the steps until there is no marker.
+    At any time, another process may replace the same marker first. Then a new table may be created in the folder, and a process of 0.1.0
+    may drop it with a marker of its own. Each marker has a unique content. So each round reads the marker, and compares it:
+
+    1. After reading the table. If the marker has changed, the table may be a later one, and the round starts again.
+    2. After the put. If the marker has changed, it is the marker of a later table, and is left to the next round.
 
     Args:
         folder: The folder of the table.
@@ -297,10 +308,9 @@ def _replace_old_marker(folder: Storage, table: str, marker: str, prepare_drop: 
         drop = prepare_drop()
         # No process creates a table in a folder with a marker. So an unchanged marker proves that `prepare_drop` has read the marked table.
         if get_if_exists(folder, marker) != marker_content:
-            continue  # The new marker belongs to a later table.
+            continue
         if not _put_drop(drop, table):
             continue  # Another process has dropped this table, but it may not have deleted the marker yet.
-        # During the put, a later table may have got a marker of its own. This one stays for the next round.
         if get_if_exists(folder, marker) == marker_content:
             delete_files(folder, [[f"{folder.location}/{marker}"]], PathOrigin.LISTING)
 

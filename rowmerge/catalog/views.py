@@ -221,8 +221,11 @@ def put_view(folder: Storage, view: View, *, or_replace: bool) -> View:
 def _try_put_next_version(folder: Storage, content: FolderContent | None, view: View, *, or_replace: bool) -> View | None:
     """Put the next version of a view, and return the stored view. Return None if the folder must be inspected again.
 
-    This is the case if another process has put this version, or has created a table that hides the view. `content`: the view to replace, or
-    None for a new view. Raises AlreadyExists if another process has created the view and `or_replace` is false.
+    `content`: the view to replace, or None for a new view. Another process may change the folder after its inspection, in two ways:
+
+    - It puts a file of this version first. Then the put fails. Raises AlreadyExists if `or_replace` is false.
+    - It creates or drops a table in the same folder. Then the put succeeds, but the catalog does not find the view (it is hidden), so the
+      version is deleted again.
     """
     schema, name = view.relation.schema, view.relation.name
     version, metadata = _next_version(folder, content, view)
@@ -232,7 +235,7 @@ def _try_put_next_version(folder: Storage, content: FolderContent | None, view: 
         if or_replace:
             return None
         raise errors.already_exists(schema, name)
-    if withdraw_hidden_view(folder, version, label):
+    if withdraw_if_hidden(folder, version, label):
         return None
     delete_old_versions(folder, version - KEPT_VERSIONS)
     return parse_view(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{metadata_file(version)}")
@@ -277,11 +280,15 @@ def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
         finish_drops(folder, name)
 
 
-def withdraw_hidden_view(folder: Storage, version: int, view: str) -> bool:
-    """Delete the version of a view that was just put if another relation hides the view, and return whether it was deleted.
+def withdraw_if_hidden(folder: Storage, version: int, view: str) -> bool:
+    """Delete the version of a view that was just put if the view is hidden, and return whether it was deleted.
 
-    Another process may create or drop a table between the inspection of the folder and the put. A Delta table hides a view in the same
-    folder. The drop of an Iceberg table hides the view if its version is higher.
+    A view is hidden if the catalog finds something else in its folder. Another process causes this if it creates or drops a table between
+    the inspection of the folder and the put:
+
+    - A Delta table hides a view, because the catalog looks for a Delta log first.
+    - A view and an Iceberg table have the same file names, `v<N>.metadata.json`, and the newest file counts. So a view in version 3 is
+      hidden if version 4 creates an Iceberg table or records its drop.
 
     Args:
         folder: The folder of the view.

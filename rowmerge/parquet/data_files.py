@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths
+from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths_except
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
@@ -327,7 +327,8 @@ class RollingFile:
     def _open_writer(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
         """Return a Parquet writer for the open stream. Columns with NaN get no statistics, and columns with -0.0 get no dictionary.
 
-        See `SpecialFloats` for the reason. Timestamps and decimals are stored in the same way as in files of Spark.
+        See `SpecialFloats` for the reason. Arrow's arguments list the columns that get them, so they have all columns except these.
+        Timestamps and decimals are stored in the same way as in files of Spark.
         """
         return pq.ParquetWriter(
             self._stream,
@@ -339,8 +340,8 @@ class RollingFile:
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
-            write_statistics=parquet_paths(self._leaves, special_floats.nan_columns),
-            use_dictionary=parquet_paths(self._leaves, special_floats.negative_zero_columns),
+            write_statistics=parquet_paths_except(self._leaves, special_floats.nan_columns),
+            use_dictionary=parquet_paths_except(self._leaves, special_floats.negative_zero_columns),
             write_page_index=True,  # readers that search for a few keys use it to skip pages
         )
 

@@ -95,7 +95,11 @@ def to_table_type(values: pa.Array, table_type: pa.DataType, file_type: pa.DataT
     """Convert values of a column from the type in a data file to the type in the table.
 
     The file may be older than the table's schema (schema evolution). Fields that the file lacks become NULL, fields are put in the table's
-    order, and leaf values are cast to wider types. The type of `values` may differ from both `file_type` and `table_type`.
+    order, and leaf values are cast to wider types. So the type of `values` may differ from both `file_type` and `table_type`.
+
+    For example, a table with column mapping has a column `struct<a: int64, b: string>` (`table_type`). New files store it with other names,
+    as `struct<col-1: int64, col-2: string>` (`file_type`). An old file has `struct<col-1: int32>` (the type of `values`): `a` was an int32
+    at that time, and `b` did not exist.
 
     Args:
         values: The values as read from the file, which may be older than the current schema or come from another writer.
@@ -104,8 +108,8 @@ def to_table_type(values: pa.Array, table_type: pa.DataType, file_type: pa.DataT
         by_field_id: Whether fields of structs are identified by field id instead of name.
     """
     is_current = values.type.equals(file_type, check_metadata=by_field_id)  # the file is not older than the table's schema
-    # Current values differ from those of the table at most in names, so `view` gives them the other type without a change of the buffers.
-    # Only a UUID must be converted: it is a fixed-size binary in a file, and a string in the table.
+    # A current type differs from the table's type only in names, so `view` changes the type and keeps the buffers. UUIDs are an exception:
+    # they are fixed-size binaries in a file and strings in the table.
     if is_current and not has_fixed_size_binary(file_type):
         return values if file_type.equals(table_type) else values.view(table_type)
     if pa.types.is_struct(table_type) and pa.types.is_struct(values.type):
@@ -213,6 +217,8 @@ def to_file_type(values: pa.Array, file_type: pa.DataType) -> pa.Array:
 
 def uuid_bytes(texts: pa.Array) -> pa.Array:
     """Convert canonical UUID strings to binary values of 16 bytes. Two hexadecimal digits become one byte.
+
+    For example, a string that begins with `0a1b` becomes a value that begins with the bytes 10 and 27. NULLs stay NULL.
 
     Raises:
         ValueError: A string is not a UUID.

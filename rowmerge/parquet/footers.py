@@ -72,7 +72,7 @@ def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str,
         yield "value", ("key_value", "value"), type_.item_type, file_type.item_type
 
 
-def parquet_paths(leaves: Sequence[Leaf], excluded_columns: frozenset[str]) -> list[str]:
+def parquet_paths_except(leaves: Sequence[Leaf], excluded_columns: frozenset[str]) -> list[str]:
     """Return the paths of leaves in the file's schema, except for leaves of excluded columns and for nested floating-point leaves.
 
     Args:

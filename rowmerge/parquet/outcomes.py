@@ -79,12 +79,15 @@ class OutcomeWriter:
         self._columns, self._writer = columns, PartitionedWriter(spec)
         self._change_writer = None if change_spec is None else PartitionedWriter(change_spec)
         self._message = TaskMessage()
-        self._positions: dict[str, BitMap64] = {}
+        self._replaced_positions: dict[str, BitMap64] = {}
         self._read_positions: dict[str, BitMap64] = {}
         self._source_ordinals = BitMap64()
 
     def write(self, table: pa.Table) -> None:
         """Write the new rows of a batch of outcome rows, and collect the positions of target rows.
+
+        An outcome row has a target row, a source row or both, and the action of the statement (0 to 4). For example, it says: delete the
+        row at position 7 of the file f, which the source row with the ordinal 3 matches. `OutcomeColumns` describes the columns.
 
         Two kinds of positions are collected: of target rows that are updated or deleted, and of matched target rows that stay unchanged.
 
@@ -94,11 +97,11 @@ class OutcomeWriter:
         actions = table[self._columns.action].combine_chunks()
         self._message.updated += _count(pc.equal(actions, UPDATE))
         self._message.inserted += _count(pc.equal(actions, INSERT))
-        if self._columns.source is not None:
+        if self._columns.source is not None:  # the ordinal of a source row is its number in the source
             self._source_ordinals.update(pc.drop_null(table[self._columns.source]).to_numpy())
-        if self._columns.file is not None:
-            self._collect_reads(table, actions)
-            self._replace_old_rows(table, actions)
+        if self._columns.file is not None:  # without files, there are no target rows
+            self._collect_unchanged_matches(table, actions)
+            self._collect_replaced_rows(table, actions)
         self._write_new_rows(table, actions)
 
     def close(self) -> TaskMessage:
@@ -107,7 +110,7 @@ class OutcomeWriter:
         message.files = self._writer.close()
         if self._change_writer is not None:
             message.change_rows = self._change_writer.close()
-        message.positions = {path: bitmap.serialize() for path, bitmap in self._positions.items()}
+        message.positions = {path: bitmap.serialize() for path, bitmap in self._replaced_positions.items()}
         message.read_positions = {path: bitmap.serialize() for path, bitmap in self._read_positions.items()}
         message.source_ordinals = self._source_ordinals.serialize() if self._source_ordinals else None
         return message
@@ -116,7 +119,7 @@ class OutcomeWriter:
         """Close all files, and return their paths for the caller to delete."""
         return self._writer.abort() + ([] if self._change_writer is None else self._change_writer.abort())
 
-    def _collect_reads(self, table: pa.Table, actions: pa.Array) -> None:
+    def _collect_unchanged_matches(self, table: pa.Table, actions: pa.Array) -> None:
         """Collect the positions of matched target rows that stay unchanged. The result depends on them: their source rows are skipped."""
         if self._columns.source is None:
             return
@@ -127,49 +130,56 @@ class OutcomeWriter:
         for path, _, positions in rows_by_file(addresses):
             self._read_positions.setdefault(path, BitMap64()).update(positions)
 
-    def _replace_old_rows(self, table: pa.Table, actions: pa.Array) -> None:
+    def _collect_replaced_rows(self, table: pa.Table, actions: pa.Array) -> None:
         """Collect the positions of updated and deleted target rows, and write the old values of each target row once, as a change row."""
         is_update = pc.equal(actions, UPDATE)
-        is_first_of_position = self._collect_positions(table, pc.or_(is_update, pc.equal(actions, DELETE)))
+        is_first_of_position = self._collect_replaced_positions(table, pc.or_(is_update, pc.equal(actions, DELETE)))
         if self._change_writer is not None and self._columns.old_columns:
             change_type = pc.if_else(is_update, "update_preimage", "delete")
             self._write_changes(table.select(self._columns.old_columns), change_type, is_first_of_position)
 
-    def _collect_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
+    def _collect_replaced_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
         """Collect the positions of replaced target rows, and return a mask of the outcome rows that are the first to replace a target row.
 
         A position is the index of a target row in its data file. Several outcome rows may replace one target row, because several source
         rows match it. Only the first of them supplies the old row for the change data feed. The others count as repeated, which is an error
-        in most statements.
+        in most statements. For example, if the rows 1 and 3 of the batch delete the same target row, the mask is true only for row 1.
 
         Args:
             table: A batch of outcome rows.
             is_replaced: A mask of the rows that update or delete their target row.
         """
         is_first = np.zeros(table.num_rows, dtype=bool)
-        replacing_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
-        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replacing_indexes))
+        replacing_rows = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))  # their indexes in `table`
+        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replacing_rows))
         for path, address_indexes, positions in rows_by_file(addresses):
-            new_positions = BitMap64(positions) - self._positions.setdefault(path, BitMap64())
-            self._positions[path] |= new_positions
-            first_indexes = _first_indexes(positions, new_positions)
-            self._message.repeated_count += len(positions) - len(first_indexes)
-            # An index in `positions` leads to an index in `addresses`, and this to an index in `table`.
-            is_first[replacing_indexes[address_indexes[first_indexes]]] = True
+            rows_of_file = replacing_rows[address_indexes]  # one index in `table` for each of `positions`
+            is_first[rows_of_file[self._add_replaced_positions(path, positions)]] = True
         return pa.array(is_first)
+
+    def _add_replaced_positions(self, path: str, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Add positions in one file. Return the indexes of those that are new, and count the others as repeated."""
+        new_positions = BitMap64(positions) - self._replaced_positions.setdefault(path, BitMap64())
+        self._replaced_positions[path] |= new_positions
+        first_indexes = _first_indexes(positions, new_positions)
+        self._message.repeated_count += len(positions) - len(first_indexes)
+        return first_indexes
 
     def _write_new_rows(self, table: pa.Table, actions: pa.Array) -> None:
         """Write the updated, inserted and moved rows into data files, and the updated and inserted rows into files of the change data feed.
 
-        Only a compaction moves rows, and it has no change rows, which are the rows of the change data feed.
+        The columns `new_columns` contain the row to write. For other actions, their values are ignored. A moved row is not a change: only a
+        compaction moves rows, and it has no change data feed.
         """
         is_written = pc.is_in(actions, value_set=pa.array([UPDATE, INSERT, MOVE], actions.type))
         if not pc.any(is_written).as_py():
             return
         new_rows = table.select(self._columns.new_columns)
-        rows_with_lineage = self._with_lineage(new_rows.rename_columns(list(self._writer.spec.names)), table, actions)
-        are_all_written = pc.all(is_written).as_py()
-        self._writer.write(rows_with_lineage if are_all_written else rows_with_lineage.filter(is_written))
+        data_rows = new_rows.rename_columns(list(self._writer.spec.names))  # outcome rows have other names than files
+        data_rows = self._with_lineage(data_rows, table, actions)
+        if not pc.all(is_written).as_py():  # usually, all rows are written, and no copy is necessary
+            data_rows = data_rows.filter(is_written)
+        self._writer.write(data_rows)
         if self._change_writer is not None:
             change_type = pc.if_else(pc.equal(actions, UPDATE), "update_postimage", "insert")
             self._write_changes(new_rows, change_type, is_written)

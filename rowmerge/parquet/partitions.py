@@ -99,16 +99,25 @@ def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series],
 def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, as_hive: bool) -> str:
     """Return the path of a partition's folder, relative to the folder of the table's data files.
 
+    For example, the field `place` has the value `a b:c`. In Hive's style, the path is `place=a b%3Ac`. In Iceberg's style, it is
+    `place=a+b%3Ac`. The path of several fields has one folder for each, such as `place=x/day=2024-02-01`.
+
     Args:
-        keys: The partition fields.
-        values: The partition values by name of the field.
+        keys: The partition fields. A folder has the name `key.folder`. In Delta, this is the physical name of the column (column mapping).
+        values: The partition values by `key.name`.
         as_hive: Whether names and values are escaped as in Hive and Spark instead of the Java implementation of Iceberg.
     """
-    if as_hive:
-        folders = [partition_folder(key.folder, values[key.name]) for key in keys]
-    else:  # names of fields are escaped like values, as in Java's `URLEncoder`
-        folders = [f"{folder_text(key.folder, 'identity')}={folder_text(values[key.name], key.transform)}" for key in keys]
-    return "/".join(map(_shortened_name, folders))
+    folder_of = _hive_folder if as_hive else _iceberg_folder
+    return "/".join(_shortened_name(folder_of(key, values[key.name])) for key in keys)
+
+
+def _hive_folder(key: PartitionKey, value: Any) -> str:
+    return partition_folder(key.folder, value)
+
+
+def _iceberg_folder(key: PartitionKey, value: Any) -> str:
+    """Return the folder name that the Java implementation of Iceberg writes. It escapes the name of the field like a string value."""
+    return f"{folder_text(key.folder, transform='identity')}={folder_text(value, key.transform)}"
 
 
 def partition_folder(column: str, value: Any) -> str:

@@ -132,6 +132,10 @@ class SourceKeys:
     def find_rows(self, rows: pa.Table) -> FoundRows:
         """Find the rows that have a key of the source.
 
+        Keys are compared as integers. The code of a value is its index among the source's sorted values of one column. The key code of a
+        row combines the codes of all its key columns. For example, the columns have the values a, b, c and x, y. Then (a, x) has the key
+        code 0, (b, x) 1, and (b, y) 1 + 1 * 4 = 5. The factor 4 is the number of codes of the first column: a, b, c and NULL.
+
         If the keys are not exact (`is_exact`), the result also contains rows that combine values of different source rows.
 
         Args:
@@ -141,7 +145,8 @@ class SourceKeys:
             # Each column is looked up separately. The id of a key is the code of its value in the first column.
             row_indexes, column_codes = self._codes_of_rows(rows)
             return FoundRows(row_indexes, key_ids=column_codes[0])
-        # The rows of one partition often have equal values in all key columns but the first. One lookup in this column then finds the keys.
+        # The rows of one partition often have equal values in all key columns but the first. Then one lookup in the first column suffices.
+        # `base_code` is the sum that these equal values contribute to each key code: 4 if all rows have y.
         base_code = self._code_of_other_columns(rows)
         if base_code is None:
             return self._find_by_key_code(rows, self.key_codes)
@@ -150,7 +155,7 @@ class SourceKeys:
     def _find_by_key_code(self, rows: pa.Table, key_codes: NumpyArray) -> FoundRows:
         """Compute the key code of each row, and look it up in the sorted key codes of the source. The id of a key is its index there."""
         row_indexes, column_codes = self._codes_of_rows(rows)
-        matches, key_ids = _present(_index_in_sorted(self._key_codes_of(column_codes), key_codes))
+        matches, key_ids = _matching_codes(_index_in_sorted(self._key_codes_of(column_codes), key_codes))
         return FoundRows(row_indexes[matches], key_ids)
 
     def source_key_ids(self) -> NumpyArray:
@@ -161,10 +166,10 @@ class SourceKeys:
     def _codes_of_rows(self, rows: pa.Table) -> tuple[NumpyArray, list[NumpyArray]]:
         """Return the indexes of the rows whose value in every key column occurs in the source, and their codes in each column."""
         first, *other_columns = self.columns
-        indexes, first_codes = _present(first.codes(rows[first.name]))
+        indexes, first_codes = _matching_codes(first.codes(rows[first.name]))
         column_codes = [first_codes]
         for column in other_columns:
-            matches, codes = _present(column.codes(rows[column.name].take(pa.array(indexes))))
+            matches, codes = _matching_codes(column.codes(rows[column.name].take(pa.array(indexes))))
             indexes = indexes[matches]
             column_codes = [*(earlier_codes[matches] for earlier_codes in column_codes), codes]
         return indexes, column_codes
@@ -188,7 +193,10 @@ class SourceKeys:
     def _code_of_other_columns(self, rows: pa.Table) -> int | None:
         """Return the part of the key code for the key columns after the first, if all rows have the same values in these columns.
 
-        Rows usually do if these columns are partition columns. In the example of `SourceKeys`, the result is 4 for rows that all have y.
+        Rows usually do if these columns are partition columns. A key code is the sum of each column's code times its factor. The factor is
+        the number of combinations of codes in the preceding columns (mixed radix). For example, the first column has the codes 0 to 3. The
+        second column then has the factor 4. Its values x and y have the codes 0 and 1. So the result is 0 for rows that all have x, and 4
+        for rows that all have y.
 
         Returns:
             The sum of code times factor over these columns. `_NO_MATCH` if the source lacks one of the values, so that no row has a key of
@@ -208,10 +216,10 @@ class SourceKeys:
     def _find_by_first_column(self, column: pa.ChunkedArray, base_code: int, key_codes: NumpyArray) -> FoundRows:
         """Return the result of `find_rows` for rows that differ only in the first key column.
 
-        The key code of a row is `base_code` plus the code of its value in the first column, which has the factor 1. So the source keys that
-        can match have adjacent key codes. In the example of `SourceKeys`, `base_code` is 4 for rows with y. If the key codes of the source
-        are [1, 3, 4, 6, 9], the keys 4 and 6 can match. Their codes in the first column are 0 and 2. So only its values a and c are looked
-        up.
+        The key code of a row is `base_code` plus the code of its value in the first column. So the source keys that can match have adjacent
+        key codes. For example, the first column has the values a, b, c with the codes 0, 1, 2, and NULL has 3. The second column has the
+        values x and y, and all rows have y. So `base_code` is 4, and their key codes are 4 to 7. If the key codes of the source are
+        [1, 3, 4, 6, 9], the keys 4 and 6 can match: (a, y) and (c, y). So only a and c are looked up.
 
         Args:
             column: The first key column of the rows.
@@ -225,7 +233,8 @@ class SourceKeys:
         start, end = np.searchsorted(key_codes, (base_code, base_code + code_count))
         # Source rows with equal keys repeat a key code. The id of a key is the index of its first occurrence.
         first_codes, first_offsets = np.unique(key_codes[start:end] - base_code, return_index=True)
-        row_indexes, code_indexes = _present(first.with_codes(first_codes).codes(column))
+        column_to_find = first.with_codes(first_codes)  # only a and c in the example, with the new codes 0 and 1
+        row_indexes, code_indexes = _matching_codes(column_to_find.codes(column))
         return FoundRows(row_indexes, key_ids=start + first_offsets[code_indexes])
 
 
@@ -235,8 +244,8 @@ def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:
     return len(row_values) - null_count == len(column.values) and not (column.matches_null and null_count > 1)
 
 
-def _present(codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
-    """Return the indexes of the codes other than `_NO_MATCH`, and the codes at these indexes."""
+def _matching_codes(codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
+    """Return the indexes of the codes other than `_NO_MATCH`, and the codes at these indexes. [5, -1, 7] leads to [0, 2] and [5, 7]."""
     indexes = np.flatnonzero(codes >= 0)
     return indexes, codes[indexes]
 

@@ -112,16 +112,23 @@ def _truncated_decimals(values: pa.Array, width: int) -> pa.Array:
 
     NumPy has no 128-bit integers, so an unscaled value is represented by four limbs. These are its digits in base 2**32, one in each column
     of an int64 array. The first limb is the least significant one, and the last limb contains the sign.
+
+    For example, 2**32 + 3 has the limbs 3, 1, 0 and 0. With the width 10, its remainder is 9. The first limb becomes 3 - 9 = -6. It borrows
+    2**32 from the second limb, so the result has the limbs 2**32 - 6, 0, 0 and 0.
     """
     limbs = _unscaled_bytes(values).view("<u4").astype(np.int64)
     limbs[:, 3] = limbs[:, 3].astype(np.int32)  # a last limb from 2**31 on is negative
-    subtrahends = _remainders(limbs, width)
-    for index in range(4):  # subtraction of the remainders, from the least significant limb
-        limbs[:, index] -= subtrahends
-        subtrahends = (limbs[:, index] < 0).astype(np.int64)  # a negative limb borrows 1 from the next limb
+    _subtract(limbs, _remainders(limbs, width))
     data = pa.py_buffer(limbs.astype("<u4").tobytes())  # the cast adds the borrowed 2**32 to a negative limb
     # The first buffer of an array is its validity bitmap, which marks NULLs. The data buffer of the booleans `is_valid` is such a bitmap.
     return pa.Array.from_buffers(values.type, len(values), [values.is_valid().buffers()[1], data])
+
+
+def _subtract(limbs: NumpyArray, subtrahends: NumpyArray) -> None:
+    """Subtract a number of 32 bits from each row of limbs, in place. A limb that borrows stays negative (see `_truncated_decimals`)."""
+    for index in range(4):  # from the least significant limb
+        limbs[:, index] -= subtrahends
+        subtrahends = (limbs[:, index] < 0).astype(np.int64)  # a negative limb borrows 1 from the next limb
 
 
 def _remainders(limbs: NumpyArray, width: int) -> NumpyArray:

@@ -61,22 +61,26 @@ class StorageConfiguration:
         """Parse the option `storage_options` of a session: flat names with or without the provider's prefix, and obstore's nested mappings.
 
         `{"aws_region": "eu-west-1", "client_options": {"timeout": "30s"}}` has a flat name and a nested mapping. Names may have any case.
-        A name with a prefix is a setting of one provider. A name without a prefix is a setting of every provider that has it.
+        A name with a prefix is a setting of one provider. A name without a prefix is a setting of every provider that has it. Options have
+        three targets: the settings of providers, the options of the HTTP client, and the options of retries.
 
         Raises:
             ConfigurationError: A name is unknown, or two names of one setting have different values.
         """
-        settings, client_options, retry_options = _Settings(), _Settings(), _Settings()
+        provider_settings, client_options, retry_options = _Settings(), _Settings(), _Settings()
         flat_options = {name: value for name, value in options.items() if name not in _NESTED_OPTIONS}
+        # A flat name may mean a provider's setting or an option of the client, and so may a name in the mapping `config`.
         for name, value in (*flat_options.items(), *_nested_mapping(options, "config").items()):
-            _add_option(name, value, settings, client_options)
+            _add_option(name, value, provider_settings, client_options)
+        # The other two mappings have only names of their own target.
         client_options.add_nested(options, "client_options", CLIENT_OPTIONS)
         retry_options.add_nested(options, "retry_config", RETRY_OPTIONS)
         retry_config = retry_options.values
         if "max_retries" in retry_config:
             retry_config["max_retries"] = int(retry_config["max_retries"])
         credential_provider = options.get("credential_provider")
-        configuration = StorageConfiguration(settings.by_provider(), client_options.values, retry_config, credential_provider)
+        settings = provider_settings.by_provider()
+        configuration = StorageConfiguration(settings, client_options.values, retry_config, credential_provider)
         configuration._warn_of_options_for_metadata_only()
         return configuration
 

@@ -89,6 +89,9 @@ def sync_folder(folder: Path) -> None:
     A power cut can remove a file whose name is not durable. The name of a file or folder is an entry of its parent. It becomes durable when
     the parent is synced. So this function syncs the parents from `folder` upwards. It stops at the first folder that an earlier call of
     this process has made durable up to the root, because a sync takes milliseconds. Raises OSError if a folder cannot be synced.
+
+    `_durable_folders` contains these folders, by path and inode. Another process may remove a folder and create it again. Then the new
+    folder is not durable, although it may have the same inode. But its parent no longer has the state in `_synced_states`.
     """
     _sync_entries(folder)
     newly_durable = []

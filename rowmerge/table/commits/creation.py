@@ -76,10 +76,14 @@ FIRST_VERSION = CreationVersion(0)
 def creation_version(storage: Storage, format_: str, first_version: Callable[[], int | None]) -> CreationVersion | None:
     """Return the first version of a new table, after checking that the folder contains no table of the other format.
 
+    The folder may contain versions of a dropped table of the other format. The result includes the newest of them. The commit compares it
+    with the newest version at that time (`format_conflict`): if it differs, another process has created a table in the meantime.
+
     Args:
         storage: The storage of the table's folder.
         format_: The format of the new table, `delta` or `iceberg`.
-        first_version: A function that returns the number of the first version, or None if a table of this format exists.
+        first_version: A function that reads the folder and returns the number of the first version, or None if a table of this format
+            exists. It runs at the same time as the search for versions of the other format.
 
     Returns:
         The number of the first version, with the newest version of the other format. None if a table of this format exists.
