@@ -224,8 +224,8 @@ def _try_put_next_version(folder: Storage, content: FolderContent | None, view: 
     `content`: the view to replace, or None for a new view. Another process may change the folder after its inspection, in two ways:
 
     - It puts a file of this version first. Then the put fails. Raises AlreadyExists if `or_replace` is false.
-    - It creates or drops a table in the same folder. Then the put succeeds, but the catalog does not find the view (it is hidden), so the
-      version is deleted again.
+    - It creates or drops a table in the same folder. Then the put may succeed, although the catalog does not find the view (the view is
+      hidden). So the version is deleted again.
     """
     schema, name = view.relation.schema, view.relation.name
     version, metadata = _next_version(folder, content, view)
@@ -287,8 +287,8 @@ def withdraw_if_hidden(folder: Storage, version: int, view: str) -> bool:
     the inspection of the folder and the put:
 
     - A Delta table hides a view, because the catalog looks for a Delta log first.
-    - A view and an Iceberg table have the same file names, `v<N>.metadata.json`, and the newest file counts. So a view in version 3 is
-      hidden if version 4 creates an Iceberg table or records its drop.
+    - A view and an Iceberg table have the same file names, `v<N>.metadata.json`, and the newest file counts. The other process may create
+      an Iceberg table as version 3, drop it in version 4, and delete version 3. A view put as version 3 is then older than the drop.
 
     Args:
         folder: The folder of the view.

@@ -99,7 +99,7 @@ class OutcomeWriter:
         self._message.inserted += _count(pc.equal(actions, INSERT))
         if self._columns.source is not None:  # the ordinal of a source row is its number in the source
             self._source_ordinals.update(pc.drop_null(table[self._columns.source]).to_numpy())
-        if self._columns.file is not None:  # without files, there are no target rows
+        if self._columns.file is not None:  # only then, the batch has positions of target rows
             self._collect_unchanged_matches(table, actions)
             self._collect_replaced_rows(table, actions)
         self._write_new_rows(table, actions)
