@@ -79,18 +79,21 @@ def _rename_column(command: commands.RenameColumn) -> Alteration:
     path, new_name = command.column, command.new_name
     parameters: dict[str, object] = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], new_name))}
     rename = partial(columns.rename_column, path=path, new_name=new_name)
-    return _schema_alteration("RENAME COLUMN", parameters, rename, changed_paths=(path,))
+    return _schema_alteration("RENAME COLUMN", parameters, rename, unused_paths=(path,))
 
 
 def _drop_columns(command: commands.DropColumns) -> Alteration:
     """Return the change that DROP COLUMNS makes."""
     drop = partial(columns.drop_columns, paths=command.columns, if_exists=command.if_exists)
     parameters: dict[str, object] = {"columns": [".".join(path) for path in command.columns]}
-    return _schema_alteration("DROP COLUMNS", parameters, drop, changed_paths=command.columns)
+    return _schema_alteration("DROP COLUMNS", parameters, drop, unused_paths=command.columns)
 
 
 def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alteration:
-    """Return the change that ALTER COLUMN makes: a new type, comment or position of a column, or several of these."""
+    """Return the change that ALTER COLUMN makes: a new type, comment or position of a column, or several of these.
+
+    The schema changes later, when the alteration is applied to a version of the table.
+    """
     name = command.column[-1]
     declared_field = None
     if command.type is not None:
@@ -100,8 +103,9 @@ def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alt
         "position": None if command.place is None else str(command.place),
     }
     change = partial(_change_column, command=command, declared_field=declared_field)
-    # Only a new type can break a constraint or a generated column.
-    return _schema_alteration("CHANGE COLUMN", parameters, change, changed_paths=() if declared_field is None else (command.column,))
+    # Only a new type can break a constraint or a generated column. Neither may use the column in that case.
+    unused_paths = () if declared_field is None else (command.column,)
+    return _schema_alteration("CHANGE COLUMN", parameters, change, unused_paths)
 
 
 def _change_column(schema: Struct, command: commands.AlterColumn, declared_field: Field | None) -> Struct:
@@ -114,13 +118,13 @@ def _change_column(schema: Struct, command: commands.AlterColumn, declared_field
 
 
 def _schema_alteration(
-    operation: str, parameters: dict[str, object], change: Callable[[Struct], Struct], changed_paths: Sequence[columns.Path]
+    operation: str, parameters: dict[str, object], change: Callable[[Struct], Struct], unused_paths: Sequence[columns.Path]
 ) -> Alteration:
-    """Return the alteration that applies `change` to the schema. No constraint or generated column may use a column in `changed_paths`."""
+    """Return the alteration that applies `change` to the schema. No constraint or generated column may use a column in `unused_paths`."""
 
     def definition(snapshot: Snapshot) -> TableDefinition | None:
         schema = change(snapshot.schema)
-        for path in changed_paths:
+        for path in unused_paths:
             columns.check_column_unused(snapshot, path)
         return TableDefinition(schema=schema) if schema != snapshot.schema else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -77,12 +77,12 @@ class InsertStatement:
             snapshot: The version of the target, which has the column defaults. A query that reads the target reads this version.
         """
         command, spark = self.command, self.context.spark
-        scope = StatementScope.begin(self.context, snapshot)
-        query = _replace_defaults(command, snapshot)
+        scope = StatementScope.begin(self.context, snapshot)  # finds the tables of the query, and records which of them the query reads
+        query = _replace_defaults(command, snapshot)  # the query without the keyword DEFAULT
         rows = NewRows(
-            _query_frame(query, scope),
-            query.columns,
-            command.by_name,
+            frame=_query_frame(query, scope),
+            columns=query.columns,
+            by_name=command.by_name,
             partition=tuple((name, None if value is None else value.text) for name, value in command.partition),
             reads_table=scope.reads(snapshot),
             evolves=command.schema_evolution or may_evolve(spark, snapshot),
@@ -125,18 +125,14 @@ class InsertQuery:
 
 
 def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
-    """Replace each DEFAULT in the query of an INSERT with the default of its column.
-
-    A generated column has no default, because the write computes its value. It gets NULL in the query, is omitted from the column list, and
-    the caller drops it from the rows by its position. If `g` is generated and `d` has the default 7, then `t (id, g, d) VALUES (1, DEFAULT,
-    DEFAULT)` becomes `VALUES (1, NULL, 7)` with the columns `id` and `d`, and the generated position 1.
+    """Replace each DEFAULT in the query of an INSERT with the default of its column: `VALUES (1, DEFAULT)` becomes `VALUES (1, 7)`.
 
     Raise PlanError for DEFAULT in INSERT … BY NAME, or in only some rows of a generated column.
     """
     text = command.query.text
     defaults = find_defaults(text)
     if not defaults.keywords:
-        return InsertQuery(text, command.columns)
+        return InsertQuery(text, columns=command.columns)
     if command.by_name:
         raise PlanError("INSERT … BY NAME does not accept DEFAULT. Omit the column from the query to insert its default.")
     columns = command.columns or _columns_of_query(command, snapshot)
@@ -144,9 +140,18 @@ def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
     generated_positions = _generated_default_positions(defaults, fields_by_position, snapshot)
     query = defaults.filled(text, lambda position: _default_value(fields_by_position.get(position), snapshot))
     if not generated_positions:
-        return InsertQuery(query, command.columns)
+        return InsertQuery(query, columns=command.columns)
+    return _omit_generated_columns(query, columns, generated_positions)
+
+
+def _omit_generated_columns(query: str, columns: Sequence[str], generated_positions: frozenset[int]) -> InsertQuery:
+    """Return a query with a column list that omits its generated columns, because the write computes their values.
+
+    If `g` is generated, `t (id, g, d) VALUES (1, DEFAULT, 7)` has become `VALUES (1, NULL, 7)`. The result has the columns `id` and `d`.
+    Its generated position is 1, at which the NULL is dropped from the rows.
+    """
     other_columns = tuple(name for position, name in enumerate(columns) if position not in generated_positions)
-    return InsertQuery(query, other_columns, generated_positions)
+    return InsertQuery(query, columns=other_columns, generated_positions=generated_positions)
 
 
 def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:

@@ -153,15 +153,15 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     - A table without an alias has its own name as its alias.
     - A query without an alias has the alias SOURCE or, if that is the target's alias, another one. The statement cannot use this alias.
     """
-    columns = tuple(frame.columns)
+    # `names` are further qualifiers of the columns. Only a table without an alias has them, such as `db.orders` for `orders`.
+    without_alias = Side(SOURCE, names=(), columns=tuple(frame.columns))
     if command.source_alias is not None:
-        return Side(command.source_alias, names=(), columns=columns)
-    target = build_side(command.target.parts, command.target_alias, ())
+        return replace(without_alias, alias=command.source_alias)
+    target = build_side(command.target.parts, command.target_alias, columns=())  # only the target's alias matters here
     table_name = _source_table_name(command)
     if table_name is not None:
-        return _resolve_source_table(command, target, _source_path(table_name, names), columns)
-    distinct_alias = apart_from(Side(SOURCE, names=(), columns=columns), target, SOURCE).alias
-    return Side(distinct_alias, names=(), columns=columns)
+        return _resolve_source_table(command, target, _source_path(table_name, names), without_alias.columns)
+    return replace(without_alias, alias=apart_from(without_alias, target, SOURCE).alias)
 
 
 def _resolve_source_table(command: Merge, target: Side, source_path: tuple[str, ...], columns: tuple[str, ...]) -> Side:
