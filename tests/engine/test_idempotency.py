@@ -109,7 +109,7 @@ def test_the_hint_and_the_settings_of_delta_set_keys(table: rowmerge.Session, sp
     assert table.execute(text, idempotency_key=("app", 2)).replayed
     spark.conf.set(APPLICATION_SETTING, "app")
     try:
-        with pytest.raises(ConfigurationError, match="txnVersion is not set"):
+        with pytest.raises(ConfigurationError, match="Set spark.databricks.delta.write.txnVersion too"):
             table.execute(text)
         spark.conf.set(VERSION_SETTING, "3")
         assert table.execute(text).replayed

@@ -352,7 +352,7 @@ def _report_target(drop: Any, worker: _Worker) -> None:
     put = drop.put
 
     def reported(self: Any) -> Any:
-        dropped = self.dropped_id if hasattr(self, "dropped_id") else self.dropped_uuid
+        dropped = self.table_id_to_drop if hasattr(self, "table_id_to_drop") else self.dropped_uuid
         worker.send(Target(None if dropped is None else str(dropped)))
         return put(self)
 
@@ -362,7 +362,7 @@ def _report_target(drop: Any, worker: _Worker) -> None:
 def _leave_out(check: str | None) -> None:
     """Disable one check of the engine."""
     if check == "identity of a drop":
-        for drop, name in ((delta_drop.Drop, "dropped_id"), (iceberg_drop.Drop, "dropped_uuid")):
+        for drop, name in ((delta_drop.Drop, "table_id_to_drop"), (iceberg_drop.Drop, "dropped_uuid")):
             rebase = drop.rebase
 
             def unchecked(self: Any, rebase: Any = rebase, name: str = name) -> Any:

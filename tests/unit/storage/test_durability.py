@@ -265,7 +265,7 @@ def test_file_systems_without_folder_sync_are_accepted(calls: DiskCalls, table: 
 KILLED = """
 import os, signal, sys
 from tests.support.table_operations import append
-from tests.unit.storage.test_durability import opened
+from tests.unit.storage.test_durability import open_table
 from pathlib import Path
 call = sys.argv[3]
 real = os.link
@@ -275,7 +275,7 @@ def link(source, target):
     real(source, target)
     os.kill(os.getpid(), signal.SIGKILL)
 os.link = link
-append(opened(Path(sys.argv[1]), sys.argv[2]))
+append(open_table(Path(sys.argv[1]), sys.argv[2]))
 """
 
 
