@@ -244,7 +244,7 @@ select * from table_changes('t', 2);
 select * from table_changes('t', 1, 0);
 !> PlanError: not before the start
 select * from table_changes('t', -1);
-!> PlanError: no version
+!> PlanError: which is not a version
 select * from table_changes('t', null);
 !> TypeMismatch: neither a version nor a time
 select * from table_changes('t', 1.5);

@@ -224,7 +224,7 @@ select * from t;
 
 --- not null inside arrays and maps is rejected, because no reader enforces it
 create table t (id int, a array<struct<x: int not null>>) using delta;
-!> PlanError: The field x inside an array or a map
+!> PlanError: NOT NULL inside arrays and maps (field x of the column a
 create table t (id int, m map<string, struct<x: int not null>>) using delta;
 !> PlanError: forall()
 create table t (id int, a array<struct<x: int>> check (forall(a, e -> e.x is not null))) using delta;

@@ -45,7 +45,7 @@ select count(*) from t version as of 5;
 alter table t set tblproperties ('delta.logRetentionDuration' = '2 months');
 !> ConfigurationError: without months or years
 alter table t set tblproperties ('delta.requireCheckpointProtectionBeforeVersion' = '1');
-!> ConfigurationError: delta.requireCheckpointProtectionBeforeVersion of t cannot be changed
+!> ConfigurationError: delta.requireCheckpointProtectionBeforeVersion of default.t cannot be changed
 merge into t using (values (1), (9)) s (id) on t.id = s.id when matched then delete when not matched then insert *;
 => 2 | 0 | 1 | 1
 

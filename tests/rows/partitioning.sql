@@ -53,9 +53,9 @@ alter table t drop partition field shard;
 
 --- invalid arguments of transforms are rejected
 create table t (id double, b boolean) using iceberg partitioned by (bucket(4, id));
-!> PlanError: bucket takes no double
+!> PlanError: bucket does not support the type double
 create table t (id double, b boolean) using iceberg partitioned by (days(b));
-!> PlanError: day takes no boolean
+!> PlanError: day does not support the type boolean
 create table t (ts timestamp) using iceberg partitioned by (years(ts), hours(ts));
 !> PlanError: years(ts) and hours(ts): one of them already divides the rows
 create table t (id int) using iceberg partitioned by (bucket(4, nope));

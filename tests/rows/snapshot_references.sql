@@ -139,7 +139,7 @@ alter table t create tag v2 as of version 5;
 alter table t drop branch main;
 !> PlanError: The branch main of default.t is the default branch
 alter table t drop branch v1;
-!> PlanError: Write DROP TAG v1
+!> PlanError: Use DROP TAG v1
 alter table t drop tag v3;
 !> VersionNotFound: has no tag v3
 alter table t drop tag if exists v3;
