@@ -176,7 +176,8 @@ def evaluate_source(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, m
         source = _evaluate_prepared(_Checkpoint(frame, alias, pairs), schema, max_keys, prepare)
         if source is not None:
             return source
-        # The conversion of a row failed, so a second job returns source rows. The failed job kept no rows, so the checkpoint is a new one.
+        # The job failed, perhaps at the conversion of a row. So a second job returns source rows. The failed job kept no rows, so the
+        # checkpoint is a new one.
     return _evaluate_unprepared(_Checkpoint(frame, alias, pairs), schema, max_keys)
 
 

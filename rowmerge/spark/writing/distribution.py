@@ -184,8 +184,10 @@ def is_bucket_of_uuid(table: TableShape, field: PartitionField | SortField) -> b
 
     A bucket is a hash of the 16 bytes of a UUID in a file, but Spark represents a UUID as a string.
     """
+    if field.transform.name != BUCKET:
+        return False
     file_column = stored_types(table.schema).at(field.column, case_sensitive=True)  # only the type in files shows that it is a UUID
-    return field.transform.name == BUCKET and file_column is not None and file_column.type == UUID
+    return file_column is not None and file_column.type == UUID
 
 
 def _transform_sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:
