@@ -109,9 +109,9 @@ class DeltaTable:
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
         """Commit the first version of the table, as `rowmerge.table.table.Table.create` defines.
 
-        DROP keeps the files of a table and commits one more version, which says that the table is dropped. If this is version 8, a new
-        table in the same folder begins with version 9. DROP also puts a marker: an empty file that makes the catalog read the newest
-        version in the folder (`rowmerge.delta.commits.drop`).
+        DROP commits one more version, which says that the table is dropped. This version stays in the log. If it is version 8, a new table
+        in the same folder begins with version 9. DROP also puts a marker: an empty file that makes the catalog read the newest version in
+        the folder (`rowmerge.delta.commits.drop`).
 
         Args:
             definition: The columns, partitioning and properties of the table.

@@ -136,7 +136,7 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
         planned: The commit that would follow the concurrent commit.
     """
     reads = planned.change.reads
-    # Without `may_match`, the command reads no files. Without `data_change`, it only moves rows, as OPTIMIZE does.
+    # Without `may_match`, the command would have read no added file. Without `data_change`, it only moves rows, as OPTIMIZE does.
     if reads.may_match is None or not planned.change.data_change:
         return None
     # Without Serializable, an INSERT that read nothing can be ordered after the planned commit.

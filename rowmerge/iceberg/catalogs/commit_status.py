@@ -154,7 +154,7 @@ def _ref_status(current: TableMetadata, before: TableMetadata, after: TableMetad
     if _snapshot_id(current, name) == _snapshot_id(before, name):
         # The reference was not moved, or another writer has moved it back. `CommitStatus` calls both ABSENT.
         return CommitStatus.ABSENT
-    # Another writer has moved the reference since, either from its snapshot in `before` or from the one in `after`.
+    # Another writer has changed or removed the reference since, either its state in `before` or the one in `after`.
     return _status_by_fork(current, before, after, name)
 
 

@@ -37,11 +37,11 @@ def precedes_relation(cursor: Cursor, keyword: str, in_from: bool) -> bool:
     """
     if keyword == "JOIN":
         return True
-    if keyword == ",":
-        return in_from
+    if keyword != "FROM":
+        return keyword == "," and in_from
     # The FROM of `IS DISTINCT FROM`, `IS NOT DISTINCT FROM` or `IS ! DISTINCT FROM`.
     is_comparison = cursor.key(-1) == "DISTINCT" and cursor.key(-2) in ("IS", "NOT", "!")
-    return keyword == "FROM" and cursor.key(-1) != "DELETE" and not is_comparison
+    return cursor.key(-1) != "DELETE" and not is_comparison
 
 
 def ends_from_clause(cursor: Cursor, keyword: str) -> bool:
