@@ -261,8 +261,8 @@ def rewrite_in_order(
     """Rewrite files without their deleted rows, and sort the rows of all files in the table's sort order.
 
     The job is the same as for rows of a statement, which have an action such as "insert" (outcome rows). Here, all rows have "move".
-    If the table has row lineage, rows keep their id and the version of their last change. If the old file does not store these for a row,
-    they follow from the row's position and the `origins`: the first row id and the version of each old file.
+    If the table has row lineage, rows keep their id and the version of their last change. An old file need not store these for a row. They
+    then follow from the row's position and the `origins`: the first row id and the version of each old file.
 
     Args:
         spark: The session that runs the job.

@@ -77,7 +77,7 @@ def creation_version(storage: Storage, format_: str, first_version: Callable[[],
     """Return the first version of a new table, after checking that the folder contains no table of the other format.
 
     The folder may contain versions of a dropped table of the other format. The result includes the newest of them. The commit compares it
-    with the newest version at that time (`format_conflict`): if it differs, another process has created or dropped a table in the meantime.
+    with the newest version at that time (`format_conflict`). If it differs, another process has created or dropped a table in the meantime.
 
     Args:
         storage: The storage of the table's folder.
