@@ -1,1 +1,1 @@
-"""Access to files by path on a local disk or in an object store, with the primitive that makes commits atomic."""
+"""Read, write, list and delete files on a local disk or in an object store. `put_if_absent` makes commits atomic."""

@@ -21,7 +21,7 @@ from rowmerge.table.snapshots.files import FileListing, listing_schema
 
 
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
-    """Return the files with these paths.
+    """Return those live files whose absolute path is in `paths`.
 
     Args:
         files: The live files of a version.

@@ -17,8 +17,8 @@ from rowmerge.spark.source.writing import reads_few_bytes
 def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
     """Return why the join cannot read the source in a single pass, or None if it can.
 
-    In a single pass, Spark evaluates the source during the join, and keeps none of its rows. Other ways first evaluate and keep the source,
-    to determine its size and its keys. That evaluation saves time if the source is small, or if its keys exclude target files.
+    In a single pass, Spark evaluates the source during the join, and stores none of its rows. Other ways first evaluate the source and
+    store its rows, to determine their number and their keys. This saves time if the source is small, or if its keys exclude target files.
     """
     source = request.planned.source
     if source is None:

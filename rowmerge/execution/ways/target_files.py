@@ -86,7 +86,7 @@ def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[Prun
 def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
     """Return the pruning key for a key of the source, or None if its values cannot be compared with the bounds of target files.
 
-    The result is None if neither the values nor their range are known, or if they do not fit the type of the target column.
+    The result is None if neither the key values nor their range are known, or if they do not fit the target column's type.
     """
     column = snapshot.schema.find(key.pair.column, case_sensitive=True)
     assert column is not None  # the planner resolved the name against this schema

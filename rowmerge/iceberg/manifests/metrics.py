@@ -87,7 +87,10 @@ def _find_field_id(schema: Schema, name: str) -> int | None:
 
 
 def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, MetricsMode]:
-    """Return the default mode of each column: that of the property, otherwise truncated bounds for the first columns up to a limit."""
+    """Return the metrics mode of columns without a property of their own, by column id.
+
+    It is the table's default mode if a property sets one. Otherwise, the first columns, up to a limit, have truncated bounds.
+    """
     default = _parse_mode(properties, DEFAULT_MODE) if DEFAULT_MODE in properties else None
     limit = properties.get(MOST_COLUMNS, "100")
     if not re.fullmatch(r"\s*\d+\s*", limit):

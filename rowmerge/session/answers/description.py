@@ -91,5 +91,5 @@ def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescrip
 
 
 def row_count(files: FileListing) -> int | None:
-    """Return the number of live rows in data files, or None if the metadata of a file lacks the count."""
+    """Return the number of live rows in the data files, or None if the metadata lack the row count of a file."""
     return None if files.records.null_count else files.live_rows

@@ -261,7 +261,7 @@ class SourceRowsOnce:
         Args:
             pairs: The keys of the ON condition.
             max_keys: The maximum number of rows whose keys the driver collects, if it is greater than MAX_COLLECTED_KEYS.
-            prepare: A function that converts source rows to table rows before their matches are known, None to keep source rows. Only the
+            prepare: A function that converts source rows to table rows before their matches are known. None: no conversion. Only the
                 first result has these prepared rows. They may not fit the table's schema when a new attempt follows a conflict, so a later
                 call returns the kept source rows without them.
         """

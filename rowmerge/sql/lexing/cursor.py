@@ -35,7 +35,7 @@ class TokenCursor:
 
     @property
     def at_end(self) -> bool:
-        """Return whether only the END token is left."""
+        """Return whether the cursor is at the END token, after the last token of the text."""
         return self.index >= len(self.tokens) - 1
 
     @property

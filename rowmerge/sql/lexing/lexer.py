@@ -312,7 +312,7 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 
 def string_value(literal: str) -> str:
-    """Return the value of a Spark SQL string literal, without quotes. Escapes are resolved, except in `r'…'` and `$$…$$`."""
+    """Return the string that a Spark SQL string literal denotes, without its quotes. Escapes are resolved, except in `r'…'` and `$$…$$`."""
     if literal[0] == "$":
         tag = literal[: literal.index("$", 1) + 1]
         return literal[len(tag) : -len(tag)]

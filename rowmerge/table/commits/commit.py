@@ -66,7 +66,7 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
     """Make the data files of a change durable, and commit the change. Delete the files if the change is certainly not committed.
 
     Each attempt of a commit may write files, such as manifests. After the commit, the files of failed attempts are deleted. If the outcome
-    is unknown, all files are kept, because a version may refer to them. A later removal of orphan files deletes the others.
+    is unknown, no file is deleted, because a version may refer to it. VACUUM deletes the files to which no version refers.
 
     Args:
         steps: The steps of the table format.

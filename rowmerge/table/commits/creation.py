@@ -168,7 +168,7 @@ def has_relation_of_other_format(storage: Storage, objects: Iterable[StoredObjec
 def is_iceberg_drop(metadata: Mapping[str, Any]) -> bool:
     """Return whether Iceberg metadata marks a dropped table.
 
-    If another engine commits to a dropped table, the properties are kept, but the metadata also contains a metadata log or a snapshot.
+    If another engine commits to a dropped table, it preserves the properties, but adds a metadata log or a snapshot to the metadata.
     """
     return _has_property(metadata.get("properties")) and not metadata.get("metadata-log") and not metadata.get("snapshots")
 

@@ -115,7 +115,7 @@ class FileListing:
         return FileListing(self.rows.filter(mask))
 
     def with_paths(self, paths: Iterable[str]) -> FileListing:
-        """Return the files with these paths."""
+        """Return a listing of those files whose path is in `paths`, in the order of this listing."""
         return self.filter(pc.is_in(self.rows["path"], value_set=pa.array(list(paths), pa.string())))
 
     def without_files(self) -> FileListing:

@@ -58,7 +58,7 @@ class RowmergeColumn(SparkColumn):
         return self._base_type() in ("decimal", "dec", "numeric")
 
     def string_size(self) -> int:
-        """Return the length limit of a varchar or char in characters, or dbt's default of 256 for a string without a limit."""
+        """Return the maximum length of the column's strings in characters. For a type without a limit, it is 256, as in dbt."""
         _, bracket, size = self.dtype.partition("(")
         return int(size.rstrip(")")) if bracket and self.is_string() else super().string_size()
 
