@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths_except
+from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths_except, row_group_offsets
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
@@ -158,6 +158,7 @@ class FileMessage:
         nulls: The null counts of the columns.
         sizes: The compressed sizes of the columns in bytes.
         ordered: Whether the rows are in the table's sort order.
+        split_offsets: The offset of each row group in the file, in ascending order.
     """
 
     path: str
@@ -169,6 +170,7 @@ class FileMessage:
     nulls: dict[str, Any]
     sizes: dict[str, Any]
     ordered: bool
+    split_offsets: tuple[int, ...]
 
 
 class PartitionedWriter:
@@ -353,7 +355,16 @@ class RollingFile:
         self._stream.close()
         footer = self._footers.pop()
         statistics = column_statistics(footer, self._leaves, self._spec.bounded_columns)  # by attribute of `FileMessage`
-        self._finished.append(FileMessage(self._path, size, footer.num_rows, self._partition, ordered=self._spec.is_ordered, **statistics))
+        message = FileMessage(
+            self._path,
+            size,
+            footer.num_rows,
+            self._partition,
+            ordered=self._spec.is_ordered,
+            split_offsets=row_group_offsets(footer),
+            **statistics,
+        )
+        self._finished.append(message)
         self._writer = None
 
 

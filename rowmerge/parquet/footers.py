@@ -83,6 +83,12 @@ def parquet_paths_except(leaves: Sequence[Leaf], excluded_columns: frozenset[str
     return [leaf.parquet_path for leaf in included_leaves if not (leaf.is_float and "." in leaf.parquet_path)]
 
 
+def row_group_offsets(footer: pq.FileMetaData) -> tuple[int, ...]:
+    """Return the offset of each row group in a Parquet file. A row group starts at the first page of its first column."""
+    first_columns = [footer.row_group(index).column(0) for index in range(footer.num_row_groups)]
+    return tuple(column.dictionary_page_offset or column.data_page_offset for column in first_columns)
+
+
 def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> dict[str, NestedValues]:
     """Return the bounds, null counts and sizes of a file's columns, computed from the statistics of the row groups.
 

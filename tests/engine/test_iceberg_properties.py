@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from pyiceberg.table import StaticTable
 
 import rowmerge
+from tests.support.readers import newest_metadata
 
 
 def test_files_have_the_location_and_settings_of_the_table(session: rowmerge.Session, tmp_path: Path) -> None:
@@ -29,3 +32,32 @@ def test_files_have_the_location_and_settings_of_the_table(session: rowmerge.Ses
         (4, "updated"),
         (5, "value 5"),
     ]
+
+
+def test_manifests_list_the_offsets_of_the_row_groups_of_each_file(session: rowmerge.Session) -> None:
+    session.sql(
+        "create table t (id bigint, v string) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read', "
+        "'write.parquet.row-group-size-bytes' = '20000')"
+    )
+    session.sql("insert into t select id, concat('value ', id) from range(0, 5000, 1, 1)")
+    session.sql("insert into t values (-1, 'one row group')")
+    session.sql("delete from t where id % 1000 = 7")
+    offsets = _check_split_offsets(session)
+    assert len(offsets) == 2 and min(offsets)[0] == 4 and len(min(offsets)) == 1 and len(max(offsets)) > 2
+    session.sql("call system.rewrite_manifests('t')")
+    assert _check_split_offsets(session) == offsets, "a rewritten manifest keeps the offsets"
+    session.sql("optimize t")
+    (compacted,) = _check_split_offsets(session)
+    assert len(compacted) > 2
+
+
+def _check_split_offsets(session: rowmerge.Session) -> list[list[int]]:
+    """Return the split offsets of all data files as pyiceberg reads them, after a comparison with the footers of the files."""
+    location = session.describe("default", "t").location
+    files = StaticTable.from_metadata(newest_metadata(location)).inspect.files().to_pylist()
+    data_files = [file for file in files if file["content"] == 0]
+    for file in data_files:
+        footer = pq.read_metadata(file["file_path"].removeprefix("file://"))
+        chunks = [footer.row_group(index).column(0) for index in range(footer.num_row_groups)]
+        assert file["split_offsets"] == [min(chunk.dictionary_page_offset or sys.maxsize, chunk.data_page_offset) for chunk in chunks]
+    return sorted(file["split_offsets"] for file in data_files)

@@ -21,6 +21,7 @@ from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import read_avro
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.locations import located, plain_path
+from rowmerge.parquet.footers import row_group_offsets
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
@@ -73,7 +74,7 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
         partition=data_file.partition,
         lower={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(sorted_positions[0]))},
         upper={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(sorted_positions[-1]))},
-        split_offsets=_row_group_offsets(parquet),
+        split_offsets=row_group_offsets(pq.read_metadata(pa.BufferReader(parquet))),
         referenced_data_file=data_file.path,
     )
 
@@ -88,13 +89,6 @@ def _encode_parquet(data_file: str, positions: np.ndarray[Any, Any]) -> bytes:
     options: dict[str, Any] = {"compression": "zstd", "version": "2.6", "store_schema": False, "row_group_size": _BATCH_ROWS}
     pq.write_table(table, stream, use_dictionary=["file_path"], **options)
     return stream.getvalue()
-
-
-def _row_group_offsets(parquet: bytes) -> tuple[int, ...]:
-    """Return the offset of each row group in a Parquet file. A row group starts at the first page of its first column."""
-    footer = pq.read_metadata(pa.BufferReader(parquet))
-    first_columns = [footer.row_group(index).column(0) for index in range(footer.num_row_groups)]
-    return tuple(column.dictionary_page_offset or column.data_page_offset for column in first_columns)
 
 
 def referenced_path(deletes: ContentFile) -> str | None:

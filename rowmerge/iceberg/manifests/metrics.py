@@ -206,6 +206,7 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
         size=file.size,
         spec_id=spec.spec_id,
         partition=tuple(to_stored_value(value, type_) for value, type_ in zip(values, types, strict=True)),
+        split_offsets=file.split_offsets,
         sort_order_id=metadata.default_sort_order_id if file.ordered else None,
         **file_metrics(file, schema, modes),
     )

@@ -178,7 +178,8 @@ class AddedFile:
     A timestamp is a `datetime.datetime` in UTC, and a timestamp_ntz is one without a time zone. A struct is a nested mapping. Columns
     without a known bound are absent from `lower` and `upper`. `size`: the size in bytes. `records`: the number of rows. `sizes`: the
     compressed size of each leaf column in bytes, nested like the columns. Lists have the key `element`, and maps have `key` and `value`.
-    `ordered`: whether the rows are in the sort order that the table had when the file was written.
+    `ordered`: whether the rows are in the sort order that the table had when the file was written. `split_offsets`: the offset of each row
+    group in the file, empty if unknown.
     """
 
     path: str
@@ -190,6 +191,7 @@ class AddedFile:
     nulls: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, Any] = field(default_factory=dict)
     ordered: bool = False
+    split_offsets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
