@@ -16,12 +16,18 @@ IdempotencyKey = str | tuple[str, int]
 
 APPLICATION_SETTING = "spark.databricks.delta.write.txnAppId"
 VERSION_SETTING = "spark.databricks.delta.write.txnVersion"
+SKIP_FILES = "spark.rowmerge.read.skipFiles.enabled"
 RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Return whether names that differ only in case are different names."""
     return _setting(spark, "spark.sql.caseSensitive", "false") == "true"
+
+
+def skips_files(spark: SparkSession) -> bool:
+    """Return whether queries may skip data files, or answer from metadata. `spark.rowmerge.read.skipFiles.enabled` = false forbids both."""
+    return _setting(spark, SKIP_FILES, "true") != "false"
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
