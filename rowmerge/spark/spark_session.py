@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 OLDEST_SPARK = "4.0"
 _UPGRADE = f"Install PySpark with pip install 'pyspark>={OLDEST_SPARK},<5'. A Spark Connect server must also run {OLDEST_SPARK} or later."
 
+SKIP_FILES = "spark.rowmerge.read.skipFiles.enabled"
 _REDACTION = "spark.sql.redaction.options.regex"
 _SECRETS = r"fs[.](azure|gs)[.].*[.]key"
 """A pattern for the names of secret settings that Spark's own pattern (`spark.redaction.regex`) does not match."""
@@ -58,6 +59,27 @@ def _check_version(component: str, version: str, oldest: str, feature: str, advi
 def is_local_mode(spark: SparkSession) -> bool:
     """Return whether Spark runs in local mode: this process and its JVM are the whole cluster."""
     return hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Return whether names that differ only in case are different names."""
+    return setting(spark, "spark.sql.caseSensitive", "false") == "true"
+
+
+def skips_files(spark: SparkSession) -> bool:
+    """Return whether queries may skip data files, or answer from metadata. `spark.rowmerge.read.skipFiles.enabled` = false forbids both."""
+    return setting(spark, SKIP_FILES, "true") != "false"
+
+
+def setting(spark: SparkSession, key: str, default: str) -> str:
+    """Return a setting of the session in lower case.
+
+    Args:
+        spark: The session.
+        key: The key of the setting.
+        default: The value of a setting that is not set.
+    """
+    return str(spark.conf.get(key, default)).strip().lower()
 
 
 def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:

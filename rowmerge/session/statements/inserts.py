@@ -17,7 +17,8 @@ from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
 from rowmerge.session.names.resolver import Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
-from rowmerge.session.statements.settings import is_case_sensitive, may_evolve, overwrites_dynamically
+from rowmerge.session.statements.settings import may_evolve, overwrites_dynamically
+from rowmerge.spark.spark_session import is_case_sensitive
 from rowmerge.sql import Defaults, find_defaults
 from rowmerge.table.metadata.schema import Field, sql_name
 from rowmerge.table.snapshots.snapshot import Snapshot

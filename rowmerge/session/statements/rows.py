@@ -28,8 +28,9 @@ from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
-from rowmerge.session.statements.settings import is_case_sensitive, may_evolve
+from rowmerge.session.statements.settings import may_evolve
 from rowmerge.spark.source.source import SourceRowsOnce
+from rowmerge.spark.spark_session import is_case_sensitive
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import references
 from rowmerge.table.metadata.schema import backquote

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.spark.spark_session import setting
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -16,23 +17,12 @@ IdempotencyKey = str | tuple[str, int]
 
 APPLICATION_SETTING = "spark.databricks.delta.write.txnAppId"
 VERSION_SETTING = "spark.databricks.delta.write.txnVersion"
-SKIP_FILES = "spark.rowmerge.read.skipFiles.enabled"
 RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
-
-
-def is_case_sensitive(spark: SparkSession) -> bool:
-    """Return whether names that differ only in case are different names."""
-    return _setting(spark, "spark.sql.caseSensitive", "false") == "true"
-
-
-def skips_files(spark: SparkSession) -> bool:
-    """Return whether queries may skip data files, or answer from metadata. `spark.rowmerge.read.skipFiles.enabled` = false forbids both."""
-    return _setting(spark, SKIP_FILES, "true") != "false"
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
     """Return whether INSERT OVERWRITE replaces only the partitions of its rows. Otherwise it replaces all partitions, as in Spark."""
-    return _setting(spark, "spark.sql.sources.partitionOverwriteMode", "static") == "dynamic"
+    return setting(spark, "spark.sql.sources.partitionOverwriteMode", "static") == "dynamic"
 
 
 def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
@@ -42,26 +32,22 @@ def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
         spark: The Spark session with the setting `spark.databricks.delta.schema.autoMerge.enabled`.
         snapshot: The version of the table, with its properties.
     """
-    return snapshot.settings.evolves_schema or _setting(spark, "spark.databricks.delta.schema.autoMerge.enabled", "false") == "true"
+    return snapshot.settings.evolves_schema or setting(spark, "spark.databricks.delta.schema.autoMerge.enabled", "false") == "true"
 
 
 def is_checksum_mismatch_fatal(spark: SparkSession) -> bool:
     """Return whether, according to Delta's setting, a table version that differs from its checksum file is an error, not a warning."""
-    return _setting(spark, "spark.databricks.delta.checksum.mismatch.fatal", "true") != "false"
+    return setting(spark, "spark.databricks.delta.checksum.mismatch.fatal", "true") != "false"
 
 
 def is_retention_checked(spark: SparkSession) -> bool:
     """Return whether, according to Delta's setting, a retention period that is too short for concurrent statements is an error."""
-    return _setting(spark, RETENTION_CHECK, "true") == "true"
+    return setting(spark, RETENTION_CHECK, "true") == "true"
 
 
 def is_vacuum_logged(spark: SparkSession) -> bool:
     """Return whether, according to Delta's setting, VACUUM adds its start and end to the table's history."""
-    return _setting(spark, "spark.databricks.delta.vacuum.logging.enabled", "true") == "true"
-
-
-def _setting(spark: SparkSession, key: str, default: str) -> str:
-    return str(spark.conf.get(key, default)).strip().lower()
+    return setting(spark, "spark.databricks.delta.vacuum.logging.enabled", "true") == "true"
 
 
 def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str, int] | None:
@@ -105,6 +91,6 @@ def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
         raise ConfigurationError(f"Only one of {APPLICATION_SETTING} and {VERSION_SETTING} is set. Set {missing_setting} too, or neither.")
     if not re.fullmatch(r"\s*\d+\s*", version):
         raise ConfigurationError(f"{VERSION_SETTING} is {version!r}. Set it to a whole number, 0 or greater.")
-    if _setting(spark, f"{VERSION_SETTING}.autoReset.enabled", "false") == "true":
+    if setting(spark, f"{VERSION_SETTING}.autoReset.enabled", "false") == "true":
         spark.conf.unset(VERSION_SETTING)
     return application, int(version)
