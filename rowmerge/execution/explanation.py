@@ -23,6 +23,7 @@ from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.matching.joins import choose_join, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import unevaluated
+from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.spark.values.outcomes import OutcomeShape, new_rows, outcome_rows
 from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.metadata.settings import WriteMode
@@ -52,19 +53,19 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: Plann
         *str(plan).splitlines(),
         *_source_lines(source, statement.reads_table),
         *explain_ways(request),
-        *_file_lines(snapshot, plan, request.files),
+        *_file_lines(snapshot, plan, request.files, session_time_zone(spark)),
         *_checks_and_version(snapshot, plan),
     ]
 
 
-def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> list[str]:
+def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles, time_zone: str | None) -> list[str]:
     """Explain which files the statement reads, removes and changes.
 
     The first lines show the number of files, and the effect of each condition and of the keys. The other lines show the files that are
     removed without reading them, and the write mode.
     """
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may contain rows to change ({_size(files.candidates)})"]
-    lines += [f"    {text}: {_effect_of_condition(snapshot, plan.target, text, files.listing)}" for text in plan.conjuncts]
+    lines += [f"    {text}: {_effect_of_condition(snapshot, plan.target, text, files.listing, time_zone)}" for text in plan.conjuncts]
     lines += _effect_of_keys(plan)
     if len(files.removable):
         lines.append(f"  by metadata only: {len(files.removable)} file(s) are removed without reading them ({_size(files.removable)})")
@@ -221,13 +222,13 @@ def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
         outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
-def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listing: FileListing) -> str:
+def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listing: FileListing, time_zone: str | None) -> str:
     """Explain how many files a condition of the statement excludes, by partition values or column bounds."""
-    mask, columns = file_mask([condition], target, snapshot.schema, snapshot.partition_columns)
+    mask, columns = file_mask([condition], target, snapshot.schema, snapshot.partition_columns, time_zone=time_zone)
     skipped_files = len(listing) - (pc.sum(mask(listing)).as_py() or 0)
     if skipped_files:
         return f"excludes {skipped_files} by {'statistics' if columns else 'partition values'}"
-    is_understood = to_predicate(condition, target, snapshot.schema, snapshot.partition_columns).columns
+    is_understood = to_predicate(condition, target, snapshot.schema, snapshot.partition_columns, time_zone=time_zone).columns
     return "excludes none" if is_understood else "cannot exclude files"
 
 

@@ -49,7 +49,8 @@ class NewRows:
     `columns`: the column list of the statement, or None for the order of the table. `by_name`: whether columns are matched by name.
     `partition`: the columns of PARTITION (p = value, q), each with the SQL text of its value, or None if it has no value. `reads_table`:
     whether the query reads the table itself. `evolves`: whether the statement adds missing columns to the table. `alias`: the alias of the
-    rows in REPLACE ON, or None. `case_sensitive`: whether column names are case-sensitive.
+    rows in REPLACE ON, or None. `case_sensitive`: whether column names are case-sensitive. `time_zone`: the session's time zone, or None if
+    it is unknown.
     """
 
     frame: DataFrame
@@ -60,6 +61,7 @@ class NewRows:
     evolves: bool = False
     alias: str | None = None
     case_sensitive: bool = False
+    time_zone: str | None = None
 
     @property
     def source(self) -> DataFrame:
@@ -217,7 +219,9 @@ def plan_replace_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, targe
         alias: The alias of the table, or None if it has no alias.
     """
     target_side = build_side(target.parts, alias, snapshot.schema.names)
-    plan = planner.plan_replace_on(rows.plan(snapshot), snapshot, condition, target_side, case_sensitive=rows.case_sensitive)
+    plan = planner.plan_replace_on(
+        rows.plan(snapshot), snapshot, condition, target_side, case_sensitive=rows.case_sensitive, time_zone=rows.time_zone
+    )
     return PlannedStatement(plan, SourceRowsOnce(rows.source, rows.plan_source.alias), rows.reads_table)
 
 
@@ -254,7 +258,7 @@ def _plan_delete_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Row
     the same names are valid in both places. A condition that qualifies a column with the true name of the table is an error.
     """
     delete_command = Delete(TableName((planner.SOURCE,)), None, SqlText(condition))
-    return planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive)
+    return planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive, time_zone=rows.time_zone)
 
 
 def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions = DEFAULT_COMMIT_OPTIONS) -> ChangeResult:

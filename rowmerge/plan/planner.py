@@ -31,7 +31,13 @@ _EVOLVE_INSERT = "To add columns, use INSERT WITH SCHEMA EVOLUTION INTO, session
 
 
 def plan_merge(
-    merge: Merge, snapshot: Snapshot, source: Side, *, case_sensitive: bool = False, source_schema: Struct | None = None
+    merge: Merge,
+    snapshot: Snapshot,
+    source: Side,
+    *,
+    case_sensitive: bool = False,
+    time_zone: str | None = None,
+    source_schema: Struct | None = None,
 ) -> RowPlan:
     """Plan a MERGE.
 
@@ -40,6 +46,7 @@ def plan_merge(
         snapshot: The snapshot of the target that the statement changes.
         source: The aliases and the columns of the source.
         case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
+        time_zone: The name of the session's time zone, or None if it is unknown.
         source_schema: The columns of the source with their types if the source may add columns to the table, otherwise None.
 
     Raises:
@@ -63,7 +70,9 @@ def plan_merge(
     _check_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
     reads_unmatched_rows = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
     conjuncts = () if reads_unmatched_rows else on.target_only
-    mask, bound_columns = file_mask(conjuncts, target, old_schema, snapshot.partition_columns, case_sensitive=case_sensitive)
+    mask, bound_columns = file_mask(
+        conjuncts, target, old_schema, snapshot.partition_columns, case_sensitive=case_sensitive, time_zone=time_zone
+    )
     return RowPlan(
         operation="MERGE",
         table=snapshot.name,
@@ -91,13 +100,14 @@ def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
     return target
 
 
-def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
+def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False, time_zone: str | None = None) -> RowPlan:
     """Plan an UPDATE as one clause over the target rows.
 
     Args:
         update: The parsed statement.
         snapshot: The snapshot of the table that the statement changes.
         case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
+        time_zone: The name of the session's time zone, or None if it is unknown.
 
     Raises:
         UnknownColumn: The SET list contains a column that the table does not have.
@@ -111,11 +121,11 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     rules = _rules_at_current_time(snapshot.shape.rules, schema)
     scope = ClauseScope(target, None, old_schema=schema, new_schema=schema, rules=rules, case_sensitive=case_sensitive, visible=target)
     values = update_values(update.assignments, scope)
-    plan = _plan_without_source(snapshot, target, Effect.UPDATE, update.condition, values, case_sensitive=case_sensitive)
+    plan = _plan_without_source(snapshot, target, Effect.UPDATE, update.condition, values, case_sensitive, time_zone)
     return replace(plan, rules=rules)  # the rows that the plan writes must satisfy the rules
 
 
-def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
+def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False, time_zone: str | None = None) -> RowPlan:
     """Plan a DELETE as one clause over the target rows.
 
     The plan also contains the mask of the files that the command can remove as a whole, according to their partition values.
@@ -124,6 +134,7 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
         delete: The parsed statement.
         snapshot: The snapshot of the table that the statement changes.
         case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
+        time_zone: The name of the session's time zone, or None if it is unknown.
 
     Raises:
         UnsupportedStatement: The condition contains an aggregate, window or nondeterministic function.
@@ -132,9 +143,11 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     if delete.condition is not None:
         check_condition(delete.condition, "the WHERE condition")
     target = build_side(delete.target.parts, delete.alias, snapshot.schema.names)
-    plan = _plan_without_source(snapshot, target, Effect.DELETE, delete.condition, {}, case_sensitive=case_sensitive)
-    conjuncts, schema, partition_columns = plan.conjuncts, snapshot.schema, snapshot.partition_columns
-    return replace(plan, whole_files=exact_partition_mask(conjuncts, target, schema, partition_columns, case_sensitive=case_sensitive))
+    plan = _plan_without_source(snapshot, target, Effect.DELETE, delete.condition, {}, case_sensitive, time_zone)
+    whole_files = exact_partition_mask(
+        plan.conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive, time_zone=time_zone
+    )
+    return replace(plan, whole_files=whole_files)
 
 
 def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: Side, rules: Rules) -> RowPlan:
@@ -188,10 +201,18 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
         key_conditions.append(f"{TARGET}.{backquote(field.name)} = cast({values[field.name]} as {sql_name(field.type)})")
     assert insert.source is not None
     on = divide_condition(" AND ".join(key_conditions), insert.target, insert.source)
-    return _with_matches_deleted(insert, snapshot, on, {"replaceUsing": list(keys)})
+    return _with_matches_deleted(insert, snapshot, on, {"replaceUsing": list(keys)}, None)
 
 
-def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, target: Side, *, case_sensitive: bool = False) -> RowPlan:
+def plan_replace_on(
+    insert: RowPlan,
+    snapshot: Snapshot,
+    condition: SqlText,
+    target: Side,
+    *,
+    case_sensitive: bool = False,
+    time_zone: str | None = None,
+) -> RowPlan:
     """Plan INSERT … REPLACE ON: delete each table row for which the condition is true with some new row, and insert every new row.
 
     Args:
@@ -200,6 +221,7 @@ def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, tar
         condition: The condition over the columns of the table and of the query.
         target: The side of the table, with the alias by which the condition refers to the table.
         case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
+        time_zone: The name of the session's time zone, or None if it is unknown.
 
     Raises:
         PlanError: The table and the query have the same alias.
@@ -216,16 +238,18 @@ def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, tar
     check_condition(condition, "the REPLACE ON condition")
     qualified_condition = replace_qualifiers(condition.text, (target, query), case_sensitive=case_sensitive)
     on = divide_condition(qualified_condition, target, query, case_sensitive=case_sensitive)
-    return _with_matches_deleted(replace(insert, target=target), snapshot, on, {"replaceOn": condition.text})
+    return _with_matches_deleted(replace(insert, target=target), snapshot, on, {"replaceOn": condition.text}, time_zone)
 
 
-def _with_matches_deleted(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: Mapping[str, object]) -> RowPlan:
+def _with_matches_deleted(
+    insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: Mapping[str, object], time_zone: str | None
+) -> RowPlan:
     """Return the plan of an INSERT that also deletes the table's rows that match a new row.
 
     The conjuncts of `on` that use only the target decide which files can contain such rows. `parameters`: the operationParameters in
     Delta's commitInfo.
     """
-    mask, bound_columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
+    mask, bound_columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns, time_zone=time_zone)
     plan = replace(insert, on=on, clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses), conjuncts=on.target_only)
     return replace(plan, files=mask, bound_columns=bound_columns, parameters={"mode": "Overwrite", **parameters})
 
@@ -306,7 +330,13 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
 
 
 def _plan_without_source(
-    snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, new_values: Mapping[str, str], *, case_sensitive: bool
+    snapshot: Snapshot,
+    target: Side,
+    effect: Effect,
+    condition: SqlText | None,
+    new_values: Mapping[str, str],
+    case_sensitive: bool,
+    time_zone: str | None,
 ) -> RowPlan:
     """Plan an UPDATE or a DELETE like a MERGE with an empty source.
 
@@ -317,7 +347,9 @@ def _plan_without_source(
     _check_append_only(snapshot, effect.name, {effect})
     qualified_condition = None if condition is None else qualify(condition.text, target, case_sensitive=case_sensitive)
     conjuncts = () if qualified_condition is None else _target_conjuncts(qualified_condition, target, case_sensitive)
-    mask, bound_columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
+    mask, bound_columns = file_mask(
+        conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive, time_zone=time_zone
+    )
     return RowPlan(
         operation=effect.name,
         table=snapshot.name,

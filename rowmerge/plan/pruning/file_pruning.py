@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, as_array, comparable, in_comparison_type, may_contain_match
-from rowmerge.plan.pruning.predicates import Predicate, conjunction, to_predicate
+from rowmerge.plan.pruning.predicates import conjunction, to_predicate
 from rowmerge.table.metadata.schema import Field, Struct
-from rowmerge.table.snapshots.files import FileListing, FileMask
+from rowmerge.table.snapshots.files import FileListing, FileMask, listing_schema
 
 _LOWER_BOUND_TESTS = {"=": pc.less_equal, "<=>": pc.less_equal, "<": pc.less, "<=": pc.less_equal}
 """The comparison of a column's lower bound with the greatest key, by operator. Other operators do not test the lower bound."""
@@ -53,7 +53,13 @@ class KeyRange:
 
 
 def file_mask(
-    conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
+    conjuncts: Sequence[str],
+    side: Side,
+    schema: Struct,
+    partition_columns: Collection[str],
+    *,
+    case_sensitive: bool = False,
+    time_zone: str | None = None,
 ) -> BoundsMask:
     """Return the mask of the files that may contain a row for which all conjuncts are true (data skipping).
 
@@ -65,17 +71,26 @@ def file_mask(
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
         case_sensitive: Whether the names in the conditions are case-sensitive.
+        time_zone: The name of the session's time zone, or None if it is unknown or if Spark may have other rules for it than Python.
 
     Returns:
         The mask, and the names of the columns whose bounds it reads, except partition columns.
     """
-    predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
+    predicate = conjunction(
+        to_predicate(text, side, schema, partition_columns, case_sensitive=case_sensitive, time_zone=time_zone) for text in conjuncts
+    )
     bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
     return BoundsMask(lambda files: predicate.evaluate(FileBounds(files)).may_be_true, bound_columns)
 
 
 def exact_partition_mask(
-    conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
+    conjuncts: Sequence[str],
+    side: Side,
+    schema: Struct,
+    partition_columns: Collection[str],
+    *,
+    case_sensitive: bool = False,
+    time_zone: str | None = None,
 ) -> FileMask | None:
     """Return the mask of the files in which all conjuncts are true for each row.
 
@@ -85,12 +100,15 @@ def exact_partition_mask(
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
         case_sensitive: Whether the names in the conditions are case-sensitive.
+        time_zone: The name of the session's time zone, or None if it is unknown or if Spark may have other rules for it than Python.
 
     Returns:
         The mask, or None if a conjunct is not fully supported or uses a column that is not a partition column. In that case, the conjuncts
         may be true for only some rows of a file.
     """
-    predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
+    predicate = conjunction(
+        to_predicate(text, side, schema, partition_columns, case_sensitive=case_sensitive, time_zone=time_zone) for text in conjuncts
+    )
     if not predicate.is_exact:
         return None
 
@@ -100,6 +118,30 @@ def exact_partition_mask(
         return pc.and_(verdict.may_be_true, pc.invert(verdict.may_be_false))
 
     return mask
+
+
+def rejects_null_row(condition: str, side: Side, schema: Struct, *, case_sensitive: bool = False, time_zone: str | None = None) -> bool:
+    """Return whether a condition is certainly not true for a row whose columns are all NULL.
+
+    An outer join returns such rows for the side without a match. A WHERE clause with the condition removes them, so that the join has the
+    same result as an inner join.
+
+    Args:
+        condition: A SQL condition on columns of `side`.
+        side: The table's alias and column names, by which the condition refers to the table.
+        schema: The columns of the table.
+        case_sensitive: Whether the names in the condition are case-sensitive.
+        time_zone: The name of the session's time zone, or None if it is unknown or if Spark may have other rules for it than Python.
+    """
+    predicate = to_predicate(condition, side, schema, (), case_sensitive=case_sensitive, time_zone=time_zone)
+    return not predicate.evaluate(FileBounds(_file_of_nulls(predicate.columns))).may_be_true[0].as_py()
+
+
+def _file_of_nulls(columns: Collection[str]) -> FileListing:
+    """Return a listing of one file with one row, in which the columns are NULL."""
+    empty, null_counts = pa.struct([]), pa.struct([(name, pa.int64()) for name in columns])
+    file = {"path": "", "size": 0, "records": 1, "deleted": 0, "nulls": dict.fromkeys(columns, 1)}
+    return FileListing(pa.Table.from_pylist([file], listing_schema(empty, empty, null_counts)))
 
 
 def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
@@ -195,11 +237,6 @@ def no_file(files: FileListing) -> pa.Array:
 def all_of(masks: Sequence[FileMask]) -> FileMask:
     """Return the mask of the files for which all masks are true."""
     return lambda files: reduce(pc.and_, (as_array(mask(files)) for mask in masks), every_file(files))
-
-
-def _predicate(conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool) -> Predicate:
-    """Return the predicate of the AND of all conjuncts."""
-    return conjunction(to_predicate(text, side, schema, partition_columns, case_sensitive=case_sensitive) for text in conjuncts)
 
 
 def _comparable_field(column: str, schema: Struct) -> Field | None:

@@ -1,29 +1,22 @@
-"""Read the literals of a condition, and find their positions among a column's values, in the order that Spark uses."""
+"""Read the literals of a condition: numbers, strings, dates and timestamps, also in a CAST."""
 
 from __future__ import annotations
 
 import math
 import re
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, InvalidOperation
 
-import pyarrow as pa
 from sqlglot import exp
 
-from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, LiteralPosition, comparison_type
-from rowmerge.table.metadata.schema import DataType, Decimal as DecimalType, Primitive
+from rowmerge.plan.pruning.bounds import PRECISION
 
-LONG_DIGITS = 20
-"""The precision of the decimal type to which Spark casts a bigint before it compares the bigint with a decimal."""
 _CAST_INTEGERS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 _EXACT = Context(prec=100, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _EPOCH = datetime(1970, 1, 1)
-_MAX_OFFSET = 18 * 3_600_000_000
-"""The maximum offset of a time zone from UTC in microseconds: 18 hours (java.time.ZoneOffset)."""
-_PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 _PLAIN_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6}))?(Z|[+-][0-9]{2}:[0-9]{2})?)?")
@@ -99,70 +92,6 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
     return _cast(operand, node.to, is_typed_literal=type(node) is exp.Cast)
 
 
-def locate_literal(literal: Constant, type_: DataType) -> LiteralPosition | None:
-    """Return a literal as values of a column's type (LiteralPosition), so that the column's bounds can be compared with the literal.
-
-    Among integers, 2 is the value 2, and 1.5 lies between 1 and 2. Returns None if the position is unknown, for example because Spark casts
-    the column to a type with a different order before the comparison.
-    """
-    arrow_type = comparison_type(type_)
-    match type_:
-        case DecimalType():
-            return _locate_among_decimals(literal, type_, arrow_type)
-        case Primitive(name) if name in INTEGERS:
-            return _locate_among_integers(literal, type_)
-        case Primitive("double" | "float" as name):
-            return _locate_among_floats(literal, single=name == "float")
-        case Primitive("timestamp"):
-            return _locate_among_instants(literal, arrow_type)
-        case Primitive("timestamp_ntz"):
-            return _locate_among_local_times(literal, arrow_type)
-        case Primitive("boolean") if isinstance(literal, bool):
-            return _exact_position(int(literal), arrow_type)
-        case Primitive("string") if isinstance(literal, str):
-            return _exact_position(literal, arrow_type)
-        case Primitive("date"):
-            day = _cast_to_date(literal)
-            return None if day is None else _exact_position(day, arrow_type)
-    return None
-
-
-def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[LiteralPosition] | None:
-    """Return each member of an IN list as values of the column's type, as `locate_literal` does for one literal.
-
-    Spark casts the column and all members to one type. Returns None if that cast can round a value, or if a position is unknown or
-    approximate, such as a local time among instants. `members`: one or more members, except NULL. `type_`: the type of the column.
-    """
-    if len({type(member) for member in members}) != 1:
-        return None  # IN (1, '2'): Spark casts both to one type, but `locate_literal` handles each alone
-    if isinstance(members[0], str) and isinstance(type_, Primitive) and type_.name.startswith("timestamp"):
-        return None  # IN ('2024-01-01'): Spark compares timestamps with it as strings if spark.sql.ansi.enabled is false
-    numbers = [member for member in members if isinstance(member, ExactNumber)]
-    if not _has_common_decimal_type(numbers, type_):
-        return None  # IN (0.5, …) with an integer of 38 digits: a decimal cannot have 39 digits, so Spark rounds
-    positions = [locate_literal(member, type_) for member in members]
-    exact_positions = [position for position in positions if position is not None and not position.is_approximate]
-    return exact_positions if len(exact_positions) == len(members) else None
-
-
-def _has_common_decimal_type(numbers: Sequence[ExactNumber], type_: DataType) -> bool:
-    """Return whether one decimal type can represent the numbers and the column's values. Otherwise, Spark rounds before it compares.
-
-    `type_`: the type of the column. An integer column needs no decimal type if all numbers are integers, or if there are none.
-    """
-    if not numbers or (not isinstance(type_, DecimalType) and all(number.integer for number in numbers)):
-        return True
-    column_digits, column_scale = (type_.precision - type_.scale, type_.scale) if isinstance(type_, DecimalType) else (LONG_DIGITS, 0)
-    digits = max(column_digits, *(number.digits for number in numbers))
-    return digits + max(column_scale, *(number.scale for number in numbers)) <= PRECISION
-
-
-def _exact_position(value: object, arrow_type: pa.DataType | None) -> LiteralPosition:
-    """Return the position of a literal that is itself a value of the column's type."""
-    scalar = pa.scalar(value, arrow_type)
-    return LiteralPosition(scalar, scalar)
-
-
 def _parse_number(text: str) -> ExactNumber | FloatNumber | None:
     """Parse a number as Spark does: an integer, a decimal, or a double if it has an exponent. Return None for any other string."""
     try:
@@ -171,15 +100,20 @@ def _parse_number(text: str) -> ExactNumber | FloatNumber | None:
         return None
     if "e" in text.lower():
         return _double(value)
-    if "." not in text and _fits_integer(value, 64):
+    if "." not in text and fits_integer(value, 64):
         return _integer(int(value))
     scale = max(0, -int(value.as_tuple().exponent))
     precision = max(len(value.as_tuple().digits), scale)  # 0.001 has one digit and the scale 3, and its type is decimal(3, 3)
     return _decimal(value, precision, scale)
 
 
-def _fits_integer(value: Decimal | int, bits: int) -> bool:
-    """Return whether a number is within the range of a signed integer with `bits` bits."""
+def fits_integer(value: Decimal | int, bits: int) -> bool:
+    """Return whether a number is within the range of a signed integer.
+
+    Args:
+        value: The number.
+        bits: The number of bits of the integer.
+    """
     return -(1 << bits - 1) <= value <= (1 << bits - 1) - 1
 
 
@@ -189,7 +123,7 @@ def _double(value: Decimal) -> FloatNumber | None:
 
 
 def _integer(value: int) -> ExactNumber:
-    return ExactNumber(Decimal(value), 10 if _fits_integer(value, 32) else 20, 0, integer=True)
+    return ExactNumber(Decimal(value), 10 if fits_integer(value, 32) else 20, 0, integer=True)
 
 
 def _decimal(value: Decimal, precision: int, scale: int) -> ExactNumber | None:
@@ -219,7 +153,7 @@ def _cast(value: Constant, target_type: exp.DataType, *, is_typed_literal: bool)
         case exp.DType.BOOLEAN:
             return value if isinstance(value, bool) else None
         case exp.DType.DATE:
-            return _cast_to_date(value)
+            return date_of(value)
         case exp.DType.TIMESTAMPTZ | exp.DType.TIMESTAMPLTZ | exp.DType.TIMESTAMP | exp.DType.TIMESTAMPNTZ:
             return _cast_to_timestamp(value, ntz=target_type.this is exp.DType.TIMESTAMPNTZ, is_typed_literal=is_typed_literal)
     return None
@@ -227,8 +161,8 @@ def _cast(value: Constant, target_type: exp.DataType, *, is_typed_literal: bool)
 
 def _cast_to_integer(value: Constant, bits: int) -> ExactNumber | None:
     """Return a number, or the integer in a string, as an integer with `bits` bits. Return None if this is not possible."""
-    number = _exact_number(value, _PLAIN_INTEGER)
-    if number is None or number != math.floor(number) or not _fits_integer(number, bits):
+    number = _exact_number(value, PLAIN_INTEGER)
+    if number is None or number != math.floor(number) or not fits_integer(number, bits):
         return None
     return _integer(int(number))
 
@@ -245,7 +179,7 @@ def _cast_to_decimal(value: Constant, to: exp.DataType) -> ExactNumber | None:
     parameters = [int(parameter.name) for parameter in to.expressions]
     precision, scale = parameters + [10, 0][len(parameters) :]
     number = _exact_number(value, _PLAIN_DECIMAL)
-    if number is None or number != _rounded(number, scale, ROUND_FLOOR) or abs(number) >= Decimal(10) ** (precision - scale):
+    if number is None or number != rounded(number, scale, ROUND_FLOOR) or abs(number) >= Decimal(10) ** (precision - scale):
         return None
     return _decimal(number, precision, scale)
 
@@ -257,10 +191,10 @@ def _cast_to_floating(value: Constant, *, single: bool) -> FloatNumber | None:
     if not single:
         return _double(value.value) if isinstance(value, ExactNumber) else FloatNumber(value.value)
     number = float(value.value)
-    return FloatNumber(number, single=True) if _nearest_float(number) == number else None
+    return FloatNumber(number, single=True) if nearest_float(number) == number else None
 
 
-def _cast_to_date(value: Constant) -> date | None:
+def date_of(value: Constant) -> date | None:
     """Return a date, or the date in a string. Return None for any other literal."""
     if isinstance(value, str):
         return _parse_date(value)
@@ -271,12 +205,12 @@ def _cast_to_timestamp(value: Constant, *, ntz: bool, is_typed_literal: bool) ->
     """Return a string or a date as a timestamp, or as a timestamp_ntz if `ntz`. Return None if the result depends on settings."""
     if isinstance(value, Moment):
         return None
-    moment = _moment_of(value)
+    moment = moment_of(value)
     # With spark.sql.timestampType = TIMESTAMP_NTZ, a CAST drops the time zone, and a typed literal keeps it.
     return None if moment is None or (moment.zoned and (ntz or not is_typed_literal)) else replace(moment, ntz=ntz)
 
 
-def _moment_of(value: Constant) -> Moment | None:
+def moment_of(value: Constant) -> Moment | None:
     """Return a timestamp, the timestamp in a string, or midnight of a date. Return None for any other literal."""
     match value:
         case str():
@@ -324,77 +258,20 @@ def _epoch_micros(local: datetime) -> int:
     return (local - _EPOCH) // timedelta(microseconds=1)
 
 
-def _rounded(value: Decimal, scale: int, rounding: str) -> Decimal:
-    """Return a number rounded to `scale` digits after the decimal point. `rounding`: a rounding mode of the module `decimal`."""
+def rounded(value: Decimal, scale: int, rounding: str) -> Decimal:
+    """Return a rounded number.
+
+    Args:
+        value: The number.
+        scale: The number of digits after the decimal point in the result.
+        rounding: A rounding mode of the module `decimal`.
+    """
     return value.quantize(Decimal(1).scaleb(-scale), rounding=rounding, context=_EXACT)
 
 
-def _nearest_float(value: float) -> float:
+def nearest_float(value: float) -> float:
     """Return the float (32 bits) that is nearest to a double, or NaN if the double is out of range."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
         return math.nan
-
-
-def _locate_among_integers(literal: Constant, type_: Primitive) -> LiteralPosition | None:
-    """Return the position of a literal among the integers of a column, or None if Spark does not compare the two exactly."""
-    match literal:
-        # Spark replaces a comparison with a number outside bigint by TRUE or FALSE, even for null rows.
-        case ExactNumber(number) if _fits_integer(number, 64) and _has_common_decimal_type([literal], type_):
-            return _position_among_integers(number)
-        # Spark casts the column to the literal's type. A float holds all integers below 2 ** 24 exactly, a double those below 2 ** 53.
-        case FloatNumber(number, single) if abs(number) < (1 << 24 if single else 1 << 53):
-            return _position_among_integers(number)
-        # Spark casts the string to the column's type. For any other string, the result depends on the spelling and on settings.
-        case str() if _PLAIN_INTEGER.fullmatch(literal) and _fits_integer(int(literal), INTEGERS[type_.name]):
-            return _position_among_integers(int(literal))
-    return None
-
-
-def _position_among_integers(number: Decimal | float) -> LiteralPosition:
-    """Return the position of a number between two neighbouring integers, or at an integer that equals it."""
-    floor, ceiling = math.floor(number), math.ceil(number)
-    return LiteralPosition(pa.scalar(floor, pa.int64()), pa.scalar(ceiling, pa.int64()), is_between=floor != ceiling)
-
-
-def _locate_among_decimals(literal: Constant, type_: DecimalType, arrow_type: pa.DataType | None) -> LiteralPosition | None:
-    """Return the position of a literal in a decimal column, or None if Spark does not compare the two exactly."""
-    if not isinstance(literal, ExactNumber) or not _has_common_decimal_type([literal], type_):
-        return None
-    floor = _rounded(literal.value, type_.scale, ROUND_FLOOR)
-    ceiling = _rounded(literal.value, type_.scale, ROUND_CEILING)
-    return LiteralPosition(pa.scalar(floor, arrow_type), pa.scalar(ceiling, arrow_type), is_between=floor != ceiling)
-
-
-def _locate_among_floats(literal: Constant, *, single: bool) -> LiteralPosition | None:
-    """Return the position of a literal in a double column, or in a float column if `single`. Return None if it is unknown."""
-    if not isinstance(literal, ExactNumber | FloatNumber):
-        return None
-    number = float(literal.value)
-    if single and isinstance(literal, ExactNumber) and literal.integer and _nearest_float(number) != literal.value:
-        return None  # Spark casts to float or to double, depending on spark.sql.ansi.enabled
-    return _exact_position(number + 0.0, pa.float64())  # no -0.0, which sorts below 0.0
-
-
-def _locate_among_instants(literal: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
-    """Return the position of a literal in a timestamp column, or None. It is approximate for a local time, whose zone is unknown."""
-    moment = _moment_of(literal)
-    if moment is None:
-        return None
-    return _exact_position(moment.micros, arrow_type) if moment.zoned else _approximate_position(moment.micros, _MAX_OFFSET, arrow_type)
-
-
-def _locate_among_local_times(literal: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
-    """Return the position of a literal in a timestamp_ntz column, or None if it is unknown."""
-    if isinstance(literal, Moment) and not literal.ntz:
-        # Spark casts the column to timestamp with the session's time zone, whose offset can differ between the two times.
-        return _approximate_position(literal.micros, _MAX_OFFSET if literal.zoned else 2 * _MAX_OFFSET, arrow_type)
-    moment = _moment_of(literal)
-    return None if moment is None or moment.zoned else _exact_position(moment.micros, arrow_type)
-
-
-def _approximate_position(micros: int, distance: int, arrow_type: pa.DataType | None) -> LiteralPosition:
-    """Return the position of a timestamp that is known to within `distance` microseconds. `micros`: microseconds since the epoch."""
-    latest, earliest = pa.scalar(micros + distance, arrow_type), pa.scalar(micros - distance, arrow_type)
-    return LiteralPosition(floor=latest, ceiling=earliest, is_approximate=True)

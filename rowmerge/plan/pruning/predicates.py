@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import reduce
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse
 from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, Verdict, comparable
-from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant, locate_list_members, locate_literal
+from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant
+from rowmerge.plan.pruning.positions import locate_list_members, locate_literal
+from rowmerge.plan.pruning.time_zones import zone_of
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 Evaluate = Callable[[FileBounds], Verdict]
@@ -49,7 +52,8 @@ class Predicate:
 class _PredicateContext:
     """The SQL of a condition (`text`), and the table to whose columns the condition refers.
 
-    `side`: the table's alias and column names, by which the condition refers to the columns.
+    `side`: the table's alias and column names, by which the condition refers to the columns. `zone`: the session's time zone, or None if
+    it is unknown.
     """
 
     text: str
@@ -57,6 +61,7 @@ class _PredicateContext:
     schema: Struct
     partition_columns: frozenset[str]
     case_sensitive: bool
+    zone: tzinfo | None
 
     def field(self, node: exp.Expr) -> Field | None:
         """Return the top-level column that an operand refers to, or None for any other operand."""
@@ -72,7 +77,15 @@ UNKNOWN = Predicate(lambda files: Verdict(files.for_all_files(True), files.for_a
 """The predicate of a condition that may be true and may be false in every file."""
 
 
-def to_predicate(text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False) -> Predicate:
+def to_predicate(
+    text: str,
+    side: Side,
+    schema: Struct,
+    partition_columns: Collection[str],
+    *,
+    case_sensitive: bool = False,
+    time_zone: str | None = None,
+) -> Predicate:
     """Convert a SQL condition to a predicate that is evaluated with the bounds of files.
 
     Args:
@@ -81,6 +94,7 @@ def to_predicate(text: str, side: Side, schema: Struct, partition_columns: Colle
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
         case_sensitive: Whether the names in the condition are case-sensitive.
+        time_zone: The name of the session's time zone, or None if it is unknown or if Spark may have other rules for it than Python.
 
     Returns:
         The predicate, or UNKNOWN, which does not exclude any file, if the meaning of the condition in Spark is unclear.
@@ -91,7 +105,7 @@ def to_predicate(text: str, side: Side, schema: Struct, partition_columns: Colle
     # For the condition `trunc(d, unit) = d`, sqlglot's tree contains the keyword UNIT, but Spark reads the column `unit` if there is one.
     if has_column_outside_tree(text, tokens, tree_references=references(tree, text) or (), columns=side.columns):
         return UNKNOWN
-    return _predicate(tree, _PredicateContext(text, side, schema, frozenset(partition_columns), case_sensitive))
+    return _predicate(tree, _PredicateContext(text, side, schema, frozenset(partition_columns), case_sensitive, zone_of(time_zone)))
 
 
 def _is_ambiguous(token: Token, text: str) -> bool:
@@ -202,7 +216,7 @@ def _column_comparison(field: Field, op: str, literal: Constant, context: _Predi
         return _negated(_column_comparison(field, _NEGATED[op], literal, context))
     if isinstance(literal, Null):
         return _column_predicate(field, context, bounds.is_null) if op == "<=>" else _constant_predicate(None)
-    position = locate_literal(literal, field.type) if comparable(field) else None
+    position = locate_literal(literal, field.type, context.zone) if comparable(field) else None
     if position is None:
         return UNKNOWN
     return _column_predicate(field, context, lambda column: _EVALUATIONS[op](column, position), certain=not position.is_approximate)
@@ -222,7 +236,7 @@ def _in_list(node: exp.In, context: _PredicateContext) -> Predicate:
     members = [literal for literal in literals if literal != Null()]
     if not members:
         return _constant_predicate(None)  # `column IN (NULL)` is NULL for every row
-    positions = locate_list_members(members, field.type)
+    positions = locate_list_members(members, field.type, context.zone)
     if positions is None:
         return UNKNOWN
     has_null = len(members) < len(literals)

@@ -19,6 +19,7 @@ from rowmerge.session.names.resolver import Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.settings import may_evolve, overwrites_dynamically
 from rowmerge.spark.spark_session import is_case_sensitive
+from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.sql import Defaults, find_defaults
 from rowmerge.table.metadata.schema import Field, sql_name
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -88,6 +89,7 @@ class InsertStatement:
             reads_table=scope.reads(snapshot),
             evolves=command.schema_evolution or may_evolve(spark, snapshot),
             case_sensitive=is_case_sensitive(spark),
+            time_zone=session_time_zone(spark),
         )
         if command.replace_on is None:
             return rows

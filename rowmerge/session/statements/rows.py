@@ -31,6 +31,7 @@ from rowmerge.session.statements.inserts import InsertStatement
 from rowmerge.session.statements.settings import may_evolve
 from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.spark_session import is_case_sensitive
+from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import references
 from rowmerge.table.metadata.schema import backquote
@@ -86,12 +87,12 @@ def _plan_target_rows(context: SessionContext, command: Update | Delete, snapsho
     """Plan an UPDATE or DELETE on this version of the target."""
     scope = StatementScope.begin(context, snapshot, command.with_clause)
     condition = None if command.condition is None else scope.bind(command.condition)
-    case_sensitive = is_case_sensitive(context.spark)
+    case_sensitive, time_zone = is_case_sensitive(context.spark), session_time_zone(context.spark)
     if isinstance(command, Delete):
-        plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive)
+        plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
     else:
         update = replace(command, condition=condition, assignments=_bind_assignments(command.assignments, scope))
-        plan = plan_update(update, snapshot, case_sensitive=case_sensitive)
+        plan = plan_update(update, snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
     return PlannedStatement(plan, None, scope.reads(snapshot))
 
 
@@ -119,7 +120,15 @@ class MergePlanner:
         source = _resolve_source(command, frame, self.context.names)
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
         source_schema = schema_of(frame) if evolves else None
-        return plan_merge(command, snapshot, source, case_sensitive=is_case_sensitive(self.context.spark), source_schema=source_schema)
+        spark = self.context.spark
+        return plan_merge(
+            command,
+            snapshot,
+            source,
+            case_sensitive=is_case_sensitive(spark),
+            time_zone=session_time_zone(spark),
+            source_schema=source_schema,
+        )
 
 
 def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope) -> tuple[Assignment, ...]:

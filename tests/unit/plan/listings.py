@@ -49,10 +49,10 @@ def column(type_: Any, **metadata: Any) -> Field:
     return Field("x", Primitive(type_) if isinstance(type_, str) else type_, True, metadata)
 
 
-def select_files(field: Field, files: Sequence[Mapping[str, Any]], condition: str) -> list[int]:
+def select_files(field: Field, files: Sequence[Mapping[str, Any]], condition: str, time_zone: str | None = None) -> list[int]:
     """Return the indexes of the files that a condition on `x` does not prune."""
     schema = Struct((field,))
-    mask, _ = file_mask([condition], Side("t", (), ("x",)), schema, ())
+    mask, _ = file_mask([condition], Side("t", (), ("x",)), schema, (), time_zone=time_zone)
     return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]
 
 
