@@ -204,7 +204,9 @@ class Session:
         options = self._options_for(command, text, idempotency_key)
         with translated(text):
             if isinstance(command, Query):
-                return StatementResult(StatementScope.begin(context).query(command.text), _first_word(command.text))
+                scope = StatementScope.begin(context)
+                frame = scope.query(command.text)
+                return StatementResult(frame, _first_word(command.text), scans=tuple(scope.table_reads.scans))
             if isinstance(command, Explain):
                 return run_explain(context, command)
             if isinstance(command, RowCommand):
@@ -233,10 +235,21 @@ class Session:
         """Return the commit options with the transaction of the key. If the key is None, Delta's settings give the transaction."""
         return replace(self._options, transaction=transaction_of(self._spark, key))
 
-    def table(self, name: str) -> DataFrame:
-        """Return the rows of a table's newest version, of a view, or of a temporary view. `name`: the name as in SQL, quoted if needed."""
+    def table(self, name: str, where: str | None = None) -> DataFrame:
+        """Return the rows of a table's newest version, of a view, or of a temporary view.
+
+        A condition on the returned DataFrame itself reads all files, except those of other identity partitions in Hive-style folders.
+
+        Args:
+            name: The name as in SQL, quoted if needed.
+            where: A SQL condition. Files that cannot contain a matching row are not read. None means all rows.
+
+        Raises:
+            TableNotFound: There is no such table or view.
+        """
         with translated(name):
-            return StatementScope.begin(self._context).query(f"select * from {name}")
+            condition = "" if where is None else f" where {where}"
+            return StatementScope.begin(self._context).query(f"select * from {name}{condition}")
 
     def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
         """Return the change rows of a table between two versions or times, both inclusive, as `table_changes(…)` does in SQL.

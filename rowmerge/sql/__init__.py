@@ -3,6 +3,7 @@
 from rowmerge.sql.lexing.hints import idempotency_key
 from rowmerge.sql.lexing.lexer import split_statements
 from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
+from rowmerge.sql.queries.blocks import parse_query
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
 from rowmerge.sql.queries.function_calls import CalledFunction, expression_of, replacement_of_call
 from rowmerge.sql.queries.relations import names_of_with
@@ -21,6 +22,7 @@ __all__ = [
     "names_of_with",
     "parse",
     "parse_partition_field",
+    "parse_query",
     "parse_table_name",
     "references",
     "replacement_of_call",

@@ -34,6 +34,9 @@ class Side:
     columns: tuple[str, ...]
 
 
+_NO_SIDE = Side("", (), ())
+
+
 @dataclass(frozen=True)
 class KeyPair:
     """A conjunct `column op source`. If the operands have the opposite order in the statement, `op` is the mirrored operator.
@@ -155,6 +158,14 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
     return Condition(text, tuple(target_only), tuple(source_only), tuple(keys), tuple(other))
 
 
+def split_conjuncts(text: str) -> list[str]:
+    """Return the conjuncts of a condition, each in parentheses if it is an OR. If sqlglot cannot parse it, return the whole text."""
+    tree, tokens = parse(text), tokens_of(text)
+    conjuncts = _conjuncts(_Operand(tree, tokens)) if tree is not None and tokens else None
+    scope = _Scope(text, _NO_SIDE, None, case_sensitive=False)
+    return [text] if conjuncts is None else [scope.conjunct_text(conjunct) for conjunct in conjuncts]
+
+
 def nondeterministic_function(text: str) -> str | None:
     """Return the name of the first nondeterministic function that a SQL text calls, such as `rand`, or None if it calls none."""
     tokens = tokens_of(text) or []
@@ -163,6 +174,20 @@ def nondeterministic_function(text: str) -> str | None:
         if is_call and not follows_dot(tokens, index) and token.text.lower() in NONDETERMINISTIC:
             return token.text.lower()
     return None
+
+
+def can_be_evaluated_apart(tree: exp.Expr, text: str) -> bool:
+    """Return whether an operand can be evaluated apart from the rest of the condition, for example as a filter on the target.
+
+    Subqueries, aggregates, stars, parameters and nondeterministic functions would then have a different result, or no result.
+
+    Args:
+        tree: The syntax tree of the operand.
+        text: The SQL text of the operand.
+    """
+    if has_query(tree) or tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
+        return False
+    return nondeterministic_function(text) is None
 
 
 @dataclass(frozen=True)
@@ -216,7 +241,7 @@ class _Scope:
         such as `rand() < t.a`, whose result could change if it were evaluated apart from the rest of the condition.
         """
         operand_references = references(operand.tree, self.text)
-        if operand_references is None or not self._can_be_evaluated_apart(operand):
+        if operand_references is None or not can_be_evaluated_apart(operand.tree, self.text_of(operand)):
             return None
         # sqlglot takes `unit` in `trunc(d, unit)` for a keyword and `"a"` for a string. Spark may read columns, which the references lack.
         if any(has_column_outside_tree(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
@@ -225,15 +250,6 @@ class _Scope:
         if None in columns:  # an unknown or ambiguous name
             return None
         return {column.side for column in columns if column is not None}
-
-    def _can_be_evaluated_apart(self, operand: _Operand) -> bool:
-        """Return whether an operand can be evaluated apart from the rest of the condition, for example as a filter on the target.
-
-        Subqueries, aggregates, stars, parameters and nondeterministic functions would then have a different result, or no result.
-        """
-        if has_query(operand.tree) or operand.tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
-            return False
-        return nondeterministic_function(self.text_of(operand)) is None
 
     def key_of(self, conjunct: _Operand) -> KeyPair | None:
         """Return the key that a conjunct over both sides compares, or None if it does not compare a target column with the source."""

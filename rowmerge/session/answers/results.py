@@ -8,9 +8,26 @@ from typing import TYPE_CHECKING
 
 from rowmerge.execution.result import ChangeResult, RowCounts
 from rowmerge.session.answers.frames import empty_frame
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """The files of one table that a query reads.
+
+    `conditions`: the conditions of the query on the table's columns, each of which can exclude files. `files`, `size`: the number of files
+    to read, and their bytes. `total_files`, `total_size`: the same for all files of the version.
+    """
+
+    snapshot: Snapshot
+    conditions: tuple[str, ...]
+    files: int
+    size: int
+    total_files: int
+    total_size: int
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,7 @@ class StatementResult:
     attempts: int = 1
     rebases: int = 0
     replayed: bool = False
+    scans: tuple[TableScan, ...] = ()
 
     @classmethod
     def from_change(cls, frame: DataFrame, operation: str, result: ChangeResult) -> StatementResult:

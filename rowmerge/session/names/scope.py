@@ -10,6 +10,7 @@ from rowmerge.catalog import Catalog, Function, TablesByPath
 from rowmerge.commands.names import TABLE_FORMATS, FileSource, SqlText, TableName
 from rowmerge.errors import PlanError
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
+from rowmerge.session.names.reads import Read, StatementReads, ViewRead
 from rowmerge.session.names.resolver import NameResolver, ResolvedName, branches_of, change_feed_of
 from rowmerge.session.names.spark_names import SparkViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import parse_change_range
@@ -90,9 +91,10 @@ class StatementScope:
     context: SessionContext
     schema: str
     snapshots: PinnedSnapshots
+    table_reads: StatementReads
     with_clause: WithClause = WithClause()
     enclosing: tuple[str, ...] = ()
-    _views: dict[tuple[str, ...], str | None] = field(default_factory=dict)
+    _reads: dict[tuple[str, ...], Read | str | None] = field(default_factory=dict)
     _functions: dict[tuple[str, str, bool], CalledFunction | None] = field(default_factory=dict)
 
     @classmethod
@@ -107,55 +109,65 @@ class StatementScope:
         """
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
-        return cls(context, context.names.schema, PinnedSnapshots(snapshots), clause)
+        table_reads = StatementReads(context.spark, context.views)
+        return cls(context, context.names.schema, PinnedSnapshots(snapshots), table_reads, clause)
 
     def query(self, text: str) -> DataFrame:
         """Return the rows of a query, which may read tables of the catalog, files, and tables and views of Spark."""
-        return self.context.spark.sql(bind(text, self.view_for, self.function_for))
+        bound_text = bind(text, self.placeholder_for, self.function_for)
+        return self.context.spark.sql(self.table_reads.with_view_names(bound_text))
 
     def bind(self, expression: SqlText) -> SqlText:
         """Return an expression in which the names in subqueries and calls are replaced with the names of Spark views and functions."""
-        return replace(expression, text=bind_expression(expression.text, self.view_for, self.function_for))
+        return replace(expression, text=self._bind_expression(expression.text))
+
+    def _bind_expression(self, text: str) -> str:
+        """Bind an expression, or the body of a function."""
+        return self.table_reads.with_view_names(bind_expression(text, self.placeholder_for, self.function_for))
 
     def reads(self, snapshot: Snapshot) -> bool:
         """Return whether the statement has read the newest version of this snapshot's table and branch."""
         return snapshot.history_key in self.snapshots.keys_read
 
-    def view_for(self, reference: TableReference) -> str | None:
-        """Return the quoted name of the Spark view that replaces a table name, or None if Spark resolves the name."""
+    def placeholder_for(self, reference: TableReference) -> str | None:
+        """Return the quoted name that stands for a table or view in the bound text, or None if Spark resolves the name.
+
+        It is a placeholder of `table_reads`, or the name of a Spark view.
+        """
         first_part = reference.name.parts[0]
         is_plain_name = not reference.has_time_travel and reference.changes is None and len(reference.name.parts) == 1
         if is_plain_name and first_part.lower() in self.with_clause.names:
             query = f"{self.with_clause.text} select * from {backquote(first_part)}"
-            return self._register_query(f"WITH {first_part}", query, self.schema)
+            return self.table_reads.placeholder(self._view_read(f"WITH {first_part}", query, self.schema))
         key = (self.schema, *_lookup_key(reference))
-        if key not in self._views:
-            self._views[key] = self._register_view(reference)
-        return self._views[key]
+        if key not in self._reads:
+            self._reads[key] = self._read(reference)
+        read = self._reads[key]
+        return read if read is None or isinstance(read, str) else self.table_reads.placeholder(read)
 
-    def _register_view(self, reference: TableReference) -> str | None:
-        """Resolve a reference and register it as a Spark view. Return the quoted name of the view, or None if Spark resolves the name."""
+    def _read(self, reference: TableReference) -> Read | str | None:
+        """Resolve a reference to a snapshot or a view. Return the quoted name of a Spark view for other rows, or None for Spark's names."""
         if reference.changes is not None:
             return self._register_changes(reference.changes)
         if reference.files is not None:
-            return self._register_files(reference.files)
+            return self._file_rows(reference.files)
         names = self.context.names
         name = names.without_catalog(reference.name)
         if names.is_temporary_view(name):
-            return self._register_temporary_view(name.parts[0], reference)
+            return self._temporary_view(name.parts[0], reference)
         resolved_name = names.resolve(name, self.schema)
         if resolved_name is None:
             return self._register_information_table(name)
         if resolved_name.relation.kind == "view":
-            return self._register_catalog_view(resolved_name, reference)
-        return self.context.views.register_snapshot(self._resolve_snapshot(resolved_name, reference))
+            return self._catalog_view(resolved_name, reference)
+        return self._resolve_snapshot(resolved_name, reference)
 
-    def _register_temporary_view(self, name: str, reference: TableReference) -> str | None:
-        """Register the query of a temporary view. Return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
+    def _temporary_view(self, name: str, reference: TableReference) -> ViewRead | None:
+        """Bind the query of a temporary view. Return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
         if reference.has_time_travel:
             raise PlanError(f"{name} is a temporary view, so it has no versions. Use VERSION or TIMESTAMP AS OF with a table.")
         query = self.context.names.temporary_views.query(name)
-        return None if query is None else self._register_query(f"temporary view {name}", query, self.context.names.schema)
+        return None if query is None else self._view_read(f"temporary view {name}", query, self.context.names.schema)
 
     def _register_information_table(self, name: TableName) -> str | None:
         """Register the rows of a table of `information_schema`. Return None for any other name."""
@@ -167,19 +179,19 @@ class StatementScope:
         spark, catalog, catalog_name = self.context.spark, self.context.catalog, self.context.names.catalog_name
         return self.context.views.register_frame(information_rows(spark, catalog, catalog_name, table.lower()))
 
-    def _register_catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> str:
-        """Register the query of a view in the catalog. Raise PlanError for VERSION or TIMESTAMP AS OF."""
+    def _catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> ViewRead:
+        """Bind the query of a view in the catalog. Raise PlanError for VERSION or TIMESTAMP AS OF."""
         relation = resolved_name.relation
         if reference.has_time_travel:
             raise PlanError(f"{relation} is a view, so it has no versions. Use VERSION or TIMESTAMP AS OF with a table.")
         view = self.context.catalog.view(relation.schema, relation.name)
-        return self._register_query(str(relation), view.sql, view.default_schema, view.columns.names)
+        return self._view_read(str(relation), view.sql, view.default_schema, view.columns.names)
 
-    def _register_query(self, name: str, query: str, schema: str, columns: tuple[str, ...] = ()) -> str:
-        """Register the query of a view. Raise PlanError if the view reads itself."""
+    def _view_read(self, name: str, query: str, schema: str, columns: tuple[str, ...] = ()) -> ViewRead:
+        """Bind the query of a view. Raise PlanError if the view reads itself."""
         self._check_not_enclosing(name, f"The view {name} reads itself")
         inner = self._inside(name, schema)
-        return self.context.views.register_query(bind(query, inner.view_for, inner.function_for), columns)
+        return ViewRead(bind(query, inner.placeholder_for, inner.function_for), columns)
 
     def _check_not_enclosing(self, name: str, problem: str) -> None:
         """Raise PlanError if this scope is inside the view or function `name`, which would then contain itself."""
@@ -234,12 +246,11 @@ class StatementScope:
             raise PlanError(f"{relation} is a view, so it has no change feed. Use table_changes(…) with a table.")
         return self.context.names.table(TableName((schema, name)))
 
-    def _register_files(self, source: FileSource) -> str:
-        """Register the rows of `read_files(…)`."""
-        views = self.context.views
+    def _file_rows(self, source: FileSource) -> Snapshot | str:
+        """Return the snapshot of the table that `read_files(…)` reads, or the name of a Spark view with the rows of other files."""
         if source.format in TABLE_FORMATS:
-            return views.register_snapshot(self._source_snapshot(source))
-        return views.register_frame(read_file_source(self.context.spark, source))
+            return self._source_snapshot(source)
+        return self.context.views.register_frame(read_file_source(self.context.spark, source))
 
     def _source_snapshot(self, source: FileSource) -> Snapshot:
         """Return the snapshot of a table at a path: at `versionAsOf` or `timestampAsOf`, or the newest one if neither is given.
@@ -278,7 +289,7 @@ class StatementScope:
         definition, body = function.definition, ""
         if definition.language == "sql":
             inner = self._inside(_call_name(function.schema, function.name), function.default_schema)
-            body = bind_expression(expression_of(definition.body), inner.view_for, inner.function_for)
+            body = inner._bind_expression(expression_of(definition.body))
         return CalledFunction(str(function), definition, body, partial(self.context.functions.register, function, body))
 
 

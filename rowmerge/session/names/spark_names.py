@@ -16,6 +16,7 @@ from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.spark_session import drop_view, is_temporary_view, register_view
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
+from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ class SparkViews:
         """Register the rows of a snapshot."""
         self.rows(snapshot)
         return backquote(view_name(snapshot.shape.location, snapshot.identity))
+
+    def register_files(self, snapshot: Snapshot, files: FileListing) -> str:
+        """Register the rows of some files of a snapshot. Two statements that read the same files share a view."""
+        name = view_name(snapshot.shape.location, snapshot.identity, *files.paths)
+        self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files))
+        return backquote(name)
 
     def register_changes(self, changes: TableChanges) -> str:
         """Register the change rows between two versions of a table."""

@@ -1,0 +1,332 @@
+"""The output columns of queries, as expressions over the relations that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rowmerge.commands.queries import (
+    Join,
+    NamedQueryRead,
+    OpaqueRelation,
+    Query,
+    Relation,
+    SelectBlock,
+    SelectItem,
+    SetOperation,
+    Subquery,
+    TableRead,
+)
+from rowmerge.plan.expressions.column_refs import parse
+from rowmerge.plan.expressions.conditions import Side, is_same_name
+from rowmerge.plan.pruning.bounds import comparable
+from rowmerge.plan.pruning.literals import ExactNumber, constant
+from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, to_expression
+from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A view that a statement reads: its query, and the names of its columns if they differ from those of the query."""
+
+    query: Query
+    columns: tuple[str, ...] = ()
+
+
+_Visible = TableRead | Subquery | NamedQueryRead | OpaqueRelation
+Source = Struct | View
+"""What a name in a statement refers to: the columns of a table, or a view."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output column of a query: its name, its expression over the relations of the query, and its type. None means unknown."""
+
+    name: str | None
+    expression: Expression | None = None
+    type: DataType | None = None
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The known output columns of a query. `complete`: whether they are all columns, in order."""
+
+    columns: tuple[Output, ...] = ()
+    complete: bool = False
+
+    def renamed(self, names: Sequence[str]) -> Outputs:
+        """Return the outputs with new names, as in `t AS x(a, b)`. Without names, they keep their own."""
+        if not names:
+            return self
+        if not self.complete or len(names) != len(self.columns):
+            return Outputs()
+        pairs = zip(names, self.columns, strict=True)
+        return Outputs(tuple(Output(name, output.expression, output.type) for name, output in pairs), complete=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One relation of a FROM clause that is not a join. `id`: unique in the statement. `outputs`: its columns."""
+
+    relation: TableRead | Subquery | NamedQueryRead
+    id: str
+    outputs: Outputs
+
+    @property
+    def side(self) -> Side:
+        """The relation's alias and the names of its columns."""
+        names = tuple(output.name for output in self.outputs.columns if output.name is not None)
+        return Side(self.relation.alias or "", (), names)
+
+    @property
+    def schema(self) -> Struct:
+        """The columns with their types. A column of unknown type has a type whose comparisons are not evaluated."""
+        columns = (output for output in self.outputs.columns if output.name is not None)
+        return Struct(tuple(Field(output.name or "", output.type or Primitive("binary")) for output in columns))
+
+    def by_position(self, condition: Expression) -> Expression | None:
+        """Return a condition in which the name of each column is its position. None if the name is not unique."""
+        positions: dict[str, list[int]] = {}
+        for position, output in enumerate(self.outputs.columns):
+            positions.setdefault(output.name or "", []).append(position)
+
+        def positional(column: Column) -> Expression | None:
+            found = positions.get(column.name, [])
+            return column_expression("", str(found[0])) if len(found) == 1 else None
+
+        return condition.substituted(positional)
+
+
+class QueryOutputs:
+    """The output columns of the queries of one statement, and the relations of their blocks. Each is computed once.
+
+    `sources`: the tables and views of the statement by name. `case_sensitive`: whether names that differ only in case are different.
+    """
+
+    def __init__(self, sources: Mapping[str, Source], *, case_sensitive: bool) -> None:
+        self._sources, self._case_sensitive = sources, case_sensitive
+        self._leaves: dict[int, Leaf] = {}
+        self._outputs: dict[int, Outputs] = {}
+        self._names: dict[str, Names] = {}
+
+    def source(self, table: TableRead) -> Source | None:
+        """Return the table or view that a name refers to, or None if only Spark knows it."""
+        return self._sources.get(table.name[0]) if len(table.name) == 1 else None
+
+    def leaf(self, relation: TableRead | Subquery | NamedQueryRead) -> Leaf:
+        """Return the relation with its id and its columns."""
+        leaf = self._leaves.get(id(relation))
+        if leaf is None:
+            is_table = isinstance(relation, TableRead) and isinstance(self.source(relation), Struct)
+            leaf_id = relation.name[0] if is_table and isinstance(relation, TableRead) else f"__rowmerge_q{len(self._leaves)}"
+            # The id of a placeholder occurs once in a statement, so the id of a table is unique as well.
+            leaf = self._leaves[id(relation)] = Leaf(relation, leaf_id, self._relation_outputs(relation, leaf_id))
+        return leaf
+
+    def _relation_outputs(self, relation: TableRead | Subquery | NamedQueryRead, leaf_id: str) -> Outputs:
+        match relation:
+            case TableRead():
+                outputs = self._table_outputs(relation)
+            case Subquery(query=query):
+                outputs = self.of_query(query)
+            case NamedQueryRead(named_query=named_query):
+                outputs = self.of_query(named_query.query).renamed(named_query.columns)
+        return outputs.renamed(relation.columns)
+
+    def _table_outputs(self, table: TableRead) -> Outputs:
+        source = self.source(table)
+        if source is None:
+            return Outputs()
+        if isinstance(source, View):
+            return self.of_query(source.query).renamed(source.columns)
+        columns = (Output(field.name, None, field.type if comparable(field) else None) for field in source)
+        return Outputs(tuple(columns), complete=True)
+
+    def of_query(self, query: Query) -> Outputs:
+        """Return the output columns of a query."""
+        outputs = self._outputs.get(id(query))
+        if outputs is None:
+            match query.body:
+                case SelectBlock():
+                    outputs = self.of_block(query.body)
+                case SetOperation(branches=branches):
+                    outputs = self._set_operation_outputs([self.of_query(branch) for branch in branches])
+                case _:
+                    outputs = Outputs()
+            self._outputs[id(query)] = outputs
+        return outputs
+
+    def _set_operation_outputs(self, branches: Sequence[Outputs]) -> Outputs:
+        """Return the columns of a set operation: the names of the first branch, and the types on which all branches agree."""
+        first = branches[0]
+        if len(branches) == 1:
+            return first
+        if not all(branch.complete and len(branch.columns) == len(first.columns) for branch in branches):
+            return Outputs()
+        columns = []
+        for outputs in zip(*(branch.columns for branch in branches), strict=True):
+            types = {output.type for output in outputs}
+            columns.append(Output(outputs[0].name, None, outputs[0].type if len(types) == 1 else None))
+        return Outputs(tuple(columns), complete=True)
+
+    def of_block(self, block: SelectBlock) -> Outputs:
+        """Return the output columns of a SELECT block."""
+        outputs = self._outputs.get(id(block))
+        if outputs is None:
+            outputs = self._outputs[id(block)] = self._block_outputs(block)
+        return outputs
+
+    def _block_outputs(self, block: SelectBlock) -> Outputs:
+        if block.items is None:
+            return Outputs()
+        outputs, complete = list[Output](), True
+        for item in block.items:
+            if item.expression.text.endswith("*"):
+                star = self._star_outputs(item, block)
+                outputs += star.columns
+                complete &= star.complete
+            else:
+                outputs.append(self._item_output(item, block))
+        return Outputs(tuple(outputs), complete)
+
+    def _item_output(self, item: SelectItem, block: SelectBlock) -> Output:
+        expression = to_expression(item.expression.text, self.names(block.relation))
+        column = None if expression is None else expression.only_column
+        name = item.alias or _last_part(item.expression.text) or (None if column is None else column.name)
+        return Output(name, expression, None if expression is None else self.type_of(expression, block.relation))
+
+    def _star_outputs(self, item: SelectItem, block: SelectBlock) -> Outputs:
+        """Return the columns of `*` or `t.*`."""
+        names, leaves = self.names(block.relation), list(self.visible_leaves(block.relation))
+        qualifier = item.expression.text[:-1].rstrip().removesuffix(".")
+        if qualifier:
+            alias = _last_part(qualifier)
+            leaves = [leaf for leaf in leaves if alias is not None and is_same_name((leaf.side.alias,), (alias,), self._case_sensitive)]
+        complete = all(leaf.outputs.complete for leaf in leaves) and not names.merged
+        complete &= len(leaves) == 1 if qualifier else not names.has_unknown
+        excluded = {name.lower() for name in item.excluded}
+        columns = []
+        for leaf in leaves:
+            for output in leaf.outputs.columns:
+                if output.name is not None and output.name.lower() not in excluded:
+                    merged = names.merged.get(output.name.lower()) if not qualifier else None
+                    column = merged or Column(leaf.id, output.name)
+                    columns.append(Output(output.name, Expression((column,)), output.type))
+                elif output.name is None:
+                    complete = False
+        return Outputs(tuple(_without_merged_copies(columns, names)), complete)
+
+    def names(self, relation: Relation | None) -> Names:
+        """Return the columns to which the expressions of a block with this FROM clause can refer."""
+        return self._names_of(str(id(relation)), list(_visible(relation)), self._merged_columns(relation))
+
+    def _names_of(self, key: str, visible: Sequence[_Visible], merged: dict[str, Column | None]) -> Names:
+        """Return the names of visible relations, computed once for each key."""
+        names = self._names.get(key)
+        if names is None:
+            leaves = [self.leaf(part) for part in visible if not isinstance(part, OpaqueRelation)]
+            unknown = [leaf for leaf in leaves if not leaf.outputs.complete]
+            names = self._names[key] = Names(
+                tuple((leaf.side, leaf.id) for leaf in leaves),
+                merged,
+                frozenset(leaf.side.alias.lower() for leaf in unknown),
+                bool(unknown) or len(leaves) < len(visible),
+                self._case_sensitive,
+            )
+        return names
+
+    def names_of_condition(self, join: Join) -> Names:
+        """Return the columns to which the condition of a join can refer. The right side of a SEMI or ANTI join is visible there."""
+        key = id(join.right), id(join.left)
+        return self._names_of(f"on {key}", [*_visible(join.left), *_visible(join.right)], self._merged_columns(join.left))
+
+    def visible_leaves(self, relation: Relation | None) -> Iterator[Leaf]:
+        """Yield the relations whose columns are visible after the joins of a FROM clause, in text order."""
+        for part in _visible(relation):
+            if not isinstance(part, OpaqueRelation):
+                yield self.leaf(part)
+
+    def leaves(self, relation: Relation) -> Iterator[Leaf]:
+        """Yield all relations of a FROM clause, in text order."""
+        if isinstance(relation, Join):
+            yield from self.leaves(relation.left)
+            yield from self.leaves(relation.right)
+        elif not isinstance(relation, OpaqueRelation):
+            yield self.leaf(relation)
+
+    def _merged_columns(self, relation: Relation | None) -> dict[str, Column | None]:
+        """Return, for each column after USING, the column to which its unqualified name refers.
+
+        It is the column of the preserved side, so None for a FULL join, and for RIGHT joins, whose side can be a join itself.
+        """
+        if not isinstance(relation, Join):
+            return {}
+        merged = self._merged_columns(relation.left)
+        if relation.kind not in ("SEMI", "ANTI"):
+            merged |= self._merged_columns(relation.right)
+        for name in relation.using:
+            is_left = relation.kind in ("INNER", "LEFT", "SEMI", "ANTI")
+            resolved = self.names(relation.left).column((name,)) if is_left else None
+            merged[name.lower()] = None if resolved is None else resolved[0]
+        return merged
+
+    def using_equalities(self, join: Join) -> Iterator[Expression]:
+        """Yield `left.k = right.k` for each column after USING."""
+        for name in join.using:
+            left, right = self.names(join.left).column((name,)), self.names(join.right).column((name,))
+            if left is not None and right is not None:
+                yield Expression((left[0], " = ", right[0]))
+
+    def type_of(self, expression: Expression, relation: Relation | None) -> DataType | None:
+        """Return the type of a column or a literal, or None if it is unknown."""
+        column = expression.only_column
+        if column is not None:
+            return self.column_type(column, relation)
+        if expression.columns:
+            return None
+        tree = parse(expression.text)
+        literal = None if tree is None else constant(tree)
+        if isinstance(literal, str):
+            return Primitive("string")
+        is_int = isinstance(literal, ExactNumber) and literal.integer and literal.digits == 10
+        return Primitive("integer") if is_int and expression.text.strip("-").isdecimal() else None
+
+    def column_type(self, column: Column, relation: Relation | None) -> DataType | None:
+        """Return the type of a column of a FROM clause, or None if it is unknown."""
+        for leaf in self.visible_leaves(relation):
+            if leaf.id == column.relation:
+                return next((output.type for output in leaf.outputs.columns if output.name == column.name), None)
+        return None
+
+
+def _without_merged_copies(columns: Sequence[Output], names: Names) -> Iterator[Output]:
+    """Yield the columns of a star. A column after USING occurs once."""
+    seen: set[str] = set()
+    for output in columns:
+        name = (output.name or "").lower()
+        if name in names.merged:
+            if name in seen:
+                continue
+            seen.add(name)
+            if names.merged[name] is None:
+                yield Output(output.name)
+                continue
+        yield output
+
+
+def _visible(relation: Relation | None) -> Iterator[_Visible]:
+    """Yield the relations whose columns are visible after the joins, in text order. The right side of SEMI and ANTI is not visible."""
+    if isinstance(relation, Join):
+        yield from _visible(relation.left)
+        if relation.kind not in ("SEMI", "ANTI"):
+            yield from _visible(relation.right)
+    elif relation is not None:
+        yield relation
+
+
+def _last_part(text: str) -> str | None:
+    """Return the last part of a dotted name without quotes, or None for any other expression."""
+    name = text.rpartition(".")[2].strip() if not text.endswith("`") else text[text[:-1].rfind("`") :]
+    if name.startswith("`") and name.endswith("`") and len(name) > 2:
+        return name[1:-1]
+    return name if name.isidentifier() else None

@@ -1,0 +1,253 @@
+"""Push the conditions of a query down to the tables that it reads, as Spark's optimizer does.
+
+A condition on a table holds for each of its rows that can contribute to the result. So files without such rows need not be read. The rules
+are those of Spark: conditions of WHERE, HAVING and ON pass through projections, unions, joins, grouping and windows, as far as the result
+stays the same. Equalities of inner joins transfer conditions from one table to another.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+
+from rowmerge.commands.queries import (
+    Clause,
+    Join,
+    NamedQuery,
+    NamedQueryRead,
+    OpaqueQuery,
+    OpaqueRelation,
+    Query,
+    Relation,
+    SelectBlock,
+    SetOperation,
+    Subquery,
+    TableRead,
+)
+from rowmerge.plan.expressions.conditions import Side, nondeterministic_function, split_conjuncts
+from rowmerge.plan.pruning.file_pruning import rejects_null_row
+from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, disjunction, to_expression
+from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View
+from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, Struct
+
+_EXACT_TYPES = frozenset({"boolean", "byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz"})
+
+
+def push_down(query: Query, sources: Mapping[str, Source], *, case_sensitive: bool = False) -> dict[str, tuple[str, ...]]:
+    """Return the conditions that hold for all rows of a table that can contribute to the result of a query.
+
+    Args:
+        query: The query.
+        sources: The tables and views that the query reads, by name. A name may occur only once in the texts of the query and its views.
+        case_sensitive: Whether names that differ only in case are different.
+
+    Returns:
+        For each table by name, SQL conditions on its columns, which are qualified by this name. Tables without conditions are omitted.
+    """
+    push = _PushDown(QueryOutputs(sources, case_sensitive=case_sensitive))
+    push.through_query(query, [])
+    return {name: tuple(dict.fromkeys(condition.text for condition in conditions)) for name, conditions in push.conditions.items()}
+
+
+class _PushDown:
+    """The conditions of the tables of one statement. The methods `through_…` push conditions down into a part of the statement.
+
+    Their parameter `conditions` are conditions that hold for each row of the part that can contribute to the result. In a condition on the
+    output of a query, the name of a column is its position among the query's outputs, and the relation is empty.
+    """
+
+    def __init__(self, outputs: QueryOutputs) -> None:
+        self._outputs = outputs
+        self.conditions: dict[str, list[Expression]] = defaultdict(list)
+        self._reads: dict[int, list[list[Expression]]] = defaultdict(list)
+
+    def through_query(self, query: Query, conditions: Sequence[Expression]) -> None:
+        """Push conditions on its output columns into a query and its WITH list."""
+        if query.is_limited:
+            conditions = ()
+        match query.body:
+            case SelectBlock():
+                self._through_block(query.body, conditions)
+            case SetOperation(branches=branches):
+                self._through_set_operation(branches, conditions)
+            case OpaqueQuery(queries=queries):
+                self._independently(queries)
+        # A query of the list can be read by the later ones.
+        for named_query in reversed(query.named_queries):
+            self._through_named_query(named_query)
+
+    def _independently(self, queries: Iterable[Query]) -> None:
+        """Push only the own conditions of queries down."""
+        for query in queries:
+            self.through_query(query, ())
+
+    def _through_named_query(self, named_query: NamedQuery) -> None:
+        """Push the conditions of all reads of a query of a WITH list into it. A row is needed if one of the reads needs it."""
+        reads = self._reads[id(named_query)]
+        conditions: Sequence[Expression] = ()
+        if not named_query.has_other_reads and reads and all(reads):
+            conditions = reads[0] if len(reads) == 1 else (disjunction(reads),)
+        self.through_query(named_query.query, conditions)
+
+    def _through_set_operation(self, branches: Sequence[Query], conditions: Sequence[Expression]) -> None:
+        """Push conditions into the branches. A column on whose type they do not agree is cast, so conditions on it are not pushed."""
+        branch_columns = [self._outputs.of_query(branch).columns for branch in branches]
+
+        def has_one_type(column: Column) -> bool:
+            types = {columns[int(column.name)].type for columns in branch_columns}
+            return len(types) == 1 and _is_exact(types.pop())
+
+        if len(branches) > 1:
+            conditions = [condition for condition in conditions if all(map(has_one_type, condition.columns))]
+        for branch in branches:
+            self.through_query(branch, conditions)
+
+    def _through_block(self, block: SelectBlock, conditions: Sequence[Expression]) -> None:
+        """Push conditions into a SELECT block, and its own WHERE and HAVING into its relations."""
+        self._independently(block.subqueries)
+        if block.relation is None:
+            return
+        pushed = list(self._before_projection(block, conditions))
+        if block.where is not None:
+            pushed += self._conjuncts(block.where, block.relation)
+        if block.having is not None and not block.has_grouping_sets and block.items is not None:
+            # A name in HAVING can also be an alias of the SELECT list.
+            aliases = {item.alias.lower() for item in block.items if item.alias is not None}
+            conjuncts = self._conjuncts(block.having, block.relation)
+            pushed += (conjunct for conjunct in conjuncts if aliases.isdisjoint(column.name.lower() for column in conjunct.columns))
+        self._through_relation(block.relation, pushed)
+
+    def _before_projection(self, block: SelectBlock, conditions: Sequence[Expression]) -> Iterator[Expression]:
+        """Yield the conditions on the output columns of a block as conditions on the columns of its relations."""
+        if block.has_grouping_sets or any(nondeterministic_function(item.expression.text) for item in block.items or ()):
+            return
+        outputs = self._outputs.of_block(block).columns
+        partitions = [self._partition_columns(window, block) for window in block.windows]
+        for condition in conditions:
+            pushed = condition.substituted(lambda column: outputs[int(column.name)].expression)
+            # A window function sees whole partitions, so only conditions that keep or drop whole partitions pass it.
+            if pushed is not None and all(pushed.columns <= columns for columns in partitions):
+                yield pushed
+
+    def _partition_columns(self, window: Iterable[Clause], block: SelectBlock) -> set[Column]:
+        """Return the columns in PARTITION BY of a window. The rows of a partition have the same values in these columns."""
+        names = self._outputs.names(block.relation)
+        expressions = [to_expression(clause.text, names) for clause in window]
+        return {expression.only_column for expression in expressions if expression is not None and expression.only_column is not None}
+
+    def _conjuncts(self, clause: Clause, relation: Relation) -> list[Expression]:
+        """Return the conjuncts of a condition whose columns are certain."""
+        return self._known_conjuncts(clause, self._outputs.names(relation))
+
+    def _known_conjuncts(self, clause: Clause, names: Names) -> list[Expression]:
+        expressions = (to_expression(conjunct, names) for conjunct in split_conjuncts(clause.text))
+        return [expression for expression in expressions if expression is not None]
+
+    def _through_relation(self, relation: Relation, conditions: Sequence[Expression]) -> None:
+        """Push conditions into a relation of a FROM clause."""
+        match relation:
+            case Join():
+                self._independently(relation.queries)
+                self._through_join(relation, conditions)
+            case OpaqueRelation(queries=queries):
+                self._independently(queries)
+            case _:
+                leaf = self._outputs.leaf(relation)
+                self._through_leaf(leaf, [condition for condition in conditions if condition.relations <= {leaf.id}])
+
+    def _through_leaf(self, leaf: Leaf, conditions: Sequence[Expression]) -> None:
+        """Push conditions on the columns of a table, a view or a query into it."""
+        relation = leaf.relation
+        source = self._outputs.source(relation) if isinstance(relation, TableRead) else None
+        positional = [condition for condition in map(leaf.by_position, conditions) if condition is not None]
+        if isinstance(source, Struct):
+            names = source.names
+            own = (condition.substituted(lambda column: column_expression(leaf.id, names[int(column.name)])) for condition in positional)
+            self.conditions[leaf.id] += (condition for condition in own if condition is not None)
+        elif isinstance(relation, NamedQueryRead):
+            self._reads[id(relation.named_query)].append(positional)
+        elif isinstance(relation, Subquery):
+            self.through_query(relation.query, positional)
+        elif isinstance(source, View):
+            self.through_query(source.query, positional)
+
+    def _through_join(self, join: Join, conditions: Sequence[Expression]) -> None:
+        """Push conditions, and the condition of the join itself, into both sides as far as the kind of the join allows."""
+        leaves = list(self._outputs.leaves(join))
+        left_ids = {leaf.id for leaf in self._outputs.leaves(join.left)}
+        right_ids = {leaf.id for leaf in self._outputs.leaves(join.right)}
+        on = list(self._outputs.using_equalities(join))
+        if join.condition is not None:
+            on += self._known_conjuncts(join.condition, self._outputs.names_of_condition(join))
+        kind = _effective_kind(join.kind, conditions, left_ids, right_ids, leaves)
+        on_left = [condition for condition in conditions if condition.relations <= left_ids]
+        on_right = [condition for condition in conditions if condition.relations <= right_ids]
+        left: list[Expression] = []
+        right: list[Expression] = []
+        if kind in ("INNER", "SEMI"):
+            left = right = _with_inferred([*conditions, *on], leaves)
+        elif kind in ("LEFT", "ANTI"):
+            # Rows of the right side matter only if they match a row of the left side that can contribute.
+            left, right = on_left, _with_inferred([*on_left, *on], leaves)
+        elif kind == "RIGHT":
+            left, right = _with_inferred([*on_right, *on], leaves), on_right
+        self._through_relation(join.left, [condition for condition in left if condition.relations <= left_ids])
+        self._through_relation(join.right, [condition for condition in right if condition.relations <= right_ids])
+
+
+def _effective_kind(kind: str, conditions: Sequence[Expression], left_ids: Set[str], right_ids: Set[str], leaves: Sequence[Leaf]) -> str:
+    """Return the kind of join that has the same rows, given that conditions drop the rows in which one side is NULL.
+
+    For example, `WHERE r.k = 5` drops all rows of `l LEFT JOIN r` that match no row of `r`, as an INNER join does.
+    """
+    drops_null_left = kind in ("RIGHT", "FULL") and _rejects_null_rows(conditions, left_ids, leaves)
+    drops_null_right = kind in ("LEFT", "FULL") and _rejects_null_rows(conditions, right_ids, leaves)
+    if drops_null_left and (drops_null_right or kind == "RIGHT"):
+        return "INNER"
+    if drops_null_right:
+        return "INNER" if kind == "LEFT" else "RIGHT"
+    return "LEFT" if drops_null_left else kind
+
+
+def _rejects_null_rows(conditions: Sequence[Expression], ids: Set[str], leaves: Sequence[Leaf]) -> bool:
+    """Return whether a condition on one of the relations `ids` is certainly not true if all columns of this relation are NULL."""
+    leaf_by_id = {leaf.id: leaf for leaf in leaves}
+    for condition in conditions:
+        if len(condition.relations) == 1 and condition.relations <= ids:
+            (leaf_id,) = condition.relations
+            leaf = leaf_by_id[leaf_id]
+            if rejects_null_row(condition.text, Side(leaf_id, (), leaf.side.columns), leaf.schema, case_sensitive=True):
+                return True
+    return False
+
+
+def _with_inferred(conditions: Sequence[Expression], leaves: Sequence[Leaf]) -> list[Expression]:
+    """Add the conditions that equalities of columns imply: `x.k = y.k AND y.k = 5` implies `x.k = 5`."""
+    classes = _classes_of_equal_columns(conditions, leaves)
+    inferred = list(conditions)
+    for condition in conditions:
+        if len(condition.columns) != 1:
+            continue
+        (column,) = condition.columns
+        for equal_column in classes.get(column, frozenset()) - {column}:
+            parts = (equal_column if isinstance(part, Column) else part for part in condition.parts)
+            inferred.append(Expression(tuple(parts)))
+    return inferred
+
+
+def _classes_of_equal_columns(conditions: Sequence[Expression], leaves: Sequence[Leaf]) -> dict[Column, frozenset[Column]]:
+    """Return for each column the columns that have the same value in each row for which the conditions are true."""
+    types = {Column(leaf.id, field.name): field.type for leaf in leaves for field in leaf.schema}
+    classes: dict[Column, frozenset[Column]] = {}
+    for condition in conditions:
+        match condition.parts:
+            case (Column() as first, str(operator), Column() as second) if operator.strip() in ("=", "==", "<=>"):
+                if types.get(first) == types.get(second) and _is_exact(types.get(first)):
+                    merged = classes.get(first, frozenset({first})) | classes.get(second, frozenset({second}))
+                    classes |= dict.fromkeys(merged, merged)
+    return classes
+
+
+def _is_exact(type_: DataType | None) -> bool:
+    """Return whether equal values of a type are interchangeable in any condition. 0.0 and -0.0 are equal, but differ as strings."""
+    return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _EXACT_TYPES)
