@@ -178,7 +178,7 @@ class Commit:
         """Return the data files that a concurrent commit added, with the bounds of the columns that the change read."""
         base = self.base
         files = LiveFiles(self.operations.storage, data=tuple(entries))
-        return list_files(files, base.iceberg_schema, base.schema, base.metadata.spec(), self.change.reads.columns)
+        return list_files(files, base.iceberg_schema, base.schema, base.metadata, self.change.reads.columns)
 
     def _definition_updates(self) -> tuple[TableUpdate, ...]:
         if self.change.replace:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform
-from pyiceberg.types import NestedField, UUIDType
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import NestedField
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.manifests.bounds import file_bounds
@@ -18,49 +18,56 @@ from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import partition_value_name, partition_value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
-from rowmerge.parquet.fitting import uuid_texts
+from rowmerge.iceberg.snapshots.partition_ranges import PartitionRange, file_ranges, partition_ranges, value_array
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, listing_schema
+from rowmerge.table.snapshots.files import FileListing, listing_schema
 
 _BOUND_KINDS = ("lower", "upper", "nulls")
 """The kinds of bounds, which are also the names of their columns in the listing. Null counts are treated as bounds."""
 
 
-def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: PartitionSpec, bound_names: Collection[str] = ()) -> FileListing:
+def list_files(live: LiveFiles, schema: Schema, columns: Struct, metadata: TableMetadata, bound_names: Collection[str] = ()) -> FileListing:
     """Return the live data files as a listing, in the schema of `rowmerge.table.snapshots.files.listing_schema`.
 
     Args:
         live: The live files, whose entries have partition values and column bounds.
         schema: The Iceberg schema of the table.
         columns: The columns of `schema` in the engine's types.
-        spec: The current partition spec. For files of other specs, the partition in the listing is null.
-        bound_names: The names of the top-level columns whose bounds the listing contains. Only primitive types have bounds.
+        metadata: The metadata of the table. For files of other specs than the current one, the partition in the listing is null.
+        bound_names: The names of the top-level columns whose bounds and ranges the listing contains. Only primitive types have bounds.
 
     Raises:
         CorruptLog: A partition value does not have the type of its field, or a delete file is damaged or missing.
         StorageError: The store fails while delete files are read to count deleted rows.
     """
     bound_columns = [column for column in columns if column.name in bound_names and isinstance(column.type, Primitive | Decimal)]
-    arrow_schema = _listing_schema(_partition_type(schema, spec), bound_columns)
+    ranges = partition_ranges(metadata.specs().values(), schema, [column.name for column in bound_columns])
+    spec = metadata.spec()
+    arrow_schema = _listing_schema(_partition_type(schema, spec), bound_columns, ranges)
     if not live.data:
         return FileListing(arrow_schema.empty_table())
     iceberg_columns = [schema.find_field(column.name) for column in bound_columns]
     # The columns of each manifest's files are cached, so each manifest has its own batch.
-    batches = [_manifest_batch(live, manifest, spec, iceberg_columns, arrow_schema) for manifest in live.data_by_manifest]
+    batches = []
+    for manifest in live.data_by_manifest:
+        file_columns = _manifest_columns(live, manifest, spec, iceberg_columns, arrow_schema)
+        range_columns = [_file_range(manifest, range_) for range_ in ranges]
+        file_columns["ranges"] = _struct_array(range_columns, arrow_schema.field("ranges").type, len(manifest.entries))
+        batches.append(pa.RecordBatch.from_arrays([file_columns[name] for name in arrow_schema.names], schema=arrow_schema))
     return FileListing(pa.Table.from_batches(batches, schema=arrow_schema))
 
 
-def _listing_schema(partition_type: pa.StructType, bound_columns: Sequence[Field]) -> pa.Schema:
+def _listing_schema(partition_type: pa.StructType, bound_columns: Sequence[Field], ranges: Sequence[PartitionRange]) -> pa.Schema:
     """Return the Arrow schema of a listing. Bounds and null counts are structs with a field for each column in `bound_columns`."""
     bounds_type = pa.struct([(column.name, arrow_type(column.type)) for column in bound_columns])
     null_counts_type = pa.struct([(column.name, pa.int64()) for column in bound_columns])
-    return listing_schema(partition_type, bounds_type, null_counts_type)
+    return listing_schema(partition_type, bounds_type, null_counts_type, pa.struct([range_.arrow_field for range_ in ranges]))
 
 
-def _manifest_batch(
+def _manifest_columns(
     live: LiveFiles, manifest: ManifestFiles, spec: PartitionSpec, bound_columns: Sequence[NestedField], arrow_schema: pa.Schema
-) -> pa.RecordBatch:
-    """Return the listing of one manifest's data files.
+) -> dict[str, pa.Array]:
+    """Return the columns of the listing of one manifest's data files, except `ranges`.
 
     All columns except `deleted` come from a cache, because a manifest never changes. Only the delete files that apply to its files may
     change.
@@ -73,16 +80,17 @@ def _manifest_batch(
         # The listing has one column for each kind. For example, `lower` is a struct of the lower bounds of all bound columns.
         children = [bounds[kind] for bounds in bounds_by_column]
         columns[kind] = _struct_array(children, arrow_schema.field(kind).type, len(manifest.entries))
-    return pa.RecordBatch.from_arrays([columns[name] for name in arrow_schema.names], schema=arrow_schema)
+    return columns
+
+
+def _file_range(manifest: ManifestFiles, range_: PartitionRange) -> pa.StructArray:
+    """Return the range of each file of a manifest by one partition field, from the cache."""
+    return manifest.compute_once(("range", str(range_.arrow_field)), lambda: file_ranges(manifest.entries, range_))
 
 
 def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
-    """Return the Arrow type of a spec's partition values. The Arrow field metadata describes bucket transforms."""
-    fields = [
-        pa.field(partition_value_name(schema, field), partition_value_type(schema, field), metadata=_bucket_metadata(schema, field))
-        for field in spec.fields
-    ]
-    return pa.struct(fields)
+    """Return the Arrow type of a spec's partition values."""
+    return pa.struct([(partition_value_name(schema, field), partition_value_type(schema, field)) for field in spec.fields])
 
 
 def _file_columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
@@ -92,15 +100,6 @@ def _file_columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
         "size": pa.array([entry.file.size for entry in entries], pa.int64()),
         "records": pa.array([entry.file.records for entry in entries], pa.int64()),
     }
-
-
-def _bucket_metadata(schema: Schema, field: PartitionField) -> dict[bytes, bytes] | None:
-    """Return the Arrow field metadata for a bucket transform of a top-level column, or None for other partition fields."""
-    source = next((column for column in schema.fields if column.field_id == field.source_id), None)
-    if source is None or not isinstance(field.transform, BucketTransform):
-        return None
-    metadata = {SOURCE: source.name.encode(), TRANSFORM: str(field.transform).encode()}
-    return {**metadata, OF_UUIDS: b"true"} if isinstance(source.field_type, UUIDType) else metadata
 
 
 def _deleted_counts(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
@@ -124,20 +123,12 @@ def _compute_partition_values(manifest: ManifestFiles, spec: PartitionSpec, type
     null_partition = (None,) * type_.num_fields
     partitions = [entry.file.partition if entry.file.spec_id == spec.spec_id else null_partition for entry in entries]
     try:
-        children = [_value_array(partitions, index, field.type) for index, field in enumerate(type_)]
+        children = [value_array([partition[index] for partition in partitions], field.type) for index, field in enumerate(type_)]
     except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
         path = manifest.path or plain_path(entries[0].file.path)
         raise CorruptLog(path, f"a partition value does not have the type of its field ({error})") from error
     is_null = pa.array([entry.file.spec_id != spec.spec_id for entry in entries])
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_null)
-
-
-def _value_array(partitions: Sequence[tuple[Any, ...]], index: int, type_: pa.DataType) -> pa.Array:
-    """Return the values of one partition field as the engine represents them. For example, manifests store a UUID as bytes."""
-    field_values = [partition[index] for partition in partitions]
-    if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in field_values):
-        return uuid_texts(pa.array(field_values, pa.binary(16)))
-    return pa.array(field_values, type_)
 
 
 def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:

@@ -132,7 +132,7 @@ class IcebergSnapshot:
         bound_columns = frozenset(columns) & frozenset(self.schema.names)
         if bound_columns not in self._listings:
             check_formats(self.name, self.live)
-            self._listings[bound_columns] = list_files(self.live, self.iceberg_schema, self.schema, self.metadata.spec(), bound_columns)
+            self._listings[bound_columns] = list_files(self.live, self.iceberg_schema, self.schema, self.metadata, bound_columns)
         return self._listings[bound_columns]
 
     def difference(self, other: Snapshot) -> FileDifference:

@@ -1,4 +1,4 @@
-"""Read the bounds and null counts of columns from a file listing, and evaluate comparisons with them.
+"""Evaluate comparisons with the bounds and null counts of columns (`file_bounds.py` reads them from a file listing).
 
 Values, bounds and literals are compared with Arrow, in the comparison type of their column. The order is that of Spark.
 """
@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from rowmerge.parquet.fitting import UUID_TEXT, uuid_bytes
 from rowmerge.parquet.transforms import transformed
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Field, Primitive
-from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing
 
 INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 PRECISION = 38
@@ -53,7 +52,7 @@ class ColumnBounds:
     """The min/max statistics of one column in each file, which conditions use to exclude files (data skipping).
 
     `lower`, `upper`: the bounds of the file's values, or null if unknown. `has_values`, `has_nulls`: whether the file may have values
-    and nulls in the column. `buckets`: for each bucket transform of the column, the bucket of each file's values.
+    and nulls in the column. `buckets`: for each bucket transform of the column, the buckets of each file's values.
     """
 
     lower: pa.Array
@@ -70,14 +69,16 @@ class ColumnBounds:
 
 @dataclass(frozen=True)
 class Buckets:
-    """The bucket of each file by one bucket transform of a column.
+    """The buckets of each file by one bucket transform of a column.
 
-    `of_uuids`: whether the transform hashes strings as UUIDs. `file_buckets`: the bucket of each file, or null if it is unknown.
+    `of_uuids`: whether the transform hashes strings as UUIDs. `lower`, `upper`: the least and the greatest bucket of each file, which are
+    equal for a data file, or null if they are unknown.
     """
 
     transform: str
     of_uuids: bool
-    file_buckets: pa.Array
+    lower: pa.Array
+    upper: pa.Array
 
 
 @dataclass(frozen=True)
@@ -102,70 +103,6 @@ class Verdict:
     def or_(self, other: Verdict) -> Verdict:
         """Return the verdict on the OR of two conditions."""
         return Verdict(pc.or_(self.may_be_true, other.may_be_true), pc.and_(self.may_be_false, other.may_be_false))
-
-
-class FileBounds:
-    """The bounds of the columns of a file listing (`rowmerge.table.snapshots.files`). The bounds of each column are computed once."""
-
-    def __init__(self, files: FileListing) -> None:
-        self._files = files.rows
-        self._bounds_by_column: dict[str, ColumnBounds] = {}
-
-    def for_all_files(self, value: bool) -> pa.Array:
-        """Return an array with the same value for every file."""
-        return pa.repeat(pa.scalar(value), self._files.num_rows)
-
-    def of_column(self, field: Field, is_partition: bool) -> ColumnBounds:
-        """Return the bounds of a column in each file.
-
-        Args:
-            field: The column.
-            is_partition: Whether the bounds come from partition values instead of statistics.
-        """
-        if field.name not in self._bounds_by_column:
-            column = self._partition_bounds(field) if is_partition else self._statistics_bounds(field)
-            self._bounds_by_column[field.name] = replace(column, buckets=self._buckets(field.name))
-        return self._bounds_by_column[field.name]
-
-    def _buckets(self, column: str) -> tuple[Buckets, ...]:
-        """Return the buckets from all partition fields that have this source column."""
-        if "partition" not in self._files.column_names:
-            return ()
-        buckets = []
-        for field in self._files["partition"].type:
-            metadata = field.metadata or {}
-            file_buckets = self._child("partition", field.name)
-            if metadata.get(SOURCE) == column.encode() and file_buckets is not None:
-                buckets.append(Buckets(metadata[TRANSFORM].decode(), OF_UUIDS in metadata, file_buckets))
-        return tuple(buckets)
-
-    def _partition_bounds(self, field: Field) -> ColumnBounds:
-        """Return the bounds of a partition column. Both bounds in a file are the partition value of the file."""
-        value = self._child("partition", field.name)
-        if value is None:
-            unknown = _unknown_bounds(self._files.num_rows, field)
-            return ColumnBounds(unknown, unknown, self.for_all_files(True), self.for_all_files(True))
-        bound = _comparison_bounds(value, field)
-        return ColumnBounds(bound, bound, pc.is_valid(value), pc.is_null(value))
-
-    def _statistics_bounds(self, field: Field) -> ColumnBounds:
-        """Return a column's bounds from statistics. Without null counts, a file may contain both values and nulls."""
-        lower, upper = self._bound("lower", field), self._bound("upper", field)
-        null_counts = self._child("nulls", field.name)
-        if null_counts is None or not pa.types.is_integer(null_counts.type):
-            return ColumnBounds(lower, upper, self.for_all_files(True), self.for_all_files(True))
-        only_nulls = pc.fill_null(pc.greater_equal(null_counts, as_array(self._files["records"])), False)
-        return ColumnBounds(lower, upper, pc.invert(only_nulls), pc.fill_null(pc.greater(null_counts, 0), True))
-
-    def _bound(self, statistic: str, field: Field) -> pa.Array:
-        bound = self._child(statistic, field.name)
-        return _unknown_bounds(self._files.num_rows, field) if bound is None else _comparison_bounds(bound, field)
-
-    def _child(self, struct: str, name: str) -> pa.Array | None:
-        """Return the field `name` of the struct column `struct` of the listing, or None if the listing does not have it."""
-        column = self._files[struct]
-        index = column.type.get_field_index(name)
-        return None if index < 0 else as_array(pc.struct_field(column, [index]))
 
 
 def comparison_type(type_: DataType) -> pa.DataType | None:
@@ -308,14 +245,13 @@ def holds_one_of(column: ColumnBounds, values: pa.Array) -> pa.Array:
 
 
 def _in_buckets(column: ColumnBounds, values: pa.Array) -> pa.Array:
-    """Return for each file whether, for each bucket transform, a value hashes to the file's bucket. An unknown bucket counts as true."""
+    """Return for each file whether, for each bucket transform, a value hashes to a bucket of the file. Unknown buckets count as true."""
     result = pa.scalar(True)
     for buckets in column.buckets:
         # A column of UUIDs never equals a string that is not a UUID.
         hashed = uuid_bytes(values.filter(pc.match_substring_regex(values, UUID_TEXT))) if buckets.of_uuids else values
         value_buckets = pc.unique(transformed(hashed, buckets.transform))
-        in_bucket = pc.is_in(buckets.file_buckets, value_set=value_buckets)
-        result = pc.and_(result, pc.or_(pc.is_null(buckets.file_buckets), in_bucket))
+        result = pc.and_(result, pc.fill_null(_within(value_buckets, buckets.lower, buckets.upper), True))
     return result
 
 
@@ -329,9 +265,14 @@ def has_value_within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
         column: The bounds and null counts of the column in each file.
         values: Values in the column's comparison type, without NULL and NaN.
     """
-    below_lower = _count_values_up_to(values, column.lower, inclusive=False)
-    up_to_upper = _count_values_up_to(values, column.upper, inclusive=True)
-    has_bounds = pc.and_(pc.is_valid(column.lower), pc.is_valid(column.upper))
+    return _within(values, column.lower, column.upper)
+
+
+def _within(values: pa.Array, lower: pa.Array, upper: pa.Array) -> pa.Array:
+    """Return for each file whether at least one of the values lies within its bounds, or null if a bound is unknown."""
+    below_lower = _count_values_up_to(values, lower, inclusive=False)
+    up_to_upper = _count_values_up_to(values, upper, inclusive=True)
+    has_bounds = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
     return pc.if_else(has_bounds, pc.greater(up_to_upper, below_lower), pa.scalar(None, pa.bool_()))
 
 
@@ -370,15 +311,16 @@ def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
-def _unknown_bounds(files: int, field: Field) -> pa.Array:
+def unknown_bounds(files: int, field: Field) -> pa.Array:
+    """Return the bounds of a column in files whose bounds are unknown: nulls in the comparison type of the column."""
     return pa.nulls(files, comparison_type(field.type) or pa.null())
 
 
-def _comparison_bounds(bounds: pa.Array, field: Field) -> pa.Array:
+def comparison_bounds(bounds: pa.Array, field: Field) -> pa.Array:
     """Return bounds in the column's comparison type. NaN and bounds that cannot be cast become null, which means unknown."""
     cast = None if comparison_type(field.type) is None else in_comparison_type(bounds, field)
     if cast is None:
-        return _unknown_bounds(len(bounds), field)
+        return unknown_bounds(len(bounds), field)
     return pc.if_else(pc.is_nan(cast), pa.scalar(None, cast.type), cast) if pa.types.is_floating(cast.type) else cast
 
 

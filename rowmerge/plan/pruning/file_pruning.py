@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, as_array, comparable, in_comparison_type, may_contain_match
+from rowmerge.plan.pruning.bounds import ColumnBounds, as_array, comparable, in_comparison_type, may_contain_match
+from rowmerge.plan.pruning.file_bounds import FileBounds
 from rowmerge.plan.pruning.predicates import conjunction, to_predicate
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask, listing_schema

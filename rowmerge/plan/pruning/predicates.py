@@ -16,7 +16,8 @@ from sqlglot import Token, TokenType, exp
 from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse, references, tokens_of
 from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, Verdict, comparable
+from rowmerge.plan.pruning.bounds import ColumnBounds, Verdict, comparable
+from rowmerge.plan.pruning.file_bounds import FileBounds
 from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant
 from rowmerge.plan.pruning.positions import locate_list_members, locate_literal
 from rowmerge.plan.pruning.time_zones import zone_of

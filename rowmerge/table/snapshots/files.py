@@ -18,11 +18,18 @@ Positions = BitMap64
 
 
 SOURCE, TRANSFORM, OF_UUIDS = b"source", b"transform", b"of uuids"
-"""The keys in the Arrow metadata of a bucket field in a listing's `partition`: the hashed top-level column, the transform as a string, and
-whether the column contains UUIDs as strings, whose bytes are hashed."""
+"""The keys in the Arrow metadata of a field of `ranges` in a listing: the top-level source column, the transform as a string, and whether
+the column contains UUIDs as strings, whose bytes are hashed."""
 
 
-def listing_schema(partition_type: pa.StructType, bounds_type: pa.StructType, null_counts_type: pa.StructType) -> pa.Schema:
+def range_type(value_type: pa.DataType) -> pa.StructType:
+    """Return the Arrow type of one field of `ranges` in a listing, for partition values of a type."""
+    return pa.struct([("lower", value_type), ("upper", value_type), ("has_nulls", pa.bool_()), ("has_values", pa.bool_())])
+
+
+def listing_schema(
+    partition_type: pa.StructType, bounds_type: pa.StructType, null_counts_type: pa.StructType, ranges_type: pa.StructType | None = None
+) -> pa.Schema:
     """Return the Arrow schema for a listing of a snapshot's live data files, which has one row per file.
 
     - path: the absolute path with its scheme, not percent-encoded (`file:///w/s/t/x=A%2FA/p.parquet` is in the folder `x=A%2FA`).
@@ -33,16 +40,20 @@ def listing_schema(partition_type: pa.StructType, bounds_type: pa.StructType, nu
     - lower, upper: the bounds of columns, null if unknown. No value is below `lower` or above `upper`. A float column that may contain NaN
       has null bounds.
     - nulls: the null counts of columns, null if unknown.
+    - ranges (optional): a field for each transform of a column by any partitioning. It contains the least and the greatest transformed
+      value, and whether the column may have nulls and values. It is null for a file of another partitioning.
 
     Args:
         partition_type: The types of partition values by logical column name. The value of a year, month, day, hour or bucket is an int,
             under the name of the partition field.
         bounds_type: The types of the columns with bounds, by logical name, nested for structs.
         null_counts_type: The same columns and columns without bounds. Each leaf is an int64.
+        ranges_type: The types of the ranges, each a `range_type`; None for a listing without ranges.
     """
     counts = [(name, pa.int64()) for name in ("size", "records", "deleted")]
     bounds = [("lower", bounds_type), ("upper", bounds_type)]
-    return pa.schema([("path", pa.string()), *counts, ("partition", partition_type), *bounds, ("nulls", null_counts_type)])
+    ranges = [] if ranges_type is None else [pa.field("ranges", ranges_type)]
+    return pa.schema([("path", pa.string()), *counts, ("partition", partition_type), *bounds, ("nulls", null_counts_type), *ranges])
 
 
 class ListedFile(NamedTuple):

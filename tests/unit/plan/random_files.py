@@ -11,10 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
+from pyiceberg import types as t
+from pyiceberg.transforms import TimeTransform, parse_transform
 
+from rowmerge.iceberg.manifests.bounds import to_stored_value
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type
-from rowmerge.table.snapshots.files import FileListing, listing_schema
+from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, listing_schema, range_type
 
 NAN = float("nan")
 SCHEMA = Struct(
@@ -35,15 +38,29 @@ SCHEMA = Struct(
     )
 )
 PARTITION_COLUMNS = ("region", "month", "born")
+ICEBERG_TYPES: dict[str, t.PrimitiveType] = {
+    "id": t.LongType(),
+    "small": t.IntegerType(),
+    "amount": t.DecimalType(10, 2),
+    "ratio": t.DoubleType(),
+    "name": t.StringType(),
+    "day": t.DateType(),
+    "seen": t.TimestamptzType(),
+    "wall": t.TimestampType(),
+}
 SIDE = Side("t", (("s", "orders"),), SCHEMA.names)
 
-_DAYS = [date(2024, 2, 28), date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 10)]
+_DAYS = [date(2024, 2, 28), date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 10), date(1969, 12, 31), date(1500, 2, 28)]
 _HOURS = [
     datetime(2024, 3, 9, 12),
     datetime(2024, 3, 10, 2, 30),
     datetime(2024, 3, 10, 3),
     datetime(2024, 3, 11),
     datetime(2024, 3, 10, 2, 30, 0, 1),
+    datetime(1970, 1, 1),
+    datetime(1969, 12, 31, 23, 30),
+    datetime(1969, 11, 30, 22),
+    datetime(1500, 2, 28, 1),
 ]
 VALUES: dict[str, list[Any]] = {
     "id": [-(1 << 63), -1, 0, 1, 2, 3, 5, 8, (1 << 53) + 1, (1 << 63) - 1],
@@ -61,7 +78,8 @@ VALUES: dict[str, list[Any]] = {
     "born": _DAYS,
 }
 _INTEGERS = ["-1", "0", "1", "2", "3", "8", "1.5", "2.0", "-0.5", "127", "128", "9007199254740993", "9223372036854775807", "1e0", "2.5e0"]
-_DATES = ["DATE '2024-02-29'", "DATE '2024-03-01'", "'2024-02-29'", "'2024-03-02'", "CAST('2024-03-01' AS DATE)"]
+_DATES = ["DATE '2024-02-29'", "DATE '2024-03-01'", "'2024-02-29'", "'2024-03-02'", "CAST('2024-03-01' AS DATE)", "'1969-12-31'"]
+_DATES += ["DATE '1500-03-01'", "DATE '1970-01-01'"]
 LITERALS: dict[str, list[str]] = {
     "id": [*_INTEGERS, "'1'", "CAST(5 AS BIGINT)", "- 1"],
     "small": [*_INTEGERS, "'-1'"],
@@ -81,6 +99,8 @@ LITERALS: dict[str, list[str]] = {
         "DATE '2024-03-10'",
         "'2024-03-10 02:30:00Z'",
         "CAST('2024-03-10 03:00:00' AS TIMESTAMP)",
+        "TIMESTAMP '1969-12-31 23:30:00Z'",
+        "TIMESTAMP '1970-01-01 00:00:00Z'",
     ],
     "wall": [
         "DATE '2024-03-10'",
@@ -88,7 +108,19 @@ LITERALS: dict[str, list[str]] = {
         "'2024-03-11'",
         "CAST('2024-03-10 02:30:00' AS TIMESTAMP_NTZ)",
         "TIMESTAMP_NTZ '2024-03-10 03:00:00'",
+        "'1969-12-31 23:30:00'",
+        "TIMESTAMP_NTZ '1970-01-01 00:00:00'",
     ],
+}
+TRANSFORMS: dict[str, list[str]] = {
+    "id": ["identity", "truncate[10]", "truncate[7]", "bucket[3]"],
+    "small": ["truncate[3]", "bucket[2]"],
+    "amount": ["truncate[50]", "truncate[7]", "bucket[3]"],
+    "ratio": ["identity"],
+    "name": ["identity", "truncate[1]", "truncate[2]", "bucket[3]"],
+    "day": ["identity", "year", "month", "day", "bucket[3]"],
+    "seen": ["year", "month", "day", "hour"],
+    "wall": ["year", "month", "day", "hour"],
 }
 PATTERNS = ["'a%'", "'a%%'", "'ab_'", "'%b'", "'ab'", "'%'", "'u%'", "'us%'", "'é%'", "''"]
 
@@ -108,25 +140,85 @@ class Files:
 
 @st.composite
 def files(draw: st.DrawFn) -> Files:
-    """Draw a few files. Bounds, null counts and record counts are sometimes missing, and bounds of strings are truncated."""
-    chosen = []
-    listed = []
+    """Draw a few files. Bounds, null counts and record counts are sometimes missing, and bounds of strings are truncated.
+
+    Each file has one of two partition specs, whose transforms have the same value for all rows of the file.
+    """
+    chosen, listed, specs_of_files = [], [], []
+    specs = [draw(_specs()) for _ in range(2)]
     for index in range(draw(st.integers(1, 5))):
+        spec_id = draw(st.integers(0, 1))
+        transforms = Transforms(specs[spec_id], rounds_to_zero=draw(st.booleans()))
         partition = {name: draw(st.sampled_from([None, *VALUES[name]])) for name in PARTITION_COLUMNS}
         free = [name for name in SCHEMA.names if name not in PARTITION_COLUMNS]
-        row = st.fixed_dictionaries({name: _column_values(draw(st.integers(0, 3)), name) for name in free})
+        values = {name: draw(transforms.values(name, draw(st.integers(0, 3)))) for name in free}
+        row = st.fixed_dictionaries({name: st.sampled_from(values[name]) for name in free})
         rows = tuple({**inner, **partition} for inner in draw(st.lists(row, max_size=4)))
         chosen.append(rows)
         hidden = draw(st.sets(st.sampled_from([*free, "records", "nulls"]), max_size=3))
         listed.append(listed_file(f"file:///t/{index}", rows, partition, hidden, cut=draw(st.booleans())))
-    return Files(tuple(chosen), FileListing(pa.Table.from_pylist(listed, LISTING)))
+        specs_of_files.append((spec_id, {name: transforms.of(name, values[name][0]) for name in transforms.spec}))
+    listing = pa.Table.from_pylist(listed, LISTING)
+    return Files(tuple(chosen), FileListing(listing.append_column("ranges", _ranges(specs, specs_of_files))))
 
 
-def _column_values(width: int, name: str) -> st.SearchStrategy[Any]:
-    if width == 0:
-        return st.none()
-    values = st.sampled_from(VALUES[name])
-    return st.one_of(values, st.none()) if width == 1 else values
+def _specs() -> st.SearchStrategy[dict[str, str]]:
+    columns = st.lists(st.sampled_from(sorted(TRANSFORMS)), unique=True, max_size=3)
+    return columns.flatmap(lambda names: st.fixed_dictionaries({name: st.sampled_from(TRANSFORMS[name]) for name in names}))
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """The transforms of a partition spec by column, as pyiceberg computes them. Old Java writers rounded times to zero."""
+
+    spec: Mapping[str, str]
+    rounds_to_zero: bool
+
+    def of(self, column: str, value: Any) -> Any:
+        """Return the transformed value, as manifests store it."""
+        transform = parse_transform(self.spec[column])
+        if value is None:
+            return None
+        number = to_stored_value(value, ICEBERG_TYPES[column])
+        result = transform.transform(ICEBERG_TYPES[column])(number)
+        if isinstance(result, int) and result < -(1 << 63):
+            return result + (1 << 64)  # as in Java, where the subtraction wraps around
+        if not (self.rounds_to_zero and isinstance(transform, TimeTransform) and result < 0):
+            return result
+        is_start = transform.transform(ICEBERG_TYPES[column])(number - 1) < result
+        return result if is_start or (column == "day" and str(transform) == "day") else result + 1
+
+    def values(self, column: str, width: int) -> st.SearchStrategy[list[Any]]:
+        """Draw values of a column that can be in one file. `width`: 0 for nulls only, 1 for values and nulls."""
+        if width == 0:
+            return st.just([None])
+        if column not in self.spec:
+            return st.just([*VALUES[column], None] if width == 1 else VALUES[column])
+        groups: dict[str, list[Any]] = {}
+        for value in VALUES[column]:
+            # -0.0 and 0.0 are different partitions, as bits.
+            groups.setdefault(repr(self.of(column, value)), []).append(value)
+        return st.sampled_from([*groups.values(), [None]])
+
+
+def _ranges(specs: Sequence[Mapping[str, str]], files: Sequence[tuple[int, Mapping[str, Any]]]) -> pa.StructArray:
+    """Return the column `ranges` of a listing. `files`: the partition spec and the transformed values of each file."""
+    fields, arrays = [], []
+    for spec_id, spec in enumerate(specs):
+        for column, transform in spec.items():
+            field = SCHEMA.find(column)
+            assert field is not None
+            has_own_type = transform == "identity" or transform.startswith("truncate")
+            type_ = arrow_type(field.type) if has_own_type and column != "small" else pa.int32()
+            values = [transformed[column] if file_spec == spec_id else None for file_spec, transformed in files]
+            array = pa.array(values, type_)
+            is_other = pa.array([file_spec != spec_id for file_spec, _ in files])
+            children = [array, array, array.is_null(), array.is_valid()]
+            arrays.append(pa.StructArray.from_arrays(children, fields=list(range_type(type_)), mask=is_other))
+            metadata = {SOURCE: column.encode(), TRANSFORM: transform.encode()}
+            fields.append(pa.field(f"{spec_id}.{column}", range_type(type_), metadata=metadata))
+    empty = pa.Array.from_buffers(pa.struct([]), len(files), [None], children=[])
+    return pa.StructArray.from_arrays(arrays, fields=fields) if arrays else empty
 
 
 def listed_file(

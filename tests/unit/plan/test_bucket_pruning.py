@@ -14,7 +14,7 @@ from rowmerge.parquet.transforms import transformed
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
 from rowmerge.table.metadata.schema import DataType, Decimal as DecimalType, Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, listing_schema
+from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, listing_schema, range_type
 
 SIDE = Side("t", ("t",), ("k",))
 TYPES: list[tuple[DataType, Any]] = [
@@ -33,15 +33,22 @@ TYPES: list[tuple[DataType, Any]] = [
 def listing(type_: DataType, files: list[list[Any]], buckets: int, has_bucket: list[bool]) -> FileListing:
     """Return files with these values of `k`, all of a file in one bucket, and with bounds that prune no files."""
     values = pa.array([file[0] for file in files], arrow_type(type_))
-    field = pa.field("k_bucket", pa.int32(), metadata={SOURCE: b"k", TRANSFORM: f"bucket[{buckets}]".encode()})
     bucket_numbers = transformed(values, f"bucket[{buckets}]")
-    partition = pa.StructArray.from_arrays([bucket_numbers], fields=[field], mask=pa.array([not one for one in has_bucket]))
+    metadata = {SOURCE: b"k", TRANSFORM: f"bucket[{buckets}]".encode()}
+    is_other = pa.array([not one for one in has_bucket])
+    range_ = pa.StructArray.from_arrays(
+        [bucket_numbers, bucket_numbers, bucket_numbers.is_null(), bucket_numbers.is_valid()],
+        fields=list(range_type(pa.int32())),
+        mask=is_other,
+    )
+    ranges = pa.StructArray.from_arrays([range_], fields=[pa.field("0.1000", range_.type, metadata=metadata)])
+    partition = pa.StructArray.from_arrays([bucket_numbers], fields=[pa.field("k_bucket", pa.int32())], mask=is_other)
     bounds = pa.StructArray.from_arrays([pa.nulls(len(files), values.type)], names=["k"])
     nulls = pa.StructArray.from_arrays([pa.nulls(len(files), pa.int64())], names=["k"])
     sizes = pa.array([1] * len(files), pa.int64())
-    shape = listing_schema(partition.type, bounds.type, nulls.type)
+    shape = listing_schema(partition.type, bounds.type, nulls.type, ranges.type)
     paths = pa.array([str(at) for at in range(len(files))])
-    return FileListing(pa.Table.from_arrays([paths, sizes, sizes, sizes, partition, bounds, bounds, nulls], schema=shape))
+    return FileListing(pa.Table.from_arrays([paths, sizes, sizes, sizes, partition, bounds, bounds, nulls, ranges], schema=shape))
 
 
 @pytest.mark.parametrize(("type_", "value"), TYPES, ids=lambda part: str(part) if not callable(part) else "")
@@ -77,7 +84,7 @@ def test_keys_prune_files_of_other_buckets_only(type_: DataType, value: Any) -> 
         ("not k = 5", [True, True, True]),
         ("k <> 5", [True, True, True]),
         ("k > 5", [True, True, True]),
-        ("k is null", [True, True, True]),
+        ("k is null", [False, False, True]),
         ("k = 5.0", [True, False, True]),
         ("k = 5.5", [False, False, False]),
     ],
