@@ -1,0 +1,180 @@
+"""Run random queries with and without skipped files, and compare their rows: `python -m tests.reads.differential --seed 7`.
+
+A failure prints the seed and the number of the query, with which `--query` repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from random import Random
+
+from pyspark.sql import SparkSession
+
+from tests.reads.outcomes import Outcome, difference, is_part, row_difference, run
+from tests.reads.queries import QueryWriter
+from tests.reads.relations import Query
+from tests.reads.second_opinion import SecondOpinion
+from tests.reads.warehouse import SKIP_FILES, Warehouse, fill, open_warehouse
+
+TABLES, MOST_INSERTS = 8, 9
+ZONES = ("UTC", "UTC", "Asia/Tokyo", "America/New_York", "Europe/Berlin", "Asia/Kathmandu")
+
+
+@dataclass
+class Tally:
+    """The counts of a run. `skipped`: the queries whose plan has fewer files than that of the query that reads all files."""
+
+    queries: int = 0
+    failed_everywhere: Counter[str] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+    skipped: int = 0
+    files: int = 0
+    all_files: int = 0
+    compared_with_duckdb: int = 0
+
+    def __str__(self) -> str:
+        errors = ", ".join(f"{count} × {error}" for error, count in self.failed_everywhere.most_common(8))
+        return (
+            f"{self.queries} queries; {self.skipped} read fewer files ({self.files} of {self.all_files} files in all); "
+            f"{self.compared_with_duckdb} compared with DuckDB; {self.failed_everywhere.total()} fail in Spark ({errors})"
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A query whose rows differ."""
+
+    seed: int
+    number: int
+    text: str
+    settings: dict[str, str]
+    difference: str
+
+    def __str__(self) -> str:
+        settings = "".join(f"set {name} = {setting};\n" for name, setting in self.settings.items())
+        again = f"python -m tests.reads.differential --seed {self.seed} --query {self.number}"
+        return f"seed {self.seed}, query {self.number}: {self.difference}\n{settings}{self.text}\n{again}"
+
+
+class Differential:
+    """A warehouse of a seed and its queries."""
+
+    def __init__(self, spark: SparkSession, folder: str, seed: int, *, tables: int = TABLES, most_inserts: int = MOST_INSERTS) -> None:
+        self.seed, self.tally = seed, Tally()
+        self.warehouse: Warehouse = open_warehouse(folder, spark)
+        fill(self.warehouse, seed, tables, most_inserts)
+        self.opinion = SecondOpinion(self.warehouse)
+        self.pool = ThreadPoolExecutor(2)
+
+    def query(self, number: int) -> tuple[Query, dict[str, str]]:
+        """Return a query of the seed, and the settings with which it runs."""
+        random = Random(f"{self.seed}/query/{number}")
+        batch = Random(f"{self.seed}/settings/{number // 10}")
+        settings = {
+            "spark.sql.session.timeZone": batch.choice(ZONES),
+            "spark.sql.adaptive.enabled": batch.choice(["true", "false", "false"]),
+            "spark.sql.ansi.enabled": batch.choice(["true", "false"]),
+            "spark.sql.caseSensitive": batch.choice(["false", "false", "false", "true"]),
+        }
+        writer = QueryWriter(random, self.warehouse.sources, case_sensitive=settings["spark.sql.caseSensitive"] == "true")
+        return writer.query(), settings
+
+    def failures(self, numbers: Iterator[int]) -> Iterator[Failure]:
+        """Run queries and yield those whose rows differ."""
+        for number in numbers:
+            query, settings = self.query(number)
+            self.warehouse.set(settings)
+            problem = self.check(query)
+            if problem is not None:
+                yield Failure(self.seed, number, query.text, settings, problem)
+
+    def check(self, query: Query) -> str | None:
+        """Run a query with and without skipped files. Return how the rows differ, or None."""
+        skipping, reading_all = self._both(query.text, query.superset or query.limited_from or query.text)
+        self._count(skipping, reading_all)
+        if query.superset is not None or query.limited_from is not None:
+            return _part_difference(query, skipping, reading_all)
+        problem = difference(skipping, reading_all)
+        if problem is None and reading_all.rows is not None:
+            problem = self.opinion.difference(query, reading_all.rows)
+            self.tally.compared_with_duckdb = self.opinion.compared
+        return problem
+
+    def _both(self, skipping: str, reading_all: str) -> tuple[Outcome, Outcome]:
+        """Run a query on the session that skips files, and another on the session that reads all files."""
+        warehouse = self.warehouse
+        if warehouse.skipping is not warehouse.reading_all:
+            answers = [
+                self.pool.submit(run, warehouse.skipping, skipping, counts_files=True),
+                self.pool.submit(run, warehouse.reading_all, reading_all, counts_files=True),
+            ]
+            return answers[0].result(), answers[1].result()
+        outcomes = []
+        for text, skips in ((skipping, "true"), (reading_all, "false")):
+            warehouse.skipping.spark.conf.set(SKIP_FILES, skips)
+            outcomes.append(run(warehouse.skipping, text))
+        return outcomes[0], outcomes[1]
+
+    def _count(self, skipping: Outcome, reading_all: Outcome) -> None:
+        tally = self.tally
+        tally.queries += 1
+        if reading_all.error is not None:
+            tally.failed_everywhere[reading_all.error] += 1
+            tally.errors.append(reading_all.text)
+        if skipping.files is not None and reading_all.files is not None:
+            tally.skipped += skipping.files < reading_all.files
+            tally.files += skipping.files
+            tally.all_files += reading_all.files
+
+
+def _part_difference(query: Query, skipping: Outcome, reading_all: Outcome) -> str | None:
+    """Return why the rows cannot be those of a LIMIT without order, or of a random filter, or None."""
+    if reading_all.error is not None or reading_all.rows is None:
+        return None
+    if skipping.error is not None or skipping.rows is None:
+        return f"only the query that skips files fails: {skipping.text[:600]}"
+    if not is_part(skipping.rows, reading_all.rows):
+        return row_difference(skipping.rows, reading_all.rows)
+    expected = min(query.limit, reading_all.rows.total())
+    if query.limited_from is not None and skipping.rows.total() != expected:
+        return f"{skipping.rows.total()} rows instead of {expected}"
+    return None
+
+
+def main(write: Callable[[str], object] = lambda text: sys.stdout.write(f"{text}\n")) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--query", type=int, help="run only this query of the seed")
+    parser.add_argument("--queries", type=int, default=300, help="queries of each seed")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--verbose", action="store_true")
+    arguments = parser.parse_args()
+    from rowmerge.session.startup.embedded import start_spark
+    from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
+
+    remember_java_classes()
+    spark = start_spark(SPARK_SETTINGS)
+    for seed in range(arguments.seed, arguments.seed + arguments.seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            started = time.monotonic()
+            differential = Differential(spark, folder, seed)
+            built = time.monotonic()
+            numbers = iter([arguments.query]) if arguments.query is not None else iter(range(arguments.queries))
+            for failure in differential.failures(numbers):
+                write(f"{failure}\n")
+            write(f"seed {seed}: {built - started:.0f} s + {time.monotonic() - built:.0f} s; {differential.tally}")
+            if arguments.verbose:
+                write("\n".join(f"rejected: {text}\n   {error[:300]}" for text, error in differential.warehouse.rejected.items()))
+                write("\n".join(error[:600] for error in differential.tally.errors))
+                write(str(differential.opinion.refused))
+
+
+if __name__ == "__main__":
+    main()
