@@ -44,7 +44,7 @@ SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_fun
 
 .PHONY: help demo test gate test-all test-dbt test-spark test-count soak lint format types layers structure prose docs
 .PHONY: unit engine functional wheel java venv constraints clean
-.PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
+.PHONY: bench bench-all bench-smoke bench-peers bench-metadata bench-reads performance-page
 .DEFAULT_GOAL := help
 
 help:
@@ -62,6 +62,7 @@ help:
 	@echo "make bench-all   all scenarios and engines; make bench-peers brings the engines of others that need Java"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
 	@echo "make bench-metadata measure logs of many files and commits; it writes docs/performance_metadata.md"
+	@echo "make bench-reads count the files that query shapes open, next to Delta and Iceberg on Spark"
 	@echo "make docs        build the documentation site in the folder site"
 	@echo "make lint | format | prose | types | layers | structure | wheel | clean"
 
@@ -172,6 +173,10 @@ bench-peers:
 # What a log of many files and commits costs: docs/performance_metadata.md.
 bench-metadata: $(STAMP)
 	PYTHONPATH=. $(BIN)/python -m benchmarks.metadata $(BENCH_ARGS)
+
+# The files that query shapes open, next to the peers.
+bench-reads: java $(STAMP)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.reads --peers $(PEERS) shapes $(BENCH_ARGS)
 
 wheel: $(STAMP)
 	rm -rf build dist

@@ -22,13 +22,22 @@ _PACKAGES = {
 def fingerprint(place: Path, format_: str, columns: tuple[str, ...]) -> str:
     """Return the number of a table's rows and the sum of their hashes."""
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        for name, package in _PACKAGES.items():
-            connection.execute(f"install '{next(Path(str(package.__file__)).parent.rglob(f'{name}.duckdb_extension'))}'")
-            connection.execute(f"load {name}")
-        reader = f"delta_scan('{place}')" if format_ == "delta" else f"iceberg_scan('{_newest(place)}')"
-        row = connection.execute(f"select count(*), sum(hash({', '.join(columns)})) from {reader}").fetchone()
+        load_extensions(connection)
+        row = connection.execute(f"select count(*), sum(hash({', '.join(columns)})) from {table_function(place, format_)}").fetchone()
     assert row is not None
     return f"{row[0]} rows, {row[1]}"
+
+
+def load_extensions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Load DuckDB's readers of both formats from their Python packages, without the network."""
+    for name, package in _PACKAGES.items():
+        connection.execute(f"install '{next(Path(str(package.__file__)).parent.rglob(f'{name}.duckdb_extension'))}'")
+        connection.execute(f"load {name}")
+
+
+def table_function(place: Path, format_: str) -> str:
+    """Return the table function that reads the newest version of a table."""
+    return f"delta_scan('{place}')" if format_ == "delta" else f"iceberg_scan('{_newest(place)}')"
 
 
 def _newest(place: Path) -> str:

@@ -1,0 +1,1 @@
+"""The files that queries open and the seconds that they take, next to other engines: `make bench-reads`."""
