@@ -34,7 +34,7 @@ def main(words: list[str] | None = None) -> None:
 
 def _shapes(arguments: argparse.Namespace) -> None:
     size = Size(arguments.files, arguments.rows)
-    places = Places(arguments.folder.resolve() / f"shapes-{size.files}-{size.rows}", arguments.peers.resolve())
+    places = Places((arguments.folder / f"shapes-{size.files}-{size.rows}").resolve(), arguments.peers.resolve())
     earlier = Counts.read(arguments.out) if arguments.out.exists() else None
     counts = count_files(places, size, tuple(engines_of(arguments.engines)), earlier)
     counts.write(arguments.out)
