@@ -18,7 +18,8 @@ from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.plan.file_strategy import Bin, CompactionOptions, bins_to_compact, bins_to_purge
 from rowmerge.plan.planner import plan_delete
 from rowmerge.spark.failures import translated
-from rowmerge.spark.reading.scan import deleted_rows, files_where
+from rowmerge.spark.reading.deleted_rows import deleted_rows
+from rowmerge.spark.reading.scan import files_where
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.writing.write import rewrite_files, rewrite_in_order
 from rowmerge.table.commits.request import CommitRequest, Reads

@@ -13,7 +13,8 @@ from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowCh
 from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.reading.scan import deleted_rows, spark_path
+from rowmerge.spark.reading.data_files import spark_path
+from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.writing.write import rewrite_files
 from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 from rowmerge.table.commits.request import CommitRequest, Reads

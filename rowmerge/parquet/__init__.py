@@ -1,4 +1,4 @@
 """Read and write Parquet data files without Spark: convert columns, divide rows by partition, and look up keys.
 
-`spark/writing/executors.py` sends most of these modules to executors by value. A contract in `pyproject.toml` limits their imports.
+`spark/executors.py` sends most of these modules to executors by value. A contract in `pyproject.toml` limits their imports.
 """

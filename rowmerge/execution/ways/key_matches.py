@@ -10,7 +10,7 @@ from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import Reason, RowChangeRequest
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.key_lookup import KeyMatches, find_key_matches
-from rowmerge.spark.reading.scan import spark_path
+from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import FileListing

@@ -16,7 +16,8 @@ from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import Join, check_scopes, choose_join, merge_outcomes, relevant_file_mask, repeated_keys, unmatched_rows
-from rowmerge.spark.reading.scan import read_snapshot, spark_path
+from rowmerge.spark.reading.data_files import spark_path
+from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import already_writes_few_files, write_source_rows
 from rowmerge.spark.writing.distribution import Gather

@@ -18,7 +18,8 @@ from rowmerge.errors import MissingDataFile, UnknownColumn
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
 from rowmerge.spark.failures import rowmerge_error
-from rowmerge.spark.reading.scan import read_snapshot, spark_path
+from rowmerge.spark.reading.data_files import spark_path
+from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.values.outcomes import GuardedClause, OutcomeShape, as_boolean, condition_of, new_rows, outcome_rows
 from rowmerge.table.metadata.engine_columns import FILE, ORDINAL, POSITION

@@ -33,7 +33,8 @@ from pyspark.sql import DataFrame, SparkSession
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, StoredColumns
 from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_positions, map_files, read_rows_with_keys
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
-from rowmerge.spark.reading.scan import ADDRESS_FIELDS, deleted_rows, lineage_columns, spark_path
+from rowmerge.spark.reading.data_files import ADDRESS_FIELDS, lineage_columns, spark_path
+from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.source.keys import source_keys
 from rowmerge.spark.source.source import Source, is_unchanged_by_arrow
 from rowmerge.spark.spark_session import is_local_mode

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
 from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of
-from rowmerge.spark.reading.scan import ADDRESS_COLUMNS, read_files, spark_path
+from rowmerge.spark.reading.data_files import ADDRESS_COLUMNS, read_files, spark_path
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE
 from rowmerge.table.metadata.schema import Array, DataType, Field, Primitive, Struct, arrow_schema, backquote, bare

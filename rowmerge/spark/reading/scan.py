@@ -10,7 +10,6 @@ Spark's Parquet reader returns the default for these rows, and so does the write
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -19,22 +18,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
-from pyspark.sql.types import StructType
 
-from rowmerge.errors import MissingDataFile
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
-from rowmerge.parquet.outcomes import rows_by_file
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of, stop_query_sql
-from rowmerge.spark.types import empty_frame, frame_of, to_spark
-from rowmerge.spark.values.nested import with_uuid_texts
+from rowmerge.spark.reading.data_files import ADDRESS_COLUMNS, ADDRESS_FIELDS, lineage_columns, read_files, spark_path
+from rowmerge.spark.reading.deleted_rows import deleted_rows
+from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
-from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, sql_name, stored_types
+from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, backquote, bare
 from rowmerge.table.metadata.shape import Lineage
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions
+from rowmerge.table.snapshots.files import FileLayout, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
@@ -42,14 +37,6 @@ _FILE_INDEX = "__rowmerge_index"
 _MAX_SHARE_JOINED_ANYWAY = 1 / 16
 """If files without deleted rows have less than this share of all bytes, Spark reads and joins them together with the other files."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
-# java.net.URI keeps these characters in a path, as well as letters, digits and characters outside ASCII.
-_ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
-
-ADDRESS_FIELDS = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
-ADDRESS_COLUMNS = (f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}")
-"""SQL for the address of a row that Spark reads from a file: the path of the file, and the row's index in the file."""
-ColumnPair = tuple[Field, Field]
-"""A column of the table, and the same column with its name and type in data files."""
 
 
 def read_snapshot(
@@ -70,13 +57,6 @@ def read_snapshot(
     scan = _Scan(spark, snapshot, with_addresses, snapshot.shape.row_lineage if with_lineage else None)
     frames = list(scan.frames(snapshot.files() if files is None else files))
     return reduce(DataFrame.unionAll, frames) if frames else scan.empty_frame()
-
-
-def spark_path(path: str) -> str:
-    """Return a path as Spark's `_metadata.file_path` spells it: percent-encoded as by `java.net.URI`; a local path begins with `file:/`."""
-    if path.startswith("file://"):
-        path = "file:" + path[len("file://") :]
-    return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", path)
 
 
 def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, condition: str) -> FileListing:
@@ -226,146 +206,6 @@ def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
     can_join_by_size = len(np.unique(sizes)) == len(sizes)
     has_few_other_bytes = sizes[~has_deletes].sum() < sizes.sum() * _MAX_SHARE_JOINED_ANYWAY
     return np.ones_like(has_deletes) if can_join_by_size and has_few_other_bytes else has_deletes
-
-
-def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
-    """Return the row lineage columns (the id of a row, the version of its last change), each paired with its column in data files.
-
-    `lineage`: The lineage columns of the table; None to return an empty list. `layout`: How the data files identify their columns.
-    """
-    if lineage is None:
-        return []
-    row_id, changed_in = Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type)
-    is_iceberg = FIELD_ID in lineage.row_id.metadata  # only Iceberg identifies these columns by field ids
-    if is_iceberg and not layout.by_field_id:
-        # Files without field ids lack both columns. Our names do not occur in files, so Spark finds no such column and reads NULL.
-        return [(row_id, row_id), (changed_in, changed_in)]
-    return [(row_id, lineage.row_id), (changed_in, lineage.changed_in)]
-
-
-def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
-    """Return the positions of the deleted rows of data files by path. Files without deleted rows have no entry.
-
-    Args:
-        spark: The session that finds the rows of equality deletes, with one job for all data files with the same delete files.
-        snapshot: The snapshot with the deletion vectors and delete files.
-        paths: The paths of data files of the snapshot.
-    """
-    deleted_positions = snapshot.deleted_positions(paths)
-    for equality_deletes in snapshot.equality_deletes(paths):
-        path_by_uri = {spark_path(path): path for path in equality_deletes.applies_to}
-        for file_uri, positions in _equality_deleted_positions(spark, snapshot, equality_deletes).items():
-            path = path_by_uri[file_uri]
-            deleted_positions[path] = deleted_positions.get(path, Positions()) | positions
-    return deleted_positions
-
-
-def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes) -> dict[str, Positions]:
-    """Return the positions of the rows whose keys equality delete files contain ("Equality Delete Files" in the Iceberg specification).
-
-    The keys of the result are the paths of the data files, as Spark's FILE column spells them. In a key, NULL equals NULL.
-    """
-    # Field ids identify the columns in delete files. So the key columns can have any unique names in the join.
-    key_columns = [replace(column, name=f"__rowmerge_key_{index}") for index, column in enumerate(deletes.columns)]
-    # In files, a key may have another type than in Spark: a UUID is 16 bytes in files, and a string in Spark.
-    key_pairs = list(zip(key_columns, stored_types(deletes.columns), strict=True))
-    deleted_keys = _read_deleted_keys(spark, snapshot, deletes, key_pairs)
-    # The snapshot has compared sequence numbers and partitions, so the deletes apply to all of these data files.
-    data_rows = _read_keys(spark, snapshot, deletes.applies_to, key_pairs)
-    has_deleted_key = " and ".join(f"data.{column.name} <=> deleted.{column.name}" for column in key_columns)
-    matching_rows = data_rows.alias("data").join(deleted_keys.alias("deleted"), F.expr(has_deleted_key), "left_semi")
-    addresses = matching_rows.select(FILE, POSITION).toArrow()
-    return {path: Positions(positions) for path, _, positions in rows_by_file(addresses)}
-
-
-def _read_deleted_keys(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes, key_pairs: Sequence[ColumnPair]) -> DataFrame:
-    """Return the distinct keys in equality delete files."""
-    delete_files = FileLayout(deletes.paths, stored_types(deletes.columns), by_field_id=True, missing_columns=())
-    return read_files(spark, snapshot, delete_files, key_pairs, metadata_columns=()).distinct()
-
-
-def _read_keys(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], key_pairs: Sequence[ColumnPair]) -> DataFrame:
-    """Return the key columns and the addresses of all rows of data files, including deleted rows."""
-    frames = []
-    for layout in snapshot.layouts(paths):
-        columns = [(column, _column_in_files(snapshot, layout, file_column)) for column, file_column in key_pairs]
-        frames.append(read_files(spark, snapshot, layout, columns, ADDRESS_COLUMNS))
-    return reduce(DataFrame.unionAll, frames)
-
-
-def _column_in_files(snapshot: Snapshot, layout: FileLayout, field: Field) -> Field:
-    """Return a column with its name in files of a layout. The field id of the column connects the two names."""
-    if layout.by_field_id:
-        return field
-    field_id, table_ids = field.metadata[FIELD_ID], [column.metadata.get(FIELD_ID) for column in snapshot.schema]
-    name = layout.stored_schema.names[table_ids.index(field_id)] if field_id in table_ids else "__rowmerge_key_missing"
-    return replace(field, name=name, metadata={key: value for key, value in field.metadata.items() if key == INITIAL})
-
-
-def read_files(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    layout: FileLayout,
-    columns: Sequence[ColumnPair],
-    metadata_columns: Sequence[str],
-    *,
-    partition_folder: str | None = None,
-) -> DataFrame:
-    """Read all rows of the files of a layout, including deleted rows, under the table's column names.
-
-    For files with field ids, this permanently changes a setting of the session, because Spark uses the setting later, when the query runs.
-
-    Args:
-        spark: The session that reads the files.
-        snapshot: The snapshot of the table.
-        layout: The paths of the files, and how the files identify columns.
-        columns: The columns to read, each paired with the same column in the files.
-        metadata_columns: SQL for columns that describe a row's file or position, such as ADDRESS_COLUMNS.
-        partition_folder: The folder below which folder names contain partition values (`day=2024-01-31`); None to ignore folder names.
-
-    Raises:
-        MissingDataFile: Spark does not find one of the files while it lists them.
-    """
-    if layout.by_field_id:
-        spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    # Spark's Parquet reader uses this metadata of fields: the default for files without the field, and the id that finds the field.
-    used_metadata = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
-    reader_metadata = [key for key, is_used in used_metadata.items() if is_used]
-    file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
-    frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
-    # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL strings.
-    return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata_columns)
-
-
-def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
-    """Return the rows of Parquet files. `partition_folder`: see `read_files`. Raises MissingDataFile if a file does not exist."""
-    # CORRECTED: dates and timestamps are in the Gregorian calendar, not in the hybrid calendar of Spark 2.
-    options = {"mergeSchema": "false", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
-    if partition_folder is not None:
-        # Without this option, names of folders have no meaning, and files may be elsewhere, such as the files of a shallow clone.
-        options["basePath"] = partition_folder
-    try:
-        return spark.read.schema(schema).options(**options).parquet(*map(_escape_patterns, paths))
-    except AnalysisException as error:
-        if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
-            raise
-        escaped_path = (error.getMessageParameters() or {}).get("path", "")
-        raise MissingDataFile(table, re.sub(r"\\(.)", r"\1", escaped_path)) from error  # undoes `_escape_patterns`
-
-
-def _escape_patterns(path: str) -> str:
-    """Return the path with its special characters escaped, so that Hadoop does not treat it as a pattern."""
-    # With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern reads all other paths again: rows appear twice.
-    return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
-
-
-def _column_sql(field: Field, file_column: Field) -> str:
-    """Return SQL that reads a column of files under the column's name in the table, with the table's names of struct fields."""
-    column = with_uuid_texts(backquote(file_column.name), file_column.type)
-    if file_column.metadata or field.type != file_column.type:
-        # The cast drops the metadata of the files' column, which must not become the table's.
-        column = f"cast({column} as {sql_name(field.type)})"
-    return f"{column} as {backquote(field.name)}"
 
 
 def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing) -> bool:

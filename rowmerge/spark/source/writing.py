@@ -20,13 +20,13 @@ from rowmerge.parquet.outcomes import NONE, OutcomeColumns
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.file_strategy import Bin
 from rowmerge.plan.row_plan import RowPlan
+from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.source.keys import can_be_looked_up, key_names, known_keys, ordinal_array, with_keys
 from rowmerge.spark.source.source import MAX_UNSHUFFLED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, max_collected_keys
 from rowmerge.spark.types import has_collation, schema_of
 from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
-from rowmerge.spark.writing.executors import bind_for_executors
 from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes, write_spec
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_attempt, sum_of_tasks
 from rowmerge.storage.store import local_path

@@ -1,6 +1,6 @@
 """The functions that executors run to write the rows of every row-level command.
 
-Executors get this code by value, with the modules that `rowmerge.spark.writing.executors` lists. They need PyArrow, NumPy and pyroaring,
+Executors get this code by value, with the modules that `rowmerge.spark.executors` lists. They need PyArrow, NumPy and pyroaring,
 but not this package. The input is outcome rows. The output is data files, their statistics, and bitmaps of deleted positions. Files are
 created under their final names and never renamed. The files of a failed statement do not belong to any version of the table.
 """
@@ -8,7 +8,7 @@ created under their final names and never renamed. The files of a failed stateme
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +20,7 @@ from pyspark import TaskContext
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, TaskMessage, message_fields
 from rowmerge.parquet.rewriting import write_live_rows
-
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from rowmerge.spark.executors import BatchFunction
 
 _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
 """The maximum number of tasks that return rows to the driver, and the maximum size in bytes of the rows that a task returns.

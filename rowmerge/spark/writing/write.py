@@ -29,20 +29,21 @@ from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, message_fie
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.plan.file_strategy import Bin
-from rowmerge.spark.reading.scan import lineage_columns, read_snapshot, spark_path
+from rowmerge.spark.executors import bind_for_executors
+from rowmerge.spark.reading.data_files import spark_path
+from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.spark.reading.stored_columns import initial_values, nullable_schema, stored_columns
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file, is_bucket_of_uuid
-from rowmerge.spark.writing.executors import bind_for_executors
 from rowmerge.spark.writing.write_output import WriteOutput, discard_attempt, discard_on_error, discard_paths, sum_of_tasks
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import VOID, Distribution, PartitionField
-from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, sql_name
+from rowmerge.table.metadata.schema import UUID, Field, Struct, arrow_type
 from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
-from rowmerge.table.snapshots.files import AddedFile, FileLayout, FileListing, Positions, RowOrigin
+from rowmerge.table.snapshots.files import AddedFile, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
@@ -67,14 +68,14 @@ def write_spec(table: TableShape) -> WriteSpec:
     columns_not_in_files = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
     column_pairs = zip(table.schema, table.stored_schema, strict=True)
     pairs_in_files = [(column, file_column) for column, file_column in column_pairs if column.name not in columns_not_in_files]
-    schema = _nullable_schema(Struct(tuple(column for column, _ in pairs_in_files)))
+    schema = nullable_schema(Struct(tuple(column for column, _ in pairs_in_files)))
     parquet = table.settings.parquet
     target_size = table.settings.target_file_size or WriteSpec.target_file_size
     return WriteSpec(
         root=table.data_location,
         names=table.schema.names,
         schema=schema,
-        file_schema=_nullable_schema(Struct(tuple(file_column for _, file_column in pairs_in_files))),
+        file_schema=nullable_schema(Struct(tuple(file_column for _, file_column in pairs_in_files))),
         by_field_id=table.by_field_id,
         partition=tuple(_partition_key(table, field) for field in table.partitioning),
         partition_values_in_files=table.partition_values_in_files,
@@ -104,11 +105,6 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
     return PartitionKey(field.name, folder, source=field.column, type=type_, transform=str(field.transform))
 
 
-def _nullable_schema(schema: Struct) -> pa.Schema:
-    """Return the Arrow schema with all columns nullable, as in files of Spark, so that a column may later lose its NOT NULL constraint."""
-    return arrow_schema(bare(schema, metadata_keys=(FIELD_ID, NESTED_IDS)))
-
-
 def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
     """Return how change rows are written: like data rows, with the change type as the last column (PROTOCOL.md, Change Data Files).
 
@@ -128,8 +124,8 @@ def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOr
     `origins`: The row lineage of the files from which the rows come, by the path that the tasks get.
     """
     hidden_columns = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
-    schema = pa.schema([*spec.schema, *_nullable_schema(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))])
-    file_schema = pa.schema([*spec.file_schema, *_nullable_schema(Struct(tuple(column for _, column in hidden_columns)))])
+    schema = pa.schema([*spec.schema, *nullable_schema(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))])
+    file_schema = pa.schema([*spec.file_schema, *nullable_schema(Struct(tuple(column for _, column in hidden_columns)))])
     files_lineage = FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()})
     return replace(spec, schema=schema, file_schema=file_schema, lineage=files_lineage)
 
@@ -306,9 +302,9 @@ def rewrite_files(
     if snapshot.shape.row_lineage is not None:
         spec = _with_lineage(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
     # Old files may identify columns by name instead of field id. They may also lack new columns, which then have their default value.
-    stored_columns = _columns_of_other_layouts(snapshot, spec, paths)
-    initial_values = _initial_values(spark, snapshot.shape)
-    rewrite_spec = replace(spec, stored_columns_by_path=stored_columns, initial_values=initial_values)
+    columns_by_path = _columns_of_other_layouts(snapshot, spec, paths)
+    initial_value_by_column = initial_values(spark, snapshot.shape)
+    rewrite_spec = replace(spec, stored_columns_by_path=columns_by_path, initial_values=initial_value_by_column)
     return rewrite_bins(spark, snapshot.name, rewrite_spec, bins, deleted)
 
 
@@ -361,17 +357,6 @@ def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, P
     return [AddedFile(**vars(file)) for file in files]
 
 
-def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:
-    """Return, by column name, the values of columns for files that lack them, as arrays of one value. Columns without one are left out."""
-    pairs = zip(table.schema, table.stored_schema, strict=True)
-    defaults = {field.name: (field.type, file_field.metadata[INITIAL]) for field, file_field in pairs if INITIAL in file_field.metadata}
-    if not table.supports_initial_defaults or not defaults:
-        return {}
-    literals = ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in defaults.values())
-    values = dict(zip(defaults, spark.sql(f"select {literals}").toArrow().columns, strict=True))
-    return {name: values[name].combine_chunks().cast(arrow_type(type_)) for name, (type_, _) in defaults.items()}
-
-
 def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
     """Return, by path, the columns of the files that identify columns by name although new files use field ids, or vice versa.
 
@@ -381,17 +366,8 @@ def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
     columns_by_path: dict[str, StoredColumns] = {}
     for layout in snapshot.layouts(paths):
         if layout.by_field_id != spec.by_field_id:
-            columns_by_path |= dict.fromkeys(layout.paths, _stored_columns(snapshot, layout, spec.schema.names))
+            columns_by_path |= dict.fromkeys(layout.paths, stored_columns(snapshot, layout, spec.schema.names))
     return columns_by_path
-
-
-def _stored_columns(snapshot: Snapshot, layout: FileLayout, names: Sequence[str]) -> StoredColumns:
-    """Return the columns with these names as the files of a layout store them, and the hidden columns of row lineage."""
-    pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
-    file_columns = [file_column for column, file_column in pairs if column.name in names]
-    file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
-    # Columns are nullable, because a file may be older than the NOT NULL constraint of a column.
-    return StoredColumns(_nullable_schema(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
 
 
 def _sum_of_messages(messages: pa.Table) -> WriteOutput:

@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 from rowmerge.errors import RowmergeError, StorageError
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
-from rowmerge.spark.reading.scan import spark_path
+from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.table.snapshots.files import AddedFile, FileListing, ListedFile, Positions
 

@@ -16,7 +16,7 @@ from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeat
 from rowmerge.execution.row_change import change_files
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.plan.pruning.file_pruning import every_file
-from rowmerge.spark.reading.scan import spark_path
+from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest

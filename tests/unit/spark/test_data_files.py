@@ -18,8 +18,8 @@ from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpe
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.writing.sink import outcome_sink
-from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.write_output import discard_paths
 
 
@@ -204,10 +204,9 @@ def test_string_views_and_int96_are_converted(tmp_path: Path) -> None:
 
 def test_executors_do_not_need_rowmerge(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array([1, 2], pa.int64())})
-    assert write_spec  # its import registers the modules that are serialized by value
     payload = tmp_path / "sink.pickle"
     columns = OutcomeColumns("__rowmerge_action", new_columns=("__rowmerge_column_0",))
-    payload.write_bytes(cloudpickle.dumps(outcome_sink(spec(tmp_path, rows), columns, None)))
+    payload.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec(tmp_path, rows), columns, None)))
     code = """
 import pickle, sys
 sys.modules["rowmerge"] = None

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.outcomes import INSERT, OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey
-from rowmerge.spark.writing.executors import bind_for_executors
+from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.writing.sink import outcome_sink
 
 EXECUTOR = """

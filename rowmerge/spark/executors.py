@@ -13,17 +13,18 @@ from pyspark import cloudpickle
 
 from rowmerge import concurrency
 from rowmerge.parquet import data_files, filesystems, fitting, footers, outcomes, partitions, rewriting, transforms
-from rowmerge.spark.writing import sink
-from rowmerge.spark.writing.sink import BatchFunction
 
-_MODULES = (fitting, footers, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes, sink)
-"""The modules that run on executors. They import only each other, PyArrow, NumPy, pyroaring, PySpark and the standard library."""
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""A function for `DataFrame.mapInArrow`."""
+_MODULES = (fitting, footers, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes)
+"""The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, pyroaring,
+PySpark and the standard library."""
 
 for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _CLASSES = (data_files.WriteSpec, data_files.StoredColumns, data_files.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
-"""The rowmerge classes whose instances are arguments of functions in sink.py."""
+"""The rowmerge classes whose instances are arguments of the functions that executors call."""
 
 
 class _ArgumentUnpickler(pickle.Unpickler):
@@ -48,7 +49,7 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
       pickled code also contains these classes, and an unpickler (`_ArgumentUnpickler`) that gets them from there.
 
     Args:
-        function: A function of sink.py, which executors call with the arguments.
+        function: A function that executors call with the arguments. Its module is sent by value, too.
         arguments: Builtins, Arrow objects and instances of `_CLASSES`.
     """
     pickled_code, pickled_arguments = _pickle_code(function), pickle.dumps(arguments)
@@ -66,6 +67,7 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
 @cache
 def _pickle_code(function: Callable[..., BatchFunction]) -> bytes:
     """Return the code of a job, pickled by value: the function, `_ArgumentUnpickler`, and a dictionary of the rowmerge classes by name."""
+    cloudpickle.register_pickle_by_value(sys.modules[function.__module__])  # type: ignore[no-untyped-call]
     classes = {class_.__name__: class_ for class_ in _CLASSES}
     pickled_code: bytes = cloudpickle.dumps((function, _ArgumentUnpickler, classes))  # type: ignore[no-untyped-call]
     return pickled_code
