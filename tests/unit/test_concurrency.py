@@ -24,7 +24,7 @@ from rowmerge.concurrency import (
     run_in_background,
     wait_for_background,
 )
-from rowmerge.spark.writing import executors
+from rowmerge.spark import executors
 
 MAPS: dict[str, Callable[[Callable[[int], int], list[int]], list[int]]] = {
     "run_concurrently": lambda function, items: run_concurrently([partial(function, item) for item in items]),
