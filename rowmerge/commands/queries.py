@@ -5,7 +5,7 @@ The texts of clauses are verbatim. Parts whose structure is not known are opaque
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,12 @@ class NamedQuery:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A query with its WITH list. `is_limited`: whether LIMIT, OFFSET or a similar clause chooses some of its rows."""
+    """A query with its WITH list.
+
+    `is_limited`: whether LIMIT, OFFSET or a similar clause chooses some of its rows. `text`: the text of the query.
+    """
 
     body: SelectBlock | SetOperation | OpaqueQuery
-    named_queries: tuple[NamedQuery, ...] = field(default=())
+    named_queries: tuple[NamedQuery, ...] = ()
     is_limited: bool = False
+    text: str = ""

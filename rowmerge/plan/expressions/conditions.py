@@ -166,6 +166,31 @@ def split_conjuncts(text: str) -> list[str]:
     return [text] if conjuncts is None else [scope.conjunct_text(conjunct) for conjunct in conjuncts]
 
 
+def comparison_operands(text: str) -> tuple[str, str, str] | None:
+    """Return the text of the left operand, the operator and the text of the right operand of a comparison. None for other expressions."""
+    tree, tokens = parse(text), tokens_of(text)
+    comparison = _comparison(_Operand(tree, tokens).without_parentheses()) if tree is not None and tokens else None
+    if comparison is None:
+        return None
+    op, left, right = comparison
+    return text[left.start : left.end], op, text[right.start : right.end]
+
+
+def membership_operands(text: str) -> tuple[str, str] | None:
+    """Return the texts of `x` and of the query in the condition `x IN (query)`, or None for any other condition."""
+    tree, tokens = parse(text), tokens_of(text)
+    if tree is None or not tokens:
+        return None
+    operand = _Operand(tree, tokens).without_parentheses()
+    if not isinstance(operand.tree, exp.In) or operand.tree.args.get("query") is None or operand.tree.args.get("negate"):
+        return None
+    index = next((index for index, token in enumerate(operand.tokens) if token.token_type is TokenType.IN), 0)
+    if index < 1 or operand.tokens[index - 1].token_type is TokenType.NOT or not is_enclosed(operand.tokens[index + 1 :]):
+        return None
+    value, query = operand.tokens[:index], operand.tokens[index + 2 : -1]
+    return text[value[0].start : value[-1].end + 1], text[query[0].start : query[-1].end + 1]
+
+
 def nondeterministic_function(text: str) -> str | None:
     """Return the name of the first nondeterministic function that a SQL text calls, such as `rand`, or None if it calls none."""
     tokens = tokens_of(text) or []

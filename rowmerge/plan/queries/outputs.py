@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from rowmerge.commands.queries import (
     Join,
@@ -105,7 +106,9 @@ class QueryOutputs:
 
     def __init__(self, sources: Mapping[str, Source], *, case_sensitive: bool) -> None:
         self._sources, self._case_sensitive = sources, case_sensitive
+        self._ids = count()
         self._leaves: dict[int, Leaf] = {}
+        self._leaf_by_id: dict[str, Leaf] = {}
         self._outputs: dict[int, Outputs] = {}
         self._names: dict[str, Names] = {}
 
@@ -118,12 +121,13 @@ class QueryOutputs:
         leaf = self._leaves.get(id(relation))
         if leaf is None:
             is_table = isinstance(relation, TableRead) and isinstance(self.source(relation), Struct)
-            leaf_id = relation.name[0] if is_table and isinstance(relation, TableRead) else f"__rowmerge_q{len(self._leaves)}"
+            leaf_id = relation.name[0] if is_table and isinstance(relation, TableRead) else f"__rowmerge_q{next(self._ids)}"
             # The id of a placeholder occurs once in a statement, so the id of a table is unique as well.
-            leaf = self._leaves[id(relation)] = Leaf(relation, leaf_id, self._relation_outputs(relation, leaf_id))
+            leaf = self._leaves[id(relation)] = Leaf(relation, leaf_id, self._relation_outputs(relation))
+            self._leaf_by_id[leaf_id] = leaf
         return leaf
 
-    def _relation_outputs(self, relation: TableRead | Subquery | NamedQueryRead, leaf_id: str) -> Outputs:
+    def _relation_outputs(self, relation: TableRead | Subquery | NamedQueryRead) -> Outputs:
         match relation:
             case TableRead():
                 outputs = self._table_outputs(relation)
@@ -276,6 +280,22 @@ class QueryOutputs:
             left, right = self.names(join.left).column((name,)), self.names(join.right).column((name,))
             if left is not None and right is not None:
                 yield Expression((left[0], " = ", right[0]))
+
+    def origin(self, column: Column) -> Column | None:
+        """Return the column of a table from which all values of a column come, except NULL. None if they come from several or are computed.
+
+        Projections, filters, joins, grouping and windows keep or drop the values of a column.
+        """
+        leaf = self._leaf_by_id[column.relation]
+        positions = [position for position, output in enumerate(leaf.outputs.columns) if output.name == column.name]
+        if len(positions) != 1:
+            return None
+        source = self.source(leaf.relation) if isinstance(leaf.relation, TableRead) else None
+        if isinstance(source, Struct):
+            return Column(leaf.id, source.names[positions[0]])
+        expression = leaf.outputs.columns[positions[0]].expression
+        inner_column = None if expression is None else expression.only_column
+        return None if inner_column is None else self.origin(inner_column)
 
     def type_of(self, expression: Expression, relation: Relation | None) -> DataType | None:
         """Return the type of a column or a literal, or None if it is unknown."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from rowmerge.commands.queries import (
     Clause,
@@ -28,25 +29,36 @@ from rowmerge.plan.expressions.conditions import Side, nondeterministic_function
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, disjunction, to_expression
 from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View
+from rowmerge.plan.queries.subqueries import Subqueries, has_query, keys_condition
 from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, Struct
 
 _EXACT_TYPES = frozenset({"boolean", "byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz"})
 
 
-def push_down(query: Query, sources: Mapping[str, Source], *, case_sensitive: bool = False) -> dict[str, tuple[str, ...]]:
-    """Return the conditions that hold for all rows of a table that can contribute to the result of a query.
+@dataclass(frozen=True)
+class TableConditions:
+    """The conditions that hold for all rows of a table that can contribute to the result of a query.
+
+    `by_table`: for each table by name, SQL conditions on its columns, which are qualified by this name. Some contain a subquery
+    (see `rowmerge.plan.queries.subqueries`). `values`: the texts of the subqueries in them that return one value, without parentheses.
+    """
+
+    by_table: Mapping[str, tuple[str, ...]]
+    values: tuple[str, ...] = ()
+
+
+def push_down(query: Query, sources: Mapping[str, Source], *, case_sensitive: bool = False) -> TableConditions:
+    """Push the conditions of a query down to its tables.
 
     Args:
         query: The query.
         sources: The tables and views that the query reads, by name. A name may occur only once in the texts of the query and its views.
         case_sensitive: Whether names that differ only in case are different.
-
-    Returns:
-        For each table by name, SQL conditions on its columns, which are qualified by this name. Tables without conditions are omitted.
     """
     push = _PushDown(QueryOutputs(sources, case_sensitive=case_sensitive))
     push.through_query(query, [])
-    return {name: tuple(dict.fromkeys(condition.text for condition in conditions)) for name, conditions in push.conditions.items()}
+    texts = {name: tuple(dict.fromkeys(condition.text for condition in conditions)) for name, conditions in push.conditions.items()}
+    return TableConditions({name: conditions for name, conditions in texts.items() if conditions}, tuple(push.subqueries.values))
 
 
 class _PushDown:
@@ -57,7 +69,7 @@ class _PushDown:
     """
 
     def __init__(self, outputs: QueryOutputs) -> None:
-        self._outputs = outputs
+        self._outputs, self.subqueries = outputs, Subqueries(outputs)
         self.conditions: dict[str, list[Expression]] = defaultdict(list)
         self._reads: dict[int, list[list[Expression]]] = defaultdict(list)
 
@@ -95,7 +107,7 @@ class _PushDown:
 
         def has_one_type(column: Column) -> bool:
             types = {columns[int(column.name)].type for columns in branch_columns}
-            return len(types) == 1 and _is_exact(types.pop())
+            return len(types) == 1 and is_exact(types.pop())
 
         if len(branches) > 1:
             conditions = [condition for condition in conditions if all(map(has_one_type, condition.columns))]
@@ -109,11 +121,11 @@ class _PushDown:
             return
         pushed = list(self._before_projection(block, conditions))
         if block.where is not None:
-            pushed += self._conjuncts(block.where, block.relation)
+            pushed += self._conjuncts(block.where, self._outputs.names(block.relation), block.subqueries)
         if block.having is not None and not block.has_grouping_sets and block.items is not None:
             # A name in HAVING can also be an alias of the SELECT list.
             aliases = {item.alias.lower() for item in block.items if item.alias is not None}
-            conjuncts = self._conjuncts(block.having, block.relation)
+            conjuncts = self._conjuncts(block.having, self._outputs.names(block.relation))
             pushed += (conjunct for conjunct in conjuncts if aliases.isdisjoint(column.name.lower() for column in conjunct.columns))
         self._through_relation(block.relation, pushed)
 
@@ -135,13 +147,14 @@ class _PushDown:
         expressions = [to_expression(clause.text, names) for clause in window]
         return {expression.only_column for expression in expressions if expression is not None and expression.only_column is not None}
 
-    def _conjuncts(self, clause: Clause, relation: Relation) -> list[Expression]:
-        """Return the conjuncts of a condition whose columns are certain."""
-        return self._known_conjuncts(clause, self._outputs.names(relation))
-
-    def _known_conjuncts(self, clause: Clause, names: Names) -> list[Expression]:
-        expressions = (to_expression(conjunct, names) for conjunct in split_conjuncts(clause.text))
-        return [expression for expression in expressions if expression is not None]
+    def _conjuncts(self, clause: Clause, names: Names, queries: Sequence[Query] = ()) -> Iterator[Expression]:
+        """Yield the conjuncts of a condition whose columns are certain. `queries`: the subqueries whose values a conjunct can use."""
+        for text in split_conjuncts(clause.text):
+            expression = self.subqueries.condition(text, names, queries) if has_query(text) else to_expression(text, names)
+            if expression is not None:
+                yield expression
+            elif queries:
+                yield from self.subqueries.existence(text, names, queries)
 
     def _through_relation(self, relation: Relation, conditions: Sequence[Expression]) -> None:
         """Push conditions into a relation of a FROM clause."""
@@ -178,21 +191,39 @@ class _PushDown:
         right_ids = {leaf.id for leaf in self._outputs.leaves(join.right)}
         on = list(self._outputs.using_equalities(join))
         if join.condition is not None:
-            on += self._known_conjuncts(join.condition, self._outputs.names_of_condition(join))
+            on += self._conjuncts(join.condition, self._outputs.names_of_condition(join))
         kind = _effective_kind(join.kind, conditions, left_ids, right_ids, leaves)
         on_left = [condition for condition in conditions if condition.relations <= left_ids]
         on_right = [condition for condition in conditions if condition.relations <= right_ids]
         left: list[Expression] = []
         right: list[Expression] = []
         if kind in ("INNER", "SEMI"):
-            left = right = _with_inferred([*conditions, *on], leaves)
+            both = [*conditions, *on]
+            inferred = _with_inferred(both, leaves)
+            left = [*inferred, *self._keys_of_other_side(both, left_ids)]
+            right = [*inferred, *self._keys_of_other_side(both, right_ids)]
         elif kind in ("LEFT", "ANTI"):
             # Rows of the right side matter only if they match a row of the left side that can contribute.
-            left, right = on_left, _with_inferred([*on_left, *on], leaves)
+            left, right = on_left, [*_with_inferred([*on_left, *on], leaves), *self._keys_of_other_side(on, right_ids)]
         elif kind == "RIGHT":
-            left, right = _with_inferred([*on_right, *on], leaves), on_right
+            left, right = [*_with_inferred([*on_right, *on], leaves), *self._keys_of_other_side(on, left_ids)], on_right
         self._through_relation(join.left, [condition for condition in left if condition.relations <= left_ids])
         self._through_relation(join.right, [condition for condition in right if condition.relations <= right_ids])
+
+    def _keys_of_other_side(self, conditions: Sequence[Expression], ids: Set[str]) -> Iterator[Expression]:
+        """Yield `column IN (keys)` for each column of one side of a join that equals a column of the other side.
+
+        Args:
+            conditions: The conditions of the join.
+            ids: The relations of the side whose columns get conditions.
+        """
+        for condition in conditions:
+            match condition.parts:
+                case (Column() as first, str(operator), Column() as second) if operator.strip() in ("=", "=="):
+                    for column, other in ((first, second), (second, first)):
+                        keys = self._outputs.origin(other) if column.relation in ids and other.relation not in ids else None
+                        if keys is not None and self._outputs.origin(column) != keys:
+                            yield keys_condition(column, keys)
 
 
 def _effective_kind(kind: str, conditions: Sequence[Expression], left_ids: Set[str], right_ids: Set[str], leaves: Sequence[Leaf]) -> str:
@@ -242,12 +273,12 @@ def _classes_of_equal_columns(conditions: Sequence[Expression], leaves: Sequence
     for condition in conditions:
         match condition.parts:
             case (Column() as first, str(operator), Column() as second) if operator.strip() in ("=", "==", "<=>"):
-                if types.get(first) == types.get(second) and _is_exact(types.get(first)):
+                if types.get(first) == types.get(second) and is_exact(types.get(first)):
                     merged = classes.get(first, frozenset({first})) | classes.get(second, frozenset({second}))
                     classes |= dict.fromkeys(merged, merged)
     return classes
 
 
-def _is_exact(type_: DataType | None) -> bool:
+def is_exact(type_: DataType | None) -> bool:
     """Return whether equal values of a type are interchangeable in any condition. 0.0 and -0.0 are equal, but differ as strings."""
     return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _EXACT_TYPES)

@@ -6,21 +6,20 @@ Its placeholder is then replaced by the name of a Spark view over the files that
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.pruning.file_pruning import file_mask
+from rowmerge.plan.queries.constants import with_fixed_time
 from rowmerge.plan.queries.outputs import Source, View
 from rowmerge.plan.queries.push_down import push_down
 from rowmerge.session.answers.results import TableScan
+from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.spark_session import is_case_sensitive, skips_files
-from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.sql import parse_query
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -28,7 +27,7 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-logger = logging.getLogger(__name__)
+_HAS_TIME_FUNCTION = re.compile(r"\b(?:current_timestamp|now|current_date|curdate|localtimestamp)\b", re.IGNORECASE)
 _HAS_CONDITION = re.compile(r"\b(?:where|on|having|using)\b", re.IGNORECASE)
 
 
@@ -51,6 +50,7 @@ class StatementReads:
         self._reads: dict[str, Read] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
+        self._microseconds = time_ns() // 1000
         self.scans: list[TableScan] = []
         """The scans of tables for which the statement has conditions."""
 
@@ -65,57 +65,60 @@ class StatementReads:
     def with_view_names(self, text: str) -> str:
         """Return the bound text of a query, or of an expression, in which each placeholder is replaced by the name of a Spark view."""
         names = self._names_in(text)
-        if not names:
-            return text
-        conditions = self._conditions(text, names) if skips_files(self._spark) else {}
-        return self._replaced(text, conditions)
+        if not names or not skips_files(self._spark):
+            return self._replaced(text, None)
+        if not any(map(_HAS_CONDITION.search, [text, *(read.text for read in map(self._reads.get, names) if isinstance(read, ViewRead))])):
+            return self._replaced(text, None)
+        text = self._with_fixed_time(text, names)
+        selection = self._select_files(text, names)
+        self.scans += selection.scans()
+        return self._replaced(text, selection)
 
     def _names_in(self, text: str) -> list[str]:
         """Return the placeholders in a text and in the views that it reads."""
-        names = self._pattern.findall(text)
+        names: list[str] = self._pattern.findall(text)
         for name in list(names):
             read = self._reads[name]
             if isinstance(read, ViewRead):
                 names += self._names_in(read.text)
         return names
 
-    def _conditions(self, text: str, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Return the conditions on each table, by placeholder."""
+    def _with_fixed_time(self, text: str, names: Sequence[str]) -> str:
+        """Replace the time functions in the conditions of a text, and of the views that it reads, by the time of the statement."""
+        columns = {column for name in names for column in self._column_names(self._reads[name])}
+        for name in names:
+            read = self._reads[name]
+            if isinstance(read, ViewRead) and _HAS_TIME_FUNCTION.search(read.text):
+                view_text = with_fixed_time(read.text, parse_query(read.text), self._microseconds, columns)
+                self._reads[name] = ViewRead(view_text, read.columns)
+        return with_fixed_time(text, parse_query(text), self._microseconds, columns) if _HAS_TIME_FUNCTION.search(text) else text
+
+    def _column_names(self, read: Read) -> tuple[str, ...]:
+        return read.columns if isinstance(read, ViewRead) else read.schema.names
+
+    def _select_files(self, text: str, names: Sequence[str]) -> FileSelection:
+        """Select the files of each table by the conditions that are pushed down to it."""
         reads = {name: self._reads[name] for name in names}
-        texts = [text, *(read.text for read in reads.values() if isinstance(read, ViewRead))]
-        if not any(map(_HAS_CONDITION.search, texts)):
-            return {}
         sources = {name: _source(read) for name, read in reads.items()}
-        return push_down(parse_query(text), sources, case_sensitive=is_case_sensitive(self._spark))
+        conditions = push_down(parse_query(text), sources, case_sensitive=is_case_sensitive(self._spark))
+        snapshots = {name: read for name, read in reads.items() if not isinstance(read, ViewRead)}
+        selection = FileSelection(self._spark, snapshots, conditions)
+        selection.apply_dynamic_filters(lambda query: self._replaced(query, selection))
+        return selection
 
-    def _replaced(self, text: str, conditions: dict[str, tuple[str, ...]]) -> str:
-        return self._pattern.sub(lambda match: self._register(match[1], conditions), text)
+    def _replaced(self, text: str, selection: FileSelection | None) -> str:
+        """Replace the placeholders by the names of views over the selected files, or over all files without a selection."""
+        if selection is not None:
+            text = selection.with_values(text)
+        return self._pattern.sub(lambda match: self._register(match[1], selection), text)
 
-    def _register(self, name: str, conditions: dict[str, tuple[str, ...]]) -> str:
+    def _register(self, name: str, selection: FileSelection | None) -> str:
         """Register the view of a read, and return its quoted name."""
         read = self._reads[name]
         if isinstance(read, ViewRead):
-            return self._views.register_query(self._replaced(read.text, conditions), read.columns)
-        table_conditions = conditions.get(name, ())
-        if not table_conditions:
-            return self._views.register_snapshot(read)
-        return self._register_matching_files(read, name, table_conditions)
-
-    def _register_matching_files(self, snapshot: Snapshot, name: str, conditions: tuple[str, ...]) -> str:
-        """Register the rows of the files that can contain a row for which the conditions are true."""
-        side = Side(name, (), snapshot.schema.names)
-        time_zone = session_time_zone(self._spark)
-        schema, partition_columns = snapshot.schema, snapshot.partition_columns
-        bounds_mask = file_mask(conditions, side, schema, partition_columns, case_sensitive=True, time_zone=time_zone)
-        listing = snapshot.files(bounds_mask.bound_columns)
-        files = listing.filter(bounds_mask.mask(listing))
-        unqualified = tuple(condition.replace(f"{backquote(name)}.", "") for condition in conditions)
-        scan = TableScan(snapshot, unqualified, len(files), files.total_size, len(listing), listing.total_size)
-        self.scans.append(scan)
-        logger.debug("%s: reads %s of %s files for %s", snapshot.name, scan.files, scan.total_files, " and ".join(unqualified))
-        if len(files) == len(listing):
-            return self._views.register_snapshot(snapshot)
-        return self._views.register_files(snapshot, files)
+            return self._views.register_query(self._replaced(read.text, selection), read.columns)
+        files = None if selection is None else selection.selected(name)
+        return self._views.register_snapshot(read) if files is None else self._views.register_files(read, files)
 
 
 def _source(read: Read) -> Source:

@@ -102,7 +102,7 @@ class _QueryParser:
             query = q.Query(q.OpaqueQuery(self._queries_between(start, end, named)))
         self.depth -= 1
         self.cursor.index = end
-        return query
+        return replace(query, text=clause(self.tokens, start, end).text) if start < end else query
 
     def _queries_between(self, start: int, end: int, named: _NamedQueries) -> tuple[q.Query, ...]:
         """Parse the queries in brackets between two tokens. The cursor does not move."""

@@ -1,0 +1,119 @@
+"""Operands without columns in conditions, such as `current_date() - 7`. Spark evaluates them, because only their values exclude files.
+
+The statement itself must use the same values. So the time functions in its conditions are replaced by one fixed time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from sqlglot import Token, TokenType, exp
+
+from rowmerge.commands.queries import Clause, Join, OpaqueQuery, OpaqueRelation, Query, Relation, SelectBlock, SetOperation, Subquery
+from rowmerge.plan.expressions.column_refs import parse, rewrite, tokens_of
+from rowmerge.plan.expressions.conditions import can_be_evaluated_apart
+from rowmerge.plan.expressions.moment import replace_time_functions
+from rowmerge.plan.expressions.operators import is_enclosed
+from rowmerge.plan.pruning.literals import constant
+
+_SEPARATORS = frozenset("""AND OR NOT EQ NEQ NULLSAFE_EQ LT LTE GT GTE BETWEEN IN IS LIKE ILIKE RLIKE ESCAPE DISTINCT FROM COMMA""".split())
+"""The names of sqlglot's tokens between the operands of conditions."""
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
+
+
+def constant_operands(condition: str) -> list[tuple[int, int]]:
+    """Return the half-open offsets of the operands that have no column, and whose value the text does not show.
+
+    In `` `t`.`d` >= current_date() - 7 AND `t`.`k` IN (1, 2 + 3)``, these are `current_date() - 7` and `2 + 3`.
+
+    Args:
+        condition: A condition in which each column is in backquotes.
+    """
+    return list(_constant_operands(condition, tokens_of(condition) or []))
+
+
+def _constant_operands(condition: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Yield the offsets of the constant operands among tokens whose brackets are balanced."""
+    for operand in _operands(tokens):
+        if is_enclosed(operand):
+            yield from _constant_operands(condition, operand[1:-1])
+        elif operand and not any(condition[token.start] == "`" for token in operand):
+            start, end = operand[0].start, operand[-1].end + 1
+            if _is_unknown_constant(condition[start:end]):
+                yield start, end
+
+
+def _operands(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yield the tokens between the comparison operators, logical operators and commas outside all brackets."""
+    operand: list[Token] = []
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if not depth and token.token_type.name in _SEPARATORS:
+            yield operand
+            operand = []
+        else:
+            operand.append(token)
+    yield operand
+
+
+def _is_unknown_constant(text: str) -> bool:
+    """Return whether an expression has no column, and needs Spark for its value."""
+    tree = parse(text)
+    if tree is None or tree.find(exp.Column) is not None or not can_be_evaluated_apart(tree, text):
+        return False
+    return constant(tree) is None
+
+
+def with_fixed_time(text: str, query: Query, microseconds: int, columns: Collection[str]) -> str:
+    """Return the text of a query in which the time functions in WHERE, HAVING and ON have the value of a fixed time.
+
+    Args:
+        text: The text of the statement.
+        query: Its structure.
+        microseconds: The time, in microseconds since the epoch.
+        columns: The columns that the query can use, whose names are not functions.
+    """
+    edits: list[tuple[int, int, str]] = []
+    end = 0
+    for clause in sorted(_conditions(query), key=lambda clause: (clause.start, -clause.end)):
+        if clause.start >= end:  # otherwise, the condition is in a subquery of the previous one
+            edits.append((clause.start, clause.end, replace_time_functions(clause.text, microseconds, columns)))
+            end = clause.end
+    return rewrite(text, edits)
+
+
+def _conditions(query: Query) -> Iterator[Clause]:
+    """Yield the conditions of all SELECT blocks of a query."""
+    for named_query in query.named_queries:
+        yield from _conditions(named_query.query)
+    match query.body:
+        case SelectBlock(where=where, having=having, relation=relation, subqueries=subqueries):
+            yield from (clause for clause in (where, having) if clause is not None)
+            yield from _join_conditions(relation)
+            queries: Sequence[Query] = subqueries
+        case SetOperation(branches=branches):
+            queries = branches
+        case OpaqueQuery(queries=inner_queries):
+            queries = inner_queries
+    for inner_query in queries:
+        yield from _conditions(inner_query)
+
+
+def _join_conditions(relation: Relation | None) -> Iterator[Clause]:
+    """Yield the conditions of the joins and of the queries in a FROM clause."""
+    queries: Sequence[Query] = ()
+    match relation:
+        case Join(condition=condition, left=left, right=right):
+            if condition is not None:
+                yield condition
+            yield from _join_conditions(left)
+            yield from _join_conditions(right)
+            queries = relation.queries
+        case Subquery(query=query):
+            queries = (query,)
+        case OpaqueRelation(queries=inner_queries):
+            queries = inner_queries
+    for query in queries:
+        yield from _conditions(query)

@@ -1,0 +1,198 @@
+"""Conditions whose values come from a subquery or from the other side of a join.
+
+Such a condition excludes files only after a query has returned its values (a dynamic filter). Until then, the condition contains the text
+of a query: `k IN (SELECT …)` for the keys of another table, or `t > (SELECT max(t) …)` for one value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+
+from sqlglot import TokenType
+
+from rowmerge.commands.queries import (
+    Join,
+    NamedQueryRead,
+    OpaqueRelation,
+    Query,
+    Relation,
+    SelectBlock,
+    SetOperation,
+    Subquery,
+    TableRead,
+)
+from rowmerge.plan.expressions.column_refs import tokens_of
+from rowmerge.plan.expressions.conditions import MIRRORED, comparison_operands, membership_operands, split_conjuncts
+from rowmerge.plan.queries.expressions import Column, Expression, Names, to_expression
+from rowmerge.plan.queries.outputs import QueryOutputs, View
+from rowmerge.table.metadata.schema import Struct, backquote
+
+_HAS_QUERY = re.compile(r"\(\s*(?:select|with)\b", re.IGNORECASE)
+_EXISTS = re.compile(r"\s*exists\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_KEYS = re.compile(r"`([^`]+)`\.`((?:[^`]|``)+)` IN \(SELECT `((?:[^`]|``)+)` FROM `([^`]+)`\)")
+_OF_STATEMENT = re.compile(r"\b(?:current_\w+|localtimestamp|now|user|session_user)\b", re.IGNORECASE)
+"""Names whose values differ between statements, also without parentheses."""
+_DETERMINISTIC_FUNCTIONS = frozenset(
+    """abs add_months and any between bigint cast ceil coalesce concat count date date_add date_sub date_trunc dateadd datediff day
+    decimal exists floor from greatest having if in int isnotnull isnull last_day least length lower make_date max min month not nullif
+    nvl on or select string timestamp timestamp_micros to_date trunc union upper values where year all""".split()
+)
+"""Functions and keywords that may precede a parenthesis in a query whose value is evaluated before the statement runs."""
+
+
+@dataclass(frozen=True)
+class KeySource:
+    """The condition `column IN (keys)`, whose keys are the values of a column of another table.
+
+    `table`, `column`: the placeholder and the column of the table with the condition. `key_table`, `key_column`: those of the keys.
+    """
+
+    table: str
+    column: str
+    key_table: str
+    key_column: str
+
+    @classmethod
+    def parse(cls, condition: str) -> KeySource | None:
+        """Return the key source of a condition that `keys_condition` made, or None for any other condition."""
+        match = _KEYS.fullmatch(condition)
+        if match is None:
+            return None
+        table, column, key_column, key_table = (part.replace("``", "`") for part in match.groups())
+        return cls(table, column, key_table, key_column)
+
+
+def keys_condition(column: Column, keys: Column) -> Expression:
+    """Return the condition that a column has a value that occurs in a column of a table. `keys`: the column of the table."""
+    return Expression((column, f" IN (SELECT {backquote(keys.name)} FROM {backquote(keys.relation)})"))
+
+
+def has_query(text: str) -> bool:
+    """Return whether a condition contains a subquery."""
+    return _HAS_QUERY.search(text) is not None
+
+
+class Subqueries:
+    """The conditions with subqueries of one statement. `values`: the texts of the subqueries that return one value, without parentheses."""
+
+    def __init__(self, outputs: QueryOutputs) -> None:
+        self._outputs = outputs
+        self.values: list[str] = []
+
+    def condition(self, text: str, names: Names, queries: Sequence[Query]) -> Expression | None:
+        """Return a condition with a subquery, as far as its values can be evaluated before the statement. None if they cannot.
+
+        Args:
+            text: One conjunct.
+            names: The columns to which the conjunct can refer outside the subquery.
+            queries: The subqueries of the SELECT block.
+        """
+        membership = membership_operands(text)
+        if membership is not None:
+            value, query_text = membership
+            return self._membership(to_expression(value, names), _query_with_text(query_text, queries))
+        comparison = comparison_operands(text)
+        if comparison is None:
+            return None
+        left, op, right = comparison
+        if has_query(left):
+            left, op, right = right, MIRRORED[op], left
+        query = _query_with_text(right.strip()[1:-1].strip(), queries)
+        expression = None if has_query(left) else to_expression(left, names)
+        if expression is None or query is None or not self._has_stable_value(query):
+            return None
+        self.values.append(query.text)
+        return Expression((*expression.parts, f" {op} (", query.text, ")"))
+
+    def _membership(self, value: Expression | None, query: Query | None) -> Expression | None:
+        """Return `column IN (keys)` for `column IN (query)`. The query returns only values of the column from which its output comes."""
+        column = None if value is None else value.only_column
+        outputs = () if query is None else self._outputs.of_query(query).columns
+        if column is None or len(outputs) != 1 or outputs[0].expression is None or outputs[0].expression.only_column is None:
+            return None
+        keys = self._outputs.origin(outputs[0].expression.only_column)
+        return None if keys is None else keys_condition(column, keys)
+
+    def existence(self, text: str, names: Names, queries: Sequence[Query]) -> Iterator[Expression]:
+        """Yield `outer.k IN (keys)` for each equality of columns in `EXISTS (SELECT … WHERE inner.k = outer.k)`.
+
+        Args:
+            text: One conjunct, which may be any condition.
+            names: The columns to which the conjunct can refer outside the subquery.
+            queries: The subqueries of the SELECT block.
+        """
+        match = _EXISTS.fullmatch(text)
+        query = None if match is None else _query_with_text(match[1].strip(), queries)
+        body = None if query is None or query.is_limited else query.body
+        # A global aggregate returns a row even if no row matches.
+        if not isinstance(body, SelectBlock) or any("(" in item.expression.text for item in body.items or ()) or body.having is not None:
+            return
+        if body.items is None or body.where is None or body.relation is None:
+            return
+        inner_names = self._outputs.names(body.relation)
+        for conjunct in split_conjuncts(body.where.text):
+            operands = None if has_query(conjunct) else comparison_operands(conjunct)
+            if operands is not None and operands[1] == "=":
+                yield from self._outer_keys(operands[0], operands[2], inner_names, names)
+                yield from self._outer_keys(operands[2], operands[0], inner_names, names)
+
+    def _outer_keys(self, inner_text: str, outer_text: str, inner_names: Names, names: Names) -> Iterator[Expression]:
+        """Yield `outer IN (keys)` if one operand is a column of the subquery, and the other one can only be a column outside."""
+        inner, outer = to_expression(inner_text, inner_names), to_expression(outer_text, names)
+        if inner is None or inner.only_column is None or outer is None or outer.only_column is None:
+            return
+        keys = self._outputs.origin(inner.only_column)
+        if keys is not None and to_expression(outer_text, inner_names) is None and not inner_names.has_unknown:
+            yield keys_condition(outer.only_column, keys)
+
+    def _has_stable_value(self, query: Query) -> bool:
+        """Return whether a query has the same value whenever it runs: it reads fixed versions of tables, and calls known functions."""
+        if not self._reads_fixed_versions(query, frozenset()) or _OF_STATEMENT.search(query.text):
+            return False
+        tokens = tokens_of(query.text) or []
+        is_call = [following.token_type is TokenType.L_PAREN for following in tokens[1:]]
+        names = {token.text.lower() for token, calls in zip(tokens, is_call, strict=False) if calls and token.text[:1].isalpha()}
+        return names <= _DETERMINISTIC_FUNCTIONS
+
+    def _reads_fixed_versions(self, query: Query, named: Set[int]) -> bool:
+        """Return whether a query returns all rows of fixed versions of tables that match its conditions.
+
+        `named`: the ids of the visible queries of its own WITH lists. It cannot run alone if it reads a query of an outer list.
+        """
+        if query.is_limited:
+            return False
+        for named_query in query.named_queries:
+            if not self._reads_fixed_versions(named_query.query, named):
+                return False
+            named = named | {id(named_query)}
+        match query.body:
+            case SelectBlock():
+                subqueries = all(self._reads_fixed_versions(subquery, named) for subquery in query.body.subqueries)
+                return subqueries and not query.body.windows and self._has_fixed_version(query.body.relation, named)
+            case SetOperation(branches=branches):
+                return all(self._reads_fixed_versions(branch, named) for branch in branches)
+        return False
+
+    def _has_fixed_version(self, relation: Relation | None, named: Set[int]) -> bool:
+        match relation:
+            case Join():
+                on = all(self._reads_fixed_versions(query, named) for query in relation.queries)
+                return on and self._has_fixed_version(relation.left, named) and self._has_fixed_version(relation.right, named)
+            case Subquery(query=query):
+                return self._reads_fixed_versions(query, named)
+            case NamedQueryRead(named_query=named_query):
+                return id(named_query) in named
+            case TableRead():
+                source = self._outputs.source(relation)
+                is_fixed_view = isinstance(source, View) and self._reads_fixed_versions(source.query, frozenset())
+                return isinstance(source, Struct) or is_fixed_view
+            case OpaqueRelation():
+                return False
+        return True
+
+
+def _query_with_text(text: str, queries: Sequence[Query]) -> Query | None:
+    """Return the subquery with a text. It reads a table, whose placeholder makes the text unique."""
+    return next((query for query in queries if query.text == text and "`__rowmerge_read" in text), None)

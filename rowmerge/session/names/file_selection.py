@@ -1,0 +1,157 @@
+"""The data files that a statement reads from each of its tables, by the conditions that were pushed down to the table.
+
+Spark evaluates constants such as `current_date() - 7`. A condition with a subquery needs a query of its own (a dynamic filter). That query
+must be cheap compared with the files that it can exclude.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rowmerge.plan.expressions.column_refs import rewrite
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
+from rowmerge.plan.queries.constants import constant_operands
+from rowmerge.plan.queries.push_down import TableConditions, is_exact
+from rowmerge.plan.queries.subqueries import KeySource, has_query
+from rowmerge.session.answers.results import TableScan
+from rowmerge.spark.reading.evaluation import distinct_values, evaluate
+from rowmerge.spark.time_zones import session_time_zone
+from rowmerge.table.metadata.schema import backquote
+from rowmerge.table.snapshots.files import FileListing
+from rowmerge.table.snapshots.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+MIN_DYNAMIC_BYTES = 32 * 2**20
+"""The least size of the files that a dynamic filter may exclude. Reading fewer bytes takes no more time than the filter's own query."""
+MAX_KEY_SHARE = 1 / 8
+"""The greatest share of these bytes that the query for the keys of a dynamic filter reads."""
+MAX_KEYS = 100_000
+"""The maximum number of keys of a dynamic filter."""
+
+
+class FileSelection:
+    """The files of the tables of one statement that can contain a row for it.
+
+    `files`: by placeholder, the files of each table with conditions. `values`: the literals by which the statement replaces subqueries, by
+    the text of the subquery without parentheses.
+    """
+
+    def __init__(self, spark: SparkSession, snapshots: Mapping[str, Snapshot], conditions: TableConditions) -> None:
+        """Select files by the conditions without subqueries.
+
+        Args:
+            spark: The session that evaluates constants.
+            snapshots: The tables of the statement by placeholder.
+            conditions: The conditions on each table.
+        """
+        self._spark, self._snapshots, self._conditions = spark, snapshots, conditions
+        self._time_zone = session_time_zone(spark)
+        self.files: dict[str, FileListing] = {}
+        self.values: dict[str, str] = {}
+        self._used: dict[str, list[str]] = {}
+        self._totals: dict[str, tuple[int, int]] = {}
+        texts = {name: [text for text in texts if not has_query(text)] for name, texts in conditions.by_table.items()}
+        constants = self._evaluated_constants([text for table_texts in texts.values() for text in table_texts])
+        for name in conditions.by_table:
+            self.files[name] = listing = self._listing(name)
+            self._totals[name] = len(listing), listing.total_size
+            self._exclude(name, [constants[text] for text in texts[name]])
+
+    def _listing(self, name: str) -> FileListing:
+        """Return the files of a table, with the bounds of the columns in its conditions."""
+        snapshot = self._snapshots[name]
+        texts = " ".join(self._conditions.by_table[name])
+        return snapshot.files([column for column in snapshot.schema.names if f".{backquote(column)}" in texts])
+
+    def _evaluated_constants(self, texts: Sequence[str]) -> dict[str, str]:
+        """Return each condition with its constant operands replaced by their values, which one query of Spark returns."""
+        spans = {text: constant_operands(text) for text in texts}
+        operands = list(dict.fromkeys(text[start:end] for text in texts for start, end in spans[text]))
+        literals = dict(zip(operands, evaluate(self._spark, operands), strict=True)) if operands else {}
+        return {
+            text: rewrite(text, ((start, end, literals[text[start:end]] or text[start:end]) for start, end in spans[text]))
+            for text in texts
+        }
+
+    def _exclude(self, name: str, texts: Sequence[str]) -> None:
+        """Exclude the files of a table that cannot contain a row for which the conditions are true."""
+        snapshot, files = self._snapshots[name], self.files[name]
+        side = Side(name, (), snapshot.schema.names)
+        mask = file_mask(texts, side, snapshot.schema, snapshot.partition_columns, case_sensitive=True, time_zone=self._time_zone).mask
+        self.files[name] = files.filter(mask(files))
+        self._used.setdefault(name, []).extend(text.replace(f"{backquote(name)}.", "") for text in texts)
+
+    def apply_dynamic_filters(self, bound: Callable[[str], str]) -> None:
+        """Evaluate the conditions with subqueries that can exclude many bytes, and exclude files by their values.
+
+        Args:
+            bound: The function that replaces the placeholders in the text of a query by names of Spark views over the selected files.
+        """
+        dynamic = {name: [text for text in texts if has_query(text)] for name, texts in self._conditions.by_table.items()}
+        large = [name for name, texts in dynamic.items() if texts and self._can_exclude_many_bytes(name)]
+        # Small tables first: their files are the keys of the larger ones.
+        for name in sorted(large, key=lambda name: self.files[name].total_size):
+            for text in dynamic[name]:
+                source = KeySource.parse(text)
+                if source is not None:
+                    self._exclude_by_keys(source, bound)
+                else:
+                    self._exclude_by_values(name, text, bound)
+
+    def _can_exclude_many_bytes(self, name: str) -> bool:
+        files = self.files[name]
+        return len(files) > 1 and files.total_size >= MIN_DYNAMIC_BYTES
+
+    def _exclude_by_keys(self, source: KeySource, bound: Callable[[str], str]) -> None:
+        """Exclude the files of a table without any of the keys that another table has for the statement."""
+        snapshot, files = self._snapshots[source.table], self.files[source.table]
+        field, key_field = snapshot.schema.find(source.column), self._snapshots[source.key_table].schema.find(source.key_column)
+        if field is None or key_field is None or field.type != key_field.type or not is_exact(field.type):
+            return
+        key_texts = [text for text in self._conditions.by_table.get(source.key_table, ()) if not has_query(text)]
+        key_files = self.files.get(source.key_table) if key_texts else self._snapshots[source.key_table].files()
+        if key_files is None or key_files.total_size > files.total_size * MAX_KEY_SHARE:
+            return
+        where = " where " + " and ".join(f"({text})" for text in key_texts) if key_texts else ""
+        query = f"select {backquote(source.key_column)} from {bound(backquote(source.key_table))} as {backquote(source.key_table)}{where}"
+        keys = distinct_values(self._spark.sql(query), MAX_KEYS)
+        if keys is None:
+            return
+        mask = key_mask(source.column, "=", keys, False, snapshot.schema, snapshot.partition_columns).mask
+        self.files[source.table] = files.filter(mask(files))
+        self._used[source.table].append(f"{backquote(source.column)} IN ({len(keys)} keys of {self._snapshots[source.key_table].name})")
+
+    def _exclude_by_values(self, name: str, text: str, bound: Callable[[str], str]) -> None:
+        """Exclude the files of a table by a condition with subqueries, whose values also replace the subqueries in the statement."""
+        for query in self._conditions.values:
+            if query in text and query not in self.values:
+                (literal,) = evaluate(self._spark, [f"({bound(query)})"])
+                if literal is None:
+                    return
+                self.values[query] = literal
+        self._exclude(name, [self.with_values(text)])
+
+    def with_values(self, text: str) -> str:
+        """Return a text in which the evaluated subqueries are replaced by their values."""
+        for query, literal in self.values.items():
+            text = text.replace(query, literal)
+        return text
+
+    def scans(self) -> Iterator[TableScan]:
+        """Yield the numbers of files of each table with conditions."""
+        for name, files in self.files.items():
+            total_files, total_size = self._totals[name]
+            conditions = tuple(self._used.get(name, ()))
+            yield TableScan(self._snapshots[name], conditions, len(files), files.total_size, total_files, total_size)
+            logger.debug("%s: reads %s of %s files for %s", self._snapshots[name].name, len(files), total_files, " AND ".join(conditions))
+
+    def selected(self, name: str) -> FileListing | None:
+        """Return the files of a table, or None if the statement reads all of them."""
+        files = self.files.get(name)
+        return None if files is None or len(files) == self._totals[name][0] else files

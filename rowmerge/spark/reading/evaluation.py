@@ -1,0 +1,77 @@
+"""The values of SQL expressions and of small queries that a statement needs before it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from rowmerge.spark.types import schema_of
+from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, sql_name, string_literal
+
+logger = logging.getLogger(__name__)
+_EPOCH = datetime(1970, 1, 1)
+_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+
+
+def evaluate(spark: SparkSession, expressions: Sequence[str]) -> list[str | None]:
+    """Evaluate SQL expressions, and return each value as a SQL literal of the same type.
+
+    Args:
+        spark: The session, whose settings and variables the expressions use.
+        expressions: Expressions without columns, or queries in parentheses that return one value.
+
+    Returns:
+        The literals. None for a type whose values file pruning cannot use, and for all expressions if Spark rejects one of them.
+    """
+    names = [f"value_{index}" for index in range(len(expressions))]
+    try:
+        frame = spark.sql("select " + ", ".join(f"{text} as {name}" for text, name in zip(expressions, names, strict=True)))
+        types = [field.type for field in schema_of(frame)]
+        (row,) = frame.selectExpr(*(_as_text(name, type_) for name, type_ in zip(names, types, strict=True))).collect()
+    except PySparkException as error:
+        # The statement itself has the same expression, so Spark reports the error when it runs.
+        logger.debug("Spark does not evaluate %s: %s", ", ".join(expressions), error)
+        return [None] * len(expressions)
+    return [_literal(text, type_) for text, type_ in zip(row, types, strict=True)]
+
+
+def _as_text(name: str, type_: DataType) -> str:
+    """Return SQL for a value as a string. An instant becomes its number of microseconds, which no time zone changes."""
+    value = f"unix_micros({name})" if type_ == Primitive("timestamp") else name
+    return f"cast({value} as string) as {name}"
+
+
+def _literal(text: str | None, type_: DataType) -> str | None:
+    """Return the SQL literal of a value. The value of a floating-point sum can depend on the order of rows, so it has no literal."""
+    if text is None:
+        return "NULL"
+    match type_:
+        case Primitive("string"):
+            return string_literal(text)
+        case Primitive("boolean"):
+            return text
+        case Primitive("date"):
+            return f"DATE'{text}'"
+        case Primitive("timestamp"):
+            try:
+                return f"TIMESTAMP'{(_EPOCH + timedelta(microseconds=int(text))).isoformat(' ', 'microseconds')}Z'"
+            except OverflowError:  # a year after 9999
+                return None
+        case Primitive("timestamp_ntz"):
+            return f"TIMESTAMP_NTZ'{text}'"
+        case Decimal():
+            return f"cast('{text}' as {sql_name(type_)})"
+        case Primitive(name) if name in _INTEGERS:
+            return f"cast('{text}' as {sql_name(type_)})"
+    return None
+
+
+def distinct_values(frame: DataFrame, limit: int) -> pa.Array | None:
+    """Return the distinct values of a frame with one column, except NULL. None if there are more than `limit` values."""
+    values = frame.where(f"`{frame.columns[0]}` is not null").distinct().limit(limit + 1).toArrow().column(0)
+    return values.combine_chunks() if len(values) <= limit else None
