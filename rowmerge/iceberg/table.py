@@ -211,8 +211,8 @@ class IcebergTable:
         metadata = current.metadata
         if branch != MAIN:
             find_reference(self.name, metadata, branch)  # Raises VersionNotFound for an unknown branch.
-        head, previous_files = head_of(metadata, branch), None if self._opened is None else self._opened.files_read
-        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, previous_files)
+        head, manifest_files = head_of(metadata, branch), {} if self._opened is None else self._opened.manifest_files
+        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, manifest_files)
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
         metadata = new_metadata(self.name, self.location, definition)

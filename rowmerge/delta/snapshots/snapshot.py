@@ -20,7 +20,7 @@ from rowmerge.delta.snapshots.file_listing import files_of, list_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
@@ -91,6 +91,9 @@ class DeltaSnapshot:
         if bounded_columns not in self._listings:
             self._listings[bounded_columns] = list_files(self.state.files, self.storage.location, self.metadata, bounded_columns)
         return self._listings[bounded_columns]
+
+    def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:
+        return MatchingFiles.of(self.files(columns), mask)
 
     def difference(self, other: Snapshot) -> FileDifference:
         own_files, other_files = self.state.files, as_delta_snapshot(other).state.files

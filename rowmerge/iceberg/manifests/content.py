@@ -167,5 +167,10 @@ class Manifest:
     first_row_id: int | None = None
 
     @property
+    def live_files(self) -> int | None:
+        """The number of live files, or None if it is unknown."""
+        return None if self.added_files is None or self.existing_files is None else self.added_files + self.existing_files
+
+    @property
     def may_have_live_files(self) -> bool:
         return self.added_files != 0 or self.existing_files != 0

@@ -106,6 +106,11 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
     return [entries_by_key[key] for key in cache_keys]
 
 
+def is_cached(manifest: Manifest) -> bool:
+    """Return whether this process has the entries of a manifest in its cache."""
+    return _cache.get(cache_key_of(manifest)) is not None
+
+
 def cache_key_of(manifest: Manifest) -> tuple[object, ...]:
     """Return the cache key of a manifest: its path and all fields of the manifest list that its entries inherit.
 

@@ -29,6 +29,8 @@ from rowmerge.table.snapshots.files import EqualityDeletes, Positions
 
 _MAX_SEQUENCE_NUMBER = 2**63 - 1
 """The highest possible sequence number."""
+ManifestKey = tuple[object, ...]
+"""The key of a manifest: the result of `cache_key_of`."""
 _Partition = tuple[Any, ...]
 """A partition, in the form of `ContentFile.partition_key`."""
 _DeleteGroup = tuple[tuple[int, ...], frozenset[str]]
@@ -69,8 +71,12 @@ class LiveFiles:
     deletes: tuple[Entry, ...] = ()
     unpartitioned_spec_ids: frozenset[int] = frozenset()
     """The ids of partition specs without partition fields. Their equality deletes apply to every data file."""
-    files_by_key: Mapping[tuple[object, ...], ManifestFiles] = field(default_factory=dict)
+    files_by_key: Mapping[ManifestKey, ManifestFiles] = field(default_factory=dict)
     """The live files of each manifest, by the result of `cache_key_of` for the manifest."""
+
+    def with_data(self, data: Iterable[Entry]) -> LiveFiles:
+        """Return these live files with other data files, which are not grouped by manifest."""
+        return LiveFiles(self.storage, data=tuple(data), deletes=self.deletes, unpartitioned_spec_ids=self.unpartitioned_spec_ids)
 
     @cached_property
     def paths(self) -> list[str]:
@@ -257,20 +263,39 @@ def live_files(
         CorruptLog: The manifest list or a manifest is missing or malformed.
         StorageError: The store fails.
     """
-    if snapshot is None:
-        return LiveFiles(storage)
-    manifests = read_manifest_list(storage, snapshot.manifest_list)
-    files_by_key = _files_by_key(storage, manifests, {} if previous is None else previous.files_by_key)
+    manifests = () if snapshot is None else read_manifest_list(storage, snapshot.manifest_list)
+    return files_of_manifests(storage, manifests, unpartitioned_spec_ids, {} if previous is None else previous.files_by_key)
+
+
+def files_of_manifests(
+    storage: Storage,
+    manifests: Sequence[Manifest],
+    unpartitioned_spec_ids: frozenset[int],
+    cached_files: Mapping[ManifestKey, ManifestFiles],
+) -> LiveFiles:
+    """Return the live data files and delete files of manifests.
+
+    Args:
+        storage: The store that contains the table.
+        manifests: The manifests, as the manifest list describes them.
+        unpartitioned_spec_ids: The ids of the partition specs without partition fields.
+        cached_files: The live files of manifests that are not read again, by the result of `cache_key_of` for the manifest.
+
+    Raises:
+        CorruptLog: A manifest is missing or malformed.
+        StorageError: The store fails.
+    """
+    files_by_key = _files_by_key(storage, manifests, cached_files)
     entries: dict[ManifestContent, list[Entry]] = defaultdict(list)
     for manifest in manifests:
         entries[manifest.content] += files_by_key[cache_key_of(manifest)].entries
     data, deletes = tuple(entries[ManifestContent.DATA]), tuple(entries[ManifestContent.DELETES])
-    return LiveFiles(storage, manifests, data, deletes, unpartitioned_spec_ids, files_by_key)
+    return LiveFiles(storage, tuple(manifests), data, deletes, unpartitioned_spec_ids, files_by_key)
 
 
 def _files_by_key(
-    storage: Storage, manifests: Sequence[Manifest], cached_files: Mapping[tuple[object, ...], ManifestFiles]
-) -> dict[tuple[object, ...], ManifestFiles]:
+    storage: Storage, manifests: Sequence[Manifest], cached_files: Mapping[ManifestKey, ManifestFiles]
+) -> dict[ManifestKey, ManifestFiles]:
     """Return the live files of each manifest, by its `cache_key_of`. Read only the manifests that are not in `cached_files`."""
     files_by_key = {key: cached_files[key] for key in map(cache_key_of, manifests) if key in cached_files}
     new_manifests = [manifest for manifest in manifests if cache_key_of(manifest) not in cached_files]

@@ -16,10 +16,11 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TimeTransform, TruncateTransform
 
-from rowmerge.iceberg.manifests.content import Entry
+from rowmerge.iceberg.manifests.bounds import decode_bounds
+from rowmerge.iceberg.manifests.content import Entry, Manifest, PartitionSummary
 from rowmerge.iceberg.metadata.partition_values import partition_value_type
 from rowmerge.parquet.fitting import uuid_texts
-from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, range_type
+from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, listing_schema, range_type
 
 _TRANSFORMS = (BucketTransform, IdentityTransform, TimeTransform, TruncateTransform)
 """The transforms whose values tell about the values of the source column."""
@@ -102,3 +103,59 @@ def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in values):
         return uuid_texts(pa.array(values, pa.binary(16)))
     return pa.array(values, type_)
+
+
+def list_manifests(manifests: Sequence[Manifest], ranges: Sequence[PartitionRange]) -> FileListing:
+    """Return a listing with one row for each manifest, whose only bounds are the ranges of its partition summaries.
+
+    Args:
+        manifests: The manifests, as the manifest list describes them.
+        ranges: The partition fields of all specs of the table.
+    """
+    count, empty = len(manifests), pa.struct([])
+    no_fields = pa.Array.from_buffers(empty, count, [None], children=[])
+    fields = [range_.arrow_field for range_ in ranges]
+    arrays = [_manifest_ranges(manifests, range_) for range_ in ranges]
+    columns = {
+        "path": pa.array([manifest.path for manifest in manifests], pa.string()),
+        "size": pa.array([manifest.length for manifest in manifests], pa.int64()),
+        "records": pa.nulls(count, pa.int64()),
+        "deleted": pa.nulls(count, pa.int64()),
+        **dict.fromkeys(("partition", "lower", "upper", "nulls"), no_fields),
+        "ranges": pa.StructArray.from_arrays(arrays, fields=fields) if fields else no_fields,
+    }
+    return FileListing(pa.Table.from_pydict(columns, schema=listing_schema(empty, empty, empty, pa.struct(fields))))
+
+
+def _manifest_ranges(manifests: Sequence[Manifest], range_: PartitionRange) -> pa.StructArray:
+    """Return the range of the files of each manifest by one partition field, null for manifests of another spec."""
+    summaries = [
+        manifest.partitions[range_.index] if manifest.spec_id == range_.spec_id and range_.index < len(manifest.partitions) else None
+        for manifest in manifests
+    ]
+    lower, upper = (_summary_bounds([getattr(summary, side, None) for summary in summaries], range_) for side in ("lower", "upper"))
+    if isinstance(range_.source_type, t.FloatType | t.DoubleType):
+        # The bounds ignore NaN, which is greater than all numbers.
+        has_nan = pa.array([summary is None or summary.contains_nan is not False for summary in summaries])
+        unknown = pa.scalar(None, lower.type)
+        lower, upper = pc.if_else(has_nan, unknown, lower), pc.if_else(has_nan, unknown, upper)
+    has_nulls = pa.array([summary is None or summary.contains_null for summary in summaries])
+    has_values = pa.array([summary is None or _may_have_values(summary, range_) for summary in summaries])
+    is_other = pa.array([summary is None for summary in summaries])
+    return pa.StructArray.from_arrays([lower, upper, has_nulls, has_values], fields=list(range_.arrow_field.type), mask=is_other)
+
+
+def _summary_bounds(stored: Sequence[bytes | None], range_: PartitionRange) -> pa.Array:
+    """Return the least or the greatest transformed values of manifests, null if they are unknown."""
+    if isinstance(range_.source_type, t.UUIDType) and pa.types.is_string(range_.value_type):
+        return pa.nulls(len(stored), range_.value_type)  # Java compares UUIDs as pairs of signed integers.
+    type_ = t.IntegerType() if pa.types.is_int32(range_.value_type) else range_.source_type
+    bounds = decode_bounds(stored, type_)
+    return bounds if bounds.type == range_.value_type else pa.nulls(len(stored), range_.value_type)
+
+
+def _may_have_values(summary: PartitionSummary, range_: PartitionRange) -> bool:
+    """Return whether the column may have values other than NULL in the files of a manifest. Without bounds, all values are null or NaN."""
+    if not summary.contains_null or summary.lower is not None or summary.upper is not None:
+        return True
+    return isinstance(range_.source_type, t.FloatType | t.DoubleType) and summary.contains_nan is not False

@@ -14,10 +14,13 @@ previous one. Since format version 3, a commit writes all its deletion vectors t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg import types as t
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
@@ -26,6 +29,7 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.manifests.content import Entry, Manifest, ManifestContent
+from rowmerge.iceberg.manifests.manifest_files import cache_key_of, is_cached, read_manifest_list
 from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.parsing import check_format_version
@@ -35,15 +39,18 @@ from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.file_listing import list_files
-from rowmerge.iceberg.snapshots.live_files import LiveFiles, find_equality_deletes, live_files
+from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles, ManifestKey, files_of_manifests, find_equality_deletes
 from rowmerge.iceberg.snapshots.name_mapping import file_layouts
+from rowmerge.iceberg.snapshots.partition_ranges import list_manifests, partition_ranges
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
+_MAX_PARTIAL_READS = 16
+"""The number of masks whose files a snapshot remembers, until it reads all manifests."""
 _FIRST_PYARROW_WITH_UUIDS = 21
 """The first release of pyarrow that writes Parquet's logical type UUID (apache/arrow, pull request 45866)."""
 
@@ -61,7 +68,7 @@ class IcebergSnapshot:
         iceberg_version: IcebergVersion | None,
         schema: Schema,
         branch: str = MAIN,
-        previous_files: LiveFiles | None = None,
+        manifest_files: Mapping[ManifestKey, ManifestFiles] | None = None,
     ) -> None:
         """Initialize a snapshot without a request to the store.
 
@@ -72,10 +79,11 @@ class IcebergSnapshot:
             iceberg_version: The snapshot's entry in the metadata; None for a table without snapshots.
             schema: The schema with which the snapshot is read.
             branch: The name of the branch, or `tag <name>`, that was opened.
-            previous_files: The live files of another snapshot, whose manifests are not read again; None to read all manifests.
+            manifest_files: The live files of manifests that another snapshot has read, by `cache_key_of`. They are not read again.
         """
         self._storage = storage
-        self._previous_files = previous_files
+        self.manifest_files: Mapping[ManifestKey, ManifestFiles] = manifest_files or {}
+        """The live files of manifests that this snapshot or an earlier one has read, by `cache_key_of`."""
         self.name = name
         self.current = current
         self.metadata = current.metadata
@@ -90,6 +98,8 @@ class IcebergSnapshot:
         # Branches of one table have separate histories.
         self.history_key = storage.location if branch == MAIN else f"{storage.location}#{branch}"
         self._listings: dict[frozenset[str], FileListing] = {}
+        self._partial_reads: deque[LiveFiles] = deque(maxlen=_MAX_PARTIAL_READS)
+        """Files that masks selected, with all deletes that apply to them. Other data files of the snapshot are absent."""
 
     @cached_property
     def schema(self) -> Struct:
@@ -109,24 +119,29 @@ class IcebergSnapshot:
         columns = identity_columns(self.shape.partitioning)
         if not columns:
             return ()
-        spec_ids = {manifest.spec_id for manifest in self.live.manifests if manifest.content is ManifestContent.DATA}
+        spec_ids = {manifest.spec_id for manifest in self._manifests if manifest.content is ManifestContent.DATA}
         return columns if spec_ids <= {self.metadata.default_spec_id} else ()
 
     def evolved(self, schema: Struct) -> TableShape:
         return table_shape(self.name, self._storage, self.metadata, evolve_schema(self.name, self.metadata, schema))
 
     @cached_property
+    def _manifests(self) -> tuple[Manifest, ...]:
+        """The manifests of the snapshot. The first access reads the manifest list. Raises CorruptLog, StorageError."""
+        return () if self.iceberg_version is None else read_manifest_list(self._storage, self.iceberg_version.manifest_list)
+
+    @cached_property
     def live(self) -> LiveFiles:
         """The live data files and delete files. The first access reads the manifests. Raises CorruptLog, StorageError."""
-        previous_files, self._previous_files = self._previous_files, None
-        live = live_files(self._storage, self.iceberg_version, unpartitioned_spec_ids(self.metadata), previous_files)
-        check_partitions(self.metadata, self.iceberg_version, live)
+        live = self._read(self._manifests)
+        self.manifest_files = live.files_by_key
         return live
 
-    @property
-    def files_read(self) -> LiveFiles | None:
-        """The live files of this snapshot if they have been read, else `previous_files`, which may be None."""
-        return self.__dict__.get("live", self._previous_files)
+    def _read(self, manifests: Sequence[Manifest]) -> LiveFiles:
+        """Return the live files of some manifests. Raises CorruptLog, StorageError."""
+        live = files_of_manifests(self._storage, manifests, unpartitioned_spec_ids(self.metadata), self.manifest_files)
+        check_partitions(self.metadata, self.iceberg_version, live)
+        return live
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
         bound_columns = frozenset(columns) & frozenset(self.schema.names)
@@ -134,6 +149,37 @@ class IcebergSnapshot:
             check_formats(self.name, self.live)
             self._listings[bound_columns] = list_files(self.live, self.iceberg_schema, self.schema, self.metadata, bound_columns)
         return self._listings[bound_columns]
+
+    def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:
+        manifests = self._matching_manifests(mask)
+        if len(manifests) == len(self._manifests):
+            return MatchingFiles.of(self.files(columns), mask)
+        live = self._read(manifests)
+        self.manifest_files = {**self.manifest_files, **live.files_by_key}
+        check_formats(self.name, live)
+        listing = list_files(live, self.iceberg_schema, self.schema, self.metadata, frozenset(columns) & frozenset(self.schema.names))
+        is_match = pc.fill_null(mask(listing), True)
+        # Without the files that the mask excludes: their deletes may be in manifests that were not read.
+        self._partial_reads.append(live.with_data(compress(live.data, is_match.to_pylist())))
+        total_files = [manifest.live_files for manifest in self._manifests if manifest.content is ManifestContent.DATA]
+        return MatchingFiles(listing.filter(is_match), None if None in total_files else sum(filter(None, total_files)), None)
+
+    def _matching_manifests(self, mask: FileMask) -> Sequence[Manifest]:
+        """Return the manifests that may have files that a mask selects, or all manifests if reading them costs nothing."""
+        unread = [manifest for manifest in self._manifests if cache_key_of(manifest) not in self.manifest_files]
+        if "live" in self.__dict__ or all(map(is_cached, unread)):
+            return self._manifests
+        ranges = partition_ranges(self.metadata.specs().values(), self.iceberg_schema, self.schema.names)
+        is_match = pc.fill_null(mask(list_manifests(self._manifests, ranges)), True)
+        return tuple(compress(self._manifests, is_match.to_pylist()))
+
+    def _live_with(self, paths: Collection[str]) -> LiveFiles:
+        """Return live files that include these data files and their deletes, from a partial read if possible."""
+        if "live" not in self.__dict__:
+            for partial_read in self._partial_reads:
+                if partial_read.by_path(paths).keys() >= set(paths):
+                    return partial_read
+        return self.live
 
     def difference(self, other: Snapshot) -> FileDifference:
         other_live = as_iceberg_snapshot(other).live
@@ -146,21 +192,22 @@ class IcebergSnapshot:
         mapping = self.metadata.name_mapping()
         if mapping is None:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
-        return file_layouts(self._storage, self.shape, self.live.by_path(paths), mapping, self.metadata.default_spec_id)
+        return file_layouts(self._storage, self.shape, self._live_with(paths).by_path(paths), mapping, self.metadata.default_spec_id)
 
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
         """Return the first row id and the sequence number of data files, by path.
 
         Files from before format version 3 have no first row id until a later snapshot assigns one ("Row Lineage" in the specification).
         """
-        entries = self.live.by_path(paths).items()
+        entries = self._live_with(paths).by_path(paths).items()
         return {path: RowOrigin(entry.file.first_row_id, entry.sequence_number) for path, entry in entries}
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
-        return self.live.deleted_positions(list(self.live.by_path(paths).values()))
+        live = self._live_with(paths)
+        return live.deleted_positions(list(live.by_path(paths).values()))
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
-        return find_equality_deletes(self.name, self.live, paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
+        return find_equality_deletes(self.name, self._live_with(paths), paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
 
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether an application has committed a transaction with this version or a higher one.

@@ -19,15 +19,15 @@ class TableScan:
     """The files of one table that a query reads.
 
     `conditions`: the conditions of the query on the table's columns, each of which can exclude files. `files`, `size`: the number of files
-    to read, and their bytes. `total_files`, `total_size`: the same for all files of the version.
+    to read, and their bytes. `total_files`, `total_size`: the same for all files of the version, None if that metadata was not read.
     """
 
     snapshot: Snapshot
     conditions: tuple[str, ...]
     files: int
     size: int
-    total_files: int
-    total_size: int
+    total_files: int | None
+    total_size: int | None
 
 
 @dataclass(frozen=True)

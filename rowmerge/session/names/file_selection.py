@@ -20,7 +20,7 @@ from rowmerge.session.answers.results import TableScan
 from rowmerge.spark.reading.evaluation import distinct_values, evaluate
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.table.metadata.schema import backquote
-from rowmerge.table.snapshots.files import FileListing
+from rowmerge.table.snapshots.files import FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -55,19 +55,18 @@ class FileSelection:
         self.files: dict[str, FileListing] = {}
         self.values: dict[str, str] = {}
         self._used: dict[str, list[str]] = {}
-        self._totals: dict[str, tuple[int, int]] = {}
+        self._totals: dict[str, tuple[int | None, int | None]] = {}
         texts = {name: [text for text in texts if not has_query(text)] for name, texts in conditions.by_table.items()}
         constants = self._evaluated_constants([text for table_texts in texts.values() for text in table_texts])
         for name in conditions.by_table:
-            self.files[name] = listing = self._listing(name)
-            self._totals[name] = len(listing), listing.total_size
-            self._exclude(name, [constants[text] for text in texts[name]])
+            mask = self._mask(name, [constants[text] for text in texts[name]])
+            matching = snapshots[name].files_matching(mask, self._columns_in_conditions(name))
+            self.files[name], self._totals[name] = matching.listing, (matching.total_files, matching.total_size)
 
-    def _listing(self, name: str) -> FileListing:
-        """Return the files of a table, with the bounds of the columns in its conditions."""
-        snapshot = self._snapshots[name]
+    def _columns_in_conditions(self, name: str) -> list[str]:
+        """Return the columns of a table in its conditions, also in those that are evaluated later."""
         texts = " ".join(self._conditions.by_table[name])
-        return snapshot.files([column for column in snapshot.schema.names if f".{backquote(column)}" in texts])
+        return [column for column in self._snapshots[name].schema.names if f".{backquote(column)}" in texts]
 
     def _evaluated_constants(self, texts: Sequence[str]) -> dict[str, str]:
         """Return each condition with its constant operands replaced by their values, which one query of Spark returns."""
@@ -79,13 +78,12 @@ class FileSelection:
             for text in texts
         }
 
-    def _exclude(self, name: str, texts: Sequence[str]) -> None:
-        """Exclude the files of a table that cannot contain a row for which the conditions are true."""
-        snapshot, files = self._snapshots[name], self.files[name]
+    def _mask(self, name: str, texts: Sequence[str]) -> FileMask:
+        """Return the mask of the files of a table that can contain a row for which the conditions are true."""
+        snapshot = self._snapshots[name]
         side = Side(name, (), snapshot.schema.names)
-        mask = file_mask(texts, side, snapshot.schema, snapshot.partition_columns, case_sensitive=True, time_zone=self._time_zone).mask
-        self.files[name] = files.filter(mask(files))
         self._used.setdefault(name, []).extend(text.replace(f"{backquote(name)}.", "") for text in texts)
+        return file_mask(texts, side, snapshot.schema, snapshot.partition_columns, case_sensitive=True, time_zone=self._time_zone).mask
 
     def apply_dynamic_filters(self, bound: Callable[[str], str]) -> None:
         """Evaluate the conditions with subqueries that can exclude many bytes, and exclude files by their values.
@@ -135,7 +133,7 @@ class FileSelection:
                 if literal is None:
                     return
                 self.values[query] = literal
-        self._exclude(name, [self.with_values(text)])
+        self.files[name] = self.files[name].filter(self._mask(name, [self.with_values(text)])(self.files[name]))
 
     def with_values(self, text: str) -> str:
         """Return a text in which the evaluated subqueries are replaced by their values."""

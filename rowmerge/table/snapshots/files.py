@@ -144,6 +144,24 @@ FileMask = Callable[[FileListing], pa.Array | pa.ChunkedArray]
 
 
 @dataclass(frozen=True)
+class MatchingFiles:
+    """The files that a mask selects from all live files of a snapshot.
+
+    `listing`: the selected files. `total_files`, `total_size`: the number of all live files and their bytes, None if the metadata that was
+    read does not tell.
+    """
+
+    listing: FileListing
+    total_files: int | None
+    total_size: int | None
+
+    @classmethod
+    def of(cls, files: FileListing, mask: FileMask) -> MatchingFiles:
+        """Return the files that a mask selects from a listing of all live files."""
+        return cls(files.filter(pc.fill_null(mask(files), True)), len(files), files.total_size)
+
+
+@dataclass(frozen=True)
 class FileLayout:
     """The way in which some data files of a table store the columns.
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.settings import TableSettings
 from rowmerge.table.metadata.shape import TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions, RowOrigin
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,19 @@ class Snapshot(Protocol):
         """Return a listing of the live files (`listing_schema`), with the known bounds of these top-level columns.
 
         Raises CorruptLog, StorageError.
+        """
+
+    def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:
+        """Return the live files that a mask selects. Files that the mask excludes by partition need not be read from the metadata.
+
+        Args:
+            mask: A mask that compares only bounds and partition values (`plan.pruning.file_pruning`). It is also evaluated on groups of
+                files, with the partition values of each group as a range.
+            columns: The top-level columns whose bounds the mask compares. The listing contains them.
+
+        Raises:
+            CorruptLog: The metadata of the files is damaged.
+            StorageError: The store fails.
         """
 
     def difference(self, other: Snapshot) -> FileDifference:

@@ -44,12 +44,12 @@ def test_shared_manifests_give_the_same_listing_as_a_new_process(lake: Lake) -> 
     assert sorted(unshared_snapshot.files().deleted.to_pylist()) == [0, 1, 1]
 
 
-def test_unread_snapshots_pass_on_the_last_read_files(lake: Lake) -> None:
+def test_unread_snapshots_pass_on_the_last_read_manifests(lake: Lake) -> None:
     read_files = lake.table.snapshot().live
     other = Lake(lake.folder)
     for id_ in (50, 51):
         other.append([id_])
         between = lake.table.snapshot()
-        assert between.files_read is read_files
+        assert between.manifest_files is read_files.files_by_key
     assert set(read_files.files_by_key) < set(between.live.files_by_key)
-    assert between.files_read is between.live
+    assert between.manifest_files is between.live.files_by_key
