@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from sqlglot import Token, TokenType, exp
+from sqlglot import Token, TokenType
 
 from rowmerge.commands.queries import Clause, Join, OpaqueQuery, OpaqueRelation, Query, Relation, SelectBlock, SetOperation, Subquery
 from rowmerge.plan.expressions.column_refs import parse, rewrite, tokens_of
@@ -59,9 +59,9 @@ def _operands(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 def _is_unknown_constant(text: str) -> bool:
-    """Return whether an expression has no column, and needs Spark for its value."""
+    """Return whether Spark is needed for the value of an expression without columns. A name in it is a variable of the session."""
     tree = parse(text)
-    if tree is None or tree.find(exp.Column) is not None or not can_be_evaluated_apart(tree, text):
+    if tree is None or not can_be_evaluated_apart(tree, text):
         return False
     return constant(tree) is None
 

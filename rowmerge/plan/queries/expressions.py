@@ -101,8 +101,17 @@ class Names:
         ids = [relation for side, relation in self.sides if side is resolved.side]
         return Column(ids[0], resolved.column), resolved.qualifier_size + 1
 
+    def is_variable(self, parts: Sequence[str]) -> bool:
+        """Return whether a dotted name that is no column can only be a variable of the session: `x`, `session.x`, `system.session.x`."""
+        prefix = tuple(part.lower() for part in parts[:-1])
+        if self.has_unknown or prefix not in ((), ("session",), ("system", "session")):
+            return False
+        aliases = {side.alias.lower() for side, _ in self.sides}
+        columns = {column.lower() for side, _ in self.sides for column in side.columns}
+        return aliases.isdisjoint(prefix) and columns.isdisjoint(prefix or (parts[0].lower(),))
 
-def to_expression(text: str, names: Names) -> Expression | None:
+
+def to_expression(text: str, names: Names, *, allows_variables: bool = False) -> Expression | None:
     """Return an expression with its columns, or None if its meaning apart from the query is uncertain.
 
     Expressions with subqueries, aggregates, windows, stars or nondeterministic functions have no meaning apart from the query.
@@ -110,6 +119,7 @@ def to_expression(text: str, names: Names) -> Expression | None:
     Args:
         text: The SQL text of the expression.
         names: The columns to which it can refer.
+        allows_variables: Whether a name that is no column is a variable of the session, which stays in the text.
     """
     tree, tokens = parse(text), tokens_of(text)
     if tree is None or tokens is None or not can_be_evaluated_apart(tree, text):
@@ -124,6 +134,8 @@ def to_expression(text: str, names: Names) -> Expression | None:
     offset = 0
     for reference in sorted(column_references, key=lambda reference: reference.start):
         resolved = names.column(reference.parts)
+        if resolved is None and allows_variables and names.is_variable(reference.parts):
+            continue
         if resolved is None or reference.start < offset:
             return None
         column, part_count = resolved

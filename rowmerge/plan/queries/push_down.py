@@ -72,6 +72,7 @@ class _PushDown:
         self._outputs, self.subqueries = outputs, Subqueries(outputs)
         self.conditions: dict[str, list[Expression]] = defaultdict(list)
         self._reads: dict[int, list[list[Expression]]] = defaultdict(list)
+        self._depth = 0
 
     def through_query(self, query: Query, conditions: Sequence[Expression]) -> None:
         """Push conditions on its output columns into a query and its WITH list."""
@@ -89,9 +90,11 @@ class _PushDown:
             self._through_named_query(named_query)
 
     def _independently(self, queries: Iterable[Query]) -> None:
-        """Push only the own conditions of queries down."""
+        """Push only the own conditions of queries in expressions down. Their names can be columns of the queries around them."""
+        self._depth += 1
         for query in queries:
             self.through_query(query, ())
+        self._depth -= 1
 
     def _through_named_query(self, named_query: NamedQuery) -> None:
         """Push the conditions of all reads of a query of a WITH list into it. A row is needed if one of the reads needs it."""
@@ -125,7 +128,7 @@ class _PushDown:
         if block.having is not None and not block.has_grouping_sets and block.items is not None:
             # A name in HAVING can also be an alias of the SELECT list.
             aliases = {item.alias.lower() for item in block.items if item.alias is not None}
-            conjuncts = self._conjuncts(block.having, self._outputs.names(block.relation))
+            conjuncts = self._conjuncts(block.having, self._outputs.names(block.relation), allows_variables=False)
             pushed += (conjunct for conjunct in conjuncts if aliases.isdisjoint(column.name.lower() for column in conjunct.columns))
         self._through_relation(block.relation, pushed)
 
@@ -147,10 +150,23 @@ class _PushDown:
         expressions = [to_expression(clause.text, names) for clause in window]
         return {expression.only_column for expression in expressions if expression is not None and expression.only_column is not None}
 
-    def _conjuncts(self, clause: Clause, names: Names, queries: Sequence[Query] = ()) -> Iterator[Expression]:
-        """Yield the conjuncts of a condition whose columns are certain. `queries`: the subqueries whose values a conjunct can use."""
+    def _conjuncts(
+        self, clause: Clause, names: Names, queries: Sequence[Query] = (), *, allows_variables: bool = True
+    ) -> Iterator[Expression]:
+        """Yield the conjuncts of a condition whose columns are certain.
+
+        Args:
+            clause: The condition.
+            names: The columns to which it can refer.
+            queries: The subqueries whose values a conjunct can use.
+            allows_variables: Whether other names than those of columns can be variables of the session.
+        """
+        allows_variables = allows_variables and not self._depth
         for text in split_conjuncts(clause.text):
-            expression = self.subqueries.condition(text, names, queries) if has_query(text) else to_expression(text, names)
+            if has_query(text):
+                expression = self.subqueries.condition(text, names, queries)
+            else:
+                expression = to_expression(text, names, allows_variables=allows_variables)
             if expression is not None:
                 yield expression
             elif queries:

@@ -26,7 +26,7 @@ def evaluate(spark: SparkSession, expressions: Sequence[str]) -> list[str | None
         expressions: Expressions without columns, or queries in parentheses that return one value.
 
     Returns:
-        The literals. None for a type whose values file pruning cannot use, and for all expressions if Spark rejects one of them.
+        The literals. None for an expression that Spark rejects, and for a type whose values file pruning cannot use.
     """
     names = [f"value_{index}" for index in range(len(expressions))]
     try:
@@ -35,8 +35,10 @@ def evaluate(spark: SparkSession, expressions: Sequence[str]) -> list[str | None
         (row,) = frame.selectExpr(*(_as_text(name, type_) for name, type_ in zip(names, types, strict=True))).collect()
     except PySparkException as error:
         # The statement itself has the same expression, so Spark reports the error when it runs.
-        logger.debug("Spark does not evaluate %s: %s", ", ".join(expressions), error)
-        return [None] * len(expressions)
+        if len(expressions) > 1:
+            return [literal for expression in expressions for literal in evaluate(spark, [expression])]
+        logger.debug("Spark does not evaluate %s: %s", expressions[0], error)
+        return [None]
     return [_literal(text, type_) for text, type_ in zip(row, types, strict=True)]
 
 
