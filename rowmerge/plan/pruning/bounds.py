@@ -233,6 +233,36 @@ def null_safe_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
     return replace(verdict, may_be_false=pc.or_(verdict.may_be_false, column.has_nulls))
 
 
+def compare_columns(first: ColumnBounds, op: str, second: ColumnBounds) -> Verdict:
+    """Return the verdict on a comparison of two columns in the same row for each file.
+
+    Args:
+        first: The bounds and null counts of the first column in each file.
+        op: One of `=`, `<=>`, `<` and `<=`.
+        second: The bounds and null counts of the second column, which has the same comparison type.
+    """
+    may_be_less, may_be_equal = pc.less(first.lower, second.upper), _overlaps(first, second)
+    may_be_greater = pc.greater(first.upper, second.lower)
+    match op:
+        case "<":
+            tests = may_be_less, pc.or_kleene(may_be_equal, may_be_greater)
+        case "<=":
+            tests = pc.or_kleene(may_be_less, may_be_equal), may_be_greater
+        case _:
+            tests = may_be_equal, pc.or_kleene(may_be_less, may_be_greater)
+    have_values = pc.and_(first.has_values, second.has_values)
+    may_be_true, may_be_false = (pc.and_(have_values, pc.fill_null(test, True)) for test in tests)
+    if op == "<=>":
+        may_be_true = pc.or_(may_be_true, pc.and_(first.has_nulls, second.has_nulls))
+        may_be_false = pc.or_(may_be_false, pc.or_(first.has_nulls, second.has_nulls))
+    return Verdict(may_be_true, may_be_false)
+
+
+def _overlaps(first: ColumnBounds, second: ColumnBounds) -> pa.Array:
+    """Return for each file whether the bounds of two columns have a value in common, or null if a bound is unknown."""
+    return pc.and_kleene(pc.less_equal(first.lower, second.upper), pc.greater_equal(first.upper, second.lower))
+
+
 def holds_one_of(column: ColumnBounds, values: pa.Array) -> pa.Array:
     """Return for each file whether its bounds and buckets allow at least one of the values, or null if this is unknown.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -21,6 +21,9 @@ class FileBounds:
         self._files = files.rows
         self._bounds_by_column: dict[str, ColumnBounds] = {}
 
+    def __len__(self) -> int:
+        return int(self._files.num_rows)
+
     def for_all_files(self, value: bool) -> pa.Array:
         """Return an array with the same value for every file."""
         return pa.repeat(pa.scalar(value), self._files.num_rows)
@@ -38,6 +41,33 @@ class FileBounds:
                 column = _with_range(column, field, metadata, range_)
             self._bounds_by_column[field.name] = column
         return self._bounds_by_column[field.name]
+
+    def of_nested(self, path: Sequence[str], field: Field) -> ColumnBounds:
+        """Return the bounds of a field in a struct in each file.
+
+        The field is NULL where a struct around it is NULL. Writers may not count these NULLs, so any file may have some.
+
+        Args:
+            path: The names of the column, the structs inside it and the field.
+            field: The field.
+        """
+        lower, upper = (self._nested(statistic, path) for statistic in ("lower", "upper"))
+        unknown, null_counts = unknown_bounds(self._files.num_rows, field), self._nested("nulls", path)
+        has_values = self.for_all_files(True)
+        if null_counts is not None and pa.types.is_integer(null_counts.type):
+            has_values = pc.invert(pc.fill_null(pc.greater_equal(null_counts, as_array(self._files["records"])), False))
+        lower_bounds, upper_bounds = (unknown if bound is None else comparison_bounds(bound, field) for bound in (lower, upper))
+        return ColumnBounds(lower_bounds, upper_bounds, has_values, self.for_all_files(True))
+
+    def _nested(self, struct: str, path: Sequence[str]) -> pa.Array | None:
+        """Return a nested field of the struct column `struct` of the listing, or None if the listing does not have it."""
+        column = as_array(self._files[struct])
+        for name in path:
+            index = column.type.get_field_index(name) if pa.types.is_struct(column.type) else -1
+            if index < 0:
+                return None
+            column = pc.struct_field(column, [index])
+        return column
 
     def _ranges(self, column: str) -> Iterator[tuple[Mapping[bytes, bytes], pa.StructArray]]:
         """Yield the metadata and the range of each transform of a column."""

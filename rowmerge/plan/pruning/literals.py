@@ -88,8 +88,9 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
             return replace(operand, value=-operand.value) if isinstance(operand, FloatNumber) else None
         case exp.TsOrDsToDate():
             return _parse_date(operand) if isinstance(operand, str) else None
-    # A typed literal (TIMESTAMP '…') is a Cast; CAST and :: are TryCast in this dialect.
-    return _cast(operand, node.to, is_typed_literal=type(node) is exp.Cast)
+    # A typed literal (TIMESTAMP '…') is a Cast; CAST and :: are TryCast in this dialect. `to_timestamp` is a Cast to another type.
+    is_typed_literal = type(node) is exp.Cast and node.to.this is not exp.DType.TIMESTAMP
+    return _cast(operand, node.to, is_typed_literal=is_typed_literal)
 
 
 def _parse_number(text: str) -> ExactNumber | FloatNumber | None:

@@ -13,6 +13,11 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import numpy as np
+from numpy.typing import NDArray
+
+Micros = NDArray[np.int64]
+"""Times in microseconds since the epoch, or differences between times."""
 HOUR = 3_600_000_000
 """One hour in microseconds."""
 MAX_OFFSET = 18 * HOUR
@@ -113,6 +118,7 @@ def _micros(offset: timedelta | None) -> int:
     return offset // timedelta(microseconds=1)
 
 
+@lru_cache
 def sample_times(zone: tzinfo) -> tuple[range, list[int]]:
     """Return the instants, in seconds since the epoch, at which other rules of the same zone must have the same offsets.
 
@@ -147,3 +153,52 @@ def _change_between(start: int, end: int, zone: tzinfo) -> int:
         middle = (start + end) // 2
         start, end = (middle, end) if offset_at(middle, zone) == old_offset else (start, middle)
     return end
+
+
+def local_range(lower: Micros, upper: Micros, zone: tzinfo | None) -> tuple[Micros, Micros]:
+    """Return bounds of the local times of all instants between two bounds, for many pairs of bounds.
+
+    Args:
+        lower: The lower bounds of instants in microseconds since the epoch.
+        upper: The upper bounds.
+        zone: The session's time zone, or None if it is unknown.
+    """
+    # A later instant can have an earlier local time, but only if clocks are put back within the next two days.
+    least = np.minimum(_offsets(lower, zone, -1), _offsets(lower + 48 * HOUR, zone, -1))
+    greatest = np.maximum(_offsets(upper, zone, 1), _offsets(upper - 48 * HOUR, zone, 1))
+    return lower + least, upper + greatest
+
+
+def instant_range(lower: Micros, upper: Micros, zone: tzinfo | None) -> tuple[Micros, Micros]:
+    """Return bounds of the instants of all local times between two bounds, for many pairs of bounds.
+
+    Args:
+        lower: The lower bounds of local times in microseconds since the epoch.
+        upper: The upper bounds.
+        zone: The session's time zone, or None if it is unknown.
+    """
+    # All instants of a local time, and of later local times with an earlier instant, lie within three days.
+    days = (-72 * HOUR, 0, 72 * HOUR)
+    greatest = np.maximum.reduce([_offsets(lower + distance, zone, 1) for distance in days])
+    least = np.minimum.reduce([_offsets(upper + distance, zone, -1) for distance in days])
+    return lower - greatest, upper - least
+
+
+def _offsets(instants: Micros, zone: tzinfo | None, sign: int) -> Micros:
+    """Return the offset from UTC at each instant in microseconds, or the maximum offset with this sign if it is uncertain."""
+    if isinstance(zone, timezone):
+        return np.full(len(instants), _micros(zone.utcoffset(None)))
+    extreme = np.full(len(instants), sign * MAX_OFFSET)
+    if zone is None:
+        return extreme
+    changes, offsets = _offset_table(zone)
+    is_known = (instants >= _FIRST_LOCAL) & (instants <= _LAST_LOCAL)
+    return np.where(is_known, offsets[np.searchsorted(changes, instants, side="right")], extreme)
+
+
+@lru_cache
+def _offset_table(zone: tzinfo) -> tuple[Micros, Micros]:
+    """Return the instants at which the offset changes, and the offsets before the first change and from each change on."""
+    changes = sample_times(zone)[1][1::2]
+    offsets = [offset_at(_FIRST_SAMPLE, zone), *(offset_at(change, zone) for change in changes)]
+    return np.array(changes, np.int64) * 1_000_000, np.array(offsets, np.int64) * 1_000_000

@@ -285,6 +285,46 @@ def _in(column: str) -> st.SearchStrategy[str]:
     return st.builds("{} {}IN ({})".format, _name(column), st.sampled_from(["", "NOT "]), members.map(", ".join))
 
 
+def _function(column: str) -> st.SearchStrategy[str]:
+    operators = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"])
+    literal = st.sampled_from(LITERALS[column])
+    tests = [
+        st.builds(
+            "CASE WHEN {} THEN 'a' WHEN {} THEN 'b' END {} 'a'".format, *(_simple_comparison(column),) * 2, st.sampled_from(["=", "<>"])
+        )
+    ]
+    tests.append(
+        st.builds("({}) IS {}{}".format, _simple_comparison(column), st.sampled_from(["", "NOT "]), st.sampled_from(["TRUE", "FALSE"]))
+    )
+    if column in ("day", "born", "seen", "wall"):
+        tests.append(st.builds("year({}) {} {}".format, st.just(column), operators, st.sampled_from(["2023", "2024", "2024.5"])))
+        tests.append(st.builds("CAST({} AS DATE) {} {}".format, st.just(column), operators, st.sampled_from(_DATES)))
+    if column == "seen":
+        tests.append(
+            st.builds("date_trunc('{}', seen) {} {}".format, st.sampled_from(["month", "week", "day", "hour"]), operators, literal)
+        )
+    if column in ("name", "region"):
+        forms = st.sampled_from(["left({}, 1)", "substring({}, 1, 2)", "coalesce({}, 'b')", "coalesce({}, name)"])
+        tests.append(st.builds(lambda form, op, text: f"{form.format(column)} {op} {text}", forms, operators, literal))
+        tests.append(st.builds("startswith({}, {})".format, st.just(column), literal))
+    if column in ("id", "month"):
+        tests.append(st.builds("coalesce({}, 2) {} {}".format, st.just(column), operators, st.sampled_from(["1", "2", "1.5", "3"])))
+    return st.one_of(tests)
+
+
+def _simple_comparison(column: str) -> st.SearchStrategy[str]:
+    """Draw a comparison of the column with a literal of its type."""
+    return st.builds("{} {} {}".format, st.just(column), st.sampled_from(["=", "<", ">="]), st.sampled_from(LITERALS[column]))
+
+
+def _pair(columns: Sequence[str]) -> st.SearchStrategy[str]:
+    """Draw a comparison of two columns of similar types."""
+    groups = (("id", "small", "month"), ("ratio", "single"), ("name", "region"), ("day", "born"), ("amount",))
+    pairs = [(first, other) for group in groups for first in group for other in group if first in columns and other in columns]
+    operators = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"])
+    return st.builds(lambda pair, op: f"{pair[0]} {op} t.{pair[1]}", st.sampled_from(pairs), operators)
+
+
 def _like(column: str) -> st.SearchStrategy[str]:
     return st.builds("{} {}LIKE {}".format, _name(column), st.sampled_from(["", "NOT "]), st.sampled_from(PATTERNS))
 
@@ -296,7 +336,8 @@ def conditions(columns: Sequence[str] = SCHEMA.names) -> st.SearchStrategy[str]:
         ["TRUE", "FALSE", "NULL", "1 = 1", "1 > 2", *(["flag", "NOT t.flag", "flag IS TRUE"] if "flag" in columns else [])]
     )
     opaque = st.sampled_from(["small % 2 = 1", "length(name) = 2", "id % 2 = 0"]) if "id" in columns else st.nothing()
-    leaf = st.one_of(st.one_of(leaves), st.one_of(leaves), st.one_of(leaves), constants, opaque)
+    functions = st.one_of([_function(column) for column in columns])
+    leaf = st.one_of(st.one_of(leaves), st.one_of(leaves), st.one_of(leaves), functions, _pair(columns), constants, opaque)
 
     def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         return st.one_of(
@@ -314,6 +355,7 @@ def duck(text: str) -> str:
     text = re.sub(r"(?<![\d.])(0\.1|16777217\.0)(?!\d)", r"\1::DOUBLE", text)
     text = (
         text.replace("`", '"')
+        .replace("startswith(", "starts_with(")
         .replace("<=>", " IS NOT DISTINCT FROM ")
         .replace("AS TIMESTAMP_NTZ", "AS tIMESTAMP")
         .replace("TIMESTAMP_NTZ '", "tIMESTAMP '")

@@ -97,7 +97,7 @@ def test_integers_are_compared_exactly(condition: str, expected: list[int]) -> N
         "x = 0.1234567890123456789012345",
         "x = TRUE",
         "x = DATE '2024-01-01'",
-        "x + 0 = 50",
+        "x * 1 = 50",
         "-x = 50",
         "abs(x) = 50",
         "x = 50 + 0",
@@ -112,7 +112,6 @@ def test_integers_are_compared_exactly(condition: str, expected: list[int]) -> N
         "EXISTS (SELECT 1 FROM z WHERE x = 50)",
         "x = 50 IS NULL",
         "x = 50 = TRUE",
-        "CASE WHEN x = 50 THEN true END",
         "coalesce(x = 50, false)",
         "x BETWEEN SYMMETRIC 50 AND 40",
         "x = X'32'",
@@ -314,7 +313,7 @@ def test_columns_without_an_order_are_pruned_only_by_null_counts() -> None:
 def test_only_bounds_of_referenced_columns_are_read() -> None:
     schema = Struct(tuple(Field(name, Primitive("long")) for name in ("a", "b", "c", "p")))
     side = Side("t", (), schema.names)
-    assert file_mask(["C = 1 AND t.a > 2", "p = 3", "b + 1 = 2"], side, schema, ("p",))[1] == ("a", "c")
+    assert file_mask(["C = 1 AND t.a > 2", "p = 3", "f(b) = 2"], side, schema, ("p",))[1] == ("a", "c")
     assert file_mask([], side, schema, ("p",))[1] == ()
 
 

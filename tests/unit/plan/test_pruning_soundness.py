@@ -36,11 +36,12 @@ def matching(database: duckdb.DuckDBPyConnection, data: Files, condition: str) -
 @given(data=files(), parts=st.lists(conditions(), min_size=1, max_size=2), zone=st.sampled_from(ZONES))
 def test_no_file_with_a_matching_row_is_pruned(database: duckdb.DuckDBPyConnection, data: Files, parts: list[str], zone: str) -> None:
     database.execute(f"set TimeZone = '{zone}'")
-    mask, needs = file_mask(parts, SIDE, SCHEMA, PARTITION_COLUMNS)
-    is_selected = mask(only(data.listing, needs)).to_pylist()
     truth = matching(database, data, " AND ".join(f"({duck(part)})" for part in parts))
-    assert len(is_selected) == len(data.listing)
-    assert not [file for file, (some, _) in truth.items() if some and not is_selected[file]]
+    for time_zone in (zone, None):
+        mask, needs = file_mask(parts, SIDE, SCHEMA, PARTITION_COLUMNS, time_zone=time_zone)
+        is_selected = mask(only(data.listing, needs)).to_pylist()
+        assert len(is_selected) == len(data.listing)
+        assert not [file for file, (some, _) in truth.items() if some and not is_selected[file]]
 
 
 @settings(max_examples=examples(gate=60, full=200), deadline=None)
