@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reads.opened import data_files, opened_files
-from benchmarks.reads.process import EngineProcess, Places, engine_process
+from benchmarks.reads.process import OURS, EngineProcess, Places, engine_process
 from benchmarks.reads.shapes import TARGET, Shape, shapes
 from benchmarks.reads.tables import Size, create_tables, drop, folders_of
 from benchmarks.reads.worker import SCHEMA
 
-ENGINES = (("ours", "delta"), ("delta-spark", "delta"), ("ours", "iceberg"), ("iceberg-spark", "iceberg"))
+ENGINES = (
+    ("ours-before", "delta"),
+    ("ours", "delta"),
+    ("delta-spark", "delta"),
+    ("ours-before", "iceberg"),
+    ("ours", "iceberg"),
+    ("iceberg-spark", "iceberg"),
+)
 """The engines with the format of their tables."""
 
 
@@ -62,7 +68,7 @@ class Counts:
         lines = []
         for shape in dict.fromkeys((count.group, count.shape) for count in self.counts):
             opened = {(c.engine, c.format): c.opened for c in self.counts if (c.group, c.shape) == shape}
-            peers = [value for (engine, _), value in opened.items() if engine != "ours" and value is not None]
+            peers = [value for (engine, _), value in opened.items() if engine not in OURS and value is not None]
             own = [value for (engine, _), value in opened.items() if engine == "ours" and value is not None]
             if peers and own and max(own) > min(peers):
                 listed = ", ".join(f"{engine} {format_} {value}" for (engine, format_), value in opened.items())
@@ -79,7 +85,7 @@ class Counts:
         return cls(**{**fields, "counts": [Count(**count) for count in fields["counts"]]})
 
 
-def count_files(places: Places, size: Size, engines: tuple[tuple[str, str], ...], earlier: Counts | None = None) -> Counts:
+def count_files(places: Places, size: Size, engines: list[tuple[str, str]], earlier: Counts | None = None) -> Counts:
     """Run all shapes on these engines, and return the counts. `earlier`: the counts of a run of which the other engines are kept."""
     create_tables(places, size)
     result = earlier or Counts(asdict(size))
@@ -140,9 +146,3 @@ def _past(places: Places, format_: str) -> str:
     newest = max(folder.glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
     snapshots: list[dict[str, Any]] = json.loads(newest.read_text())["snapshots"]
     return f"version as of {min(snapshots, key=lambda snapshot: snapshot['sequence-number'])['snapshot-id']}"
-
-
-def engines_of(patterns: str) -> Iterator[tuple[str, str]]:
-    """Yield the engines that a text names: `ours`, or `ours,delta-spark`."""
-    names = patterns.split(",")
-    yield from (entry for entry in ENGINES if patterns == "*" or entry[0] in names)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ class Places:
     def warehouse(self, format_: str) -> Path:
         """Return the warehouse of a format's tables."""
         return self.tables / format_
+
+    def below(self, name: str) -> Places:
+        """Return the same places with the tables in a subfolder."""
+        return replace(self, tables=(self.tables / name).resolve())
 
 
 class EngineProcess:

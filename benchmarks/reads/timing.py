@@ -1,0 +1,96 @@
+"""Seconds of statements: one run that is not measured, then the median of some."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+from benchmarks.reads.process import EngineProcess
+
+
+@dataclass
+class Timing:
+    """The seconds of one statement in one engine. `opened`: the data files that were opened in the first run, if they were counted."""
+
+    case: str
+    engine: str
+    format: str
+    layout: str
+    seconds: list[float] = field(default_factory=list)
+    opened: int | None = None
+    digest: str | None = None
+    error: str | None = None
+
+    @property
+    def median(self) -> float | None:
+        return median(self.seconds) if self.seconds else None
+
+
+@dataclass
+class Timings:
+    """All timings of a part, with a description of the machine and the versions of the engines."""
+
+    machine: dict[str, str]
+    versions: dict[str, str] = field(default_factory=dict)
+    timings: list[Timing] = field(default_factory=list)
+
+    def of(self, case: str, engine: str, format_: str, layout: str = "") -> Timing | None:
+        key = (case, engine, format_, layout)
+        return next((t for t in self.timings if (t.case, t.engine, t.format, t.layout) == key), None)
+
+    def without(self, engine: str, format_: str, layout: str = "") -> list[Timing]:
+        return [t for t in self.timings if (t.engine, t.format, t.layout) != (engine, format_, layout)]
+
+    def cases(self, layout: str = "") -> list[str]:
+        return list(dict.fromkeys(t.case for t in self.timings if t.layout == layout))
+
+    def ratio(self, own: tuple[str, str], other: tuple[str, str], layout: str) -> float | None:
+        """Return the geometric mean of own seconds divided by those of another engine, over the statements that both ran."""
+        ratios = []
+        for case in self.cases(layout):
+            pair = (self.of(case, *own, layout), self.of(case, *other, layout))
+            medians = [t.median for t in pair if t is not None and t.median]
+            if len(medians) == 2:
+                ratios.append(medians[0] / medians[1])
+        return geometric_mean(ratios)
+
+    def disagreements(self) -> list[str]:
+        """Return sentences about statements for which engines returned different rows, or failed."""
+        digests: dict[tuple[str, str], dict[str, list[str]]] = {}
+        for t in self.timings:
+            if t.digest is not None:
+                digests.setdefault((t.layout, t.case), {}).setdefault(t.digest, []).append(f"{t.engine} ({t.format})")
+        differ = [f"{layout} {case}: rows differ: {by_digest}" for (layout, case), by_digest in digests.items() if len(by_digest) > 1]
+        return differ + [f"{t.layout} {t.case}: {t.engine} ({t.format}) failed: {t.error}" for t in self.timings if t.error]
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> Timings:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**fields, "timings": [Timing(**timing) for timing in fields["timings"]]})
+
+
+def geometric_mean(ratios: Iterable[float]) -> float | None:
+    logs = [math.log(ratio) for ratio in ratios]
+    return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def timed(engine: EngineProcess, timing: Timing, statement: str, repetitions: int) -> Timing:
+    """Run a statement once without measuring it, then measure it, and return the timing with the results."""
+    answer = engine.run(statement)
+    for _ in range(repetitions):
+        if "error" not in answer:
+            answer = engine.run(statement)
+            timing.seconds += [answer["seconds"]] if "error" not in answer else []
+    timing.error, timing.digest = answer.get("error"), answer.get("digest")
+    seconds = f"{timing.median:.3f}" if timing.median is not None else timing.error
+    print(f"{timing.layout:<10} {timing.engine:<14} {timing.format:<8} {timing.case:<10} {seconds}", file=sys.stderr, flush=True)
+    return timing
