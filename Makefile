@@ -62,7 +62,7 @@ help:
 	@echo "make bench-all   all scenarios and engines; make bench-peers brings the engines of others that need Java"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
 	@echo "make bench-metadata measure logs of many files and commits; it writes docs/performance_metadata.md"
-	@echo "make bench-reads count the files that query shapes open, next to Delta and Iceberg on Spark"
+	@echo "make bench-reads count the files that queries open, and measure TPC-H, next to other engines; it writes docs/reads.md"
 	@echo "make docs        build the documentation site in the folder site"
 	@echo "make lint | format | prose | types | layers | structure | wheel | clean"
 
@@ -174,9 +174,14 @@ bench-peers:
 bench-metadata: $(STAMP)
 	PYTHONPATH=. $(BIN)/python -m benchmarks.metadata $(BENCH_ARGS)
 
-# The files that query shapes open, next to the peers.
+# The files that queries open and their seconds, next to the peers: docs/reads.md. BEFORE names a checkout of an earlier rowmerge.
 bench-reads: java $(STAMP)
-	PYTHONPATH=. $(BIN)/python -m benchmarks.reads --peers $(PEERS) shapes $(BENCH_ARGS)
+	$(READS) shapes
+	$(READS) figures
+	$(READS) tpch --scale $(SCALE)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.reads.page
+
+READS = PYTHONPATH=. $(BIN)/python -m benchmarks.reads --peers $(PEERS) $(if $(BEFORE),--before $(BEFORE)) $(BENCH_ARGS)
 
 wheel: $(STAMP)
 	rm -rf build dist

@@ -85,11 +85,11 @@ def _shapes(counts: Counts) -> Iterator[str]:
 
 
 def _shape_row(counts: Counts, group: str, shape: str, columns: Sequence[tuple[str, str]]) -> str:
-    found = {entry: count for entry in columns if (count := counts.of(shape, group, *entry)) is not None}
-    peers = [count.opened for (engine, _), count in found.items() if engine not in OURS and count.opened is not None]
+    by_engine = {entry: count for entry in columns if (count := counts.of(shape, group, *entry)) is not None}
+    peers = [count.opened for (engine, _), count in by_engine.items() if engine not in OURS and count.opened is not None]
     cells = []
     for entry in columns:
-        count = found.get(entry)
+        count = by_engine.get(entry)
         opened = None if count is None else count.opened
         exceeds = opened is not None and entry[0] == "ours" and bool(peers) and opened > min(peers)
         cells.append(f"**{opened}**" if exceeds else "–" if count is None else "failed" if opened is None else str(opened))
