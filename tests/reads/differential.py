@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 
@@ -20,8 +19,9 @@ from pyspark.sql import SparkSession
 from tests.reads.outcomes import Outcome, difference, is_part, row_difference, run
 from tests.reads.queries import QueryWriter
 from tests.reads.relations import Query
-from tests.reads.second_opinion import SecondOpinion
-from tests.reads.warehouse import SKIP_FILES, Warehouse, fill, open_warehouse
+from tests.reads.replays import Replay, failing_query, with_fewer_statements
+from tests.reads.second_opinion import OF_DUCKDB, SecondOpinion
+from tests.reads.warehouse import Warehouse, fill, open_warehouse, run_on_both
 
 TABLES, MOST_INSERTS = 8, 9
 ZONES = ("UTC", "UTC", "Asia/Tokyo", "America/New_York", "Europe/Berlin", "Asia/Kathmandu")
@@ -29,7 +29,7 @@ ZONES = ("UTC", "UTC", "Asia/Tokyo", "America/New_York", "Europe/Berlin", "Asia/
 
 @dataclass
 class Tally:
-    """The counts of a run. `skipped`: the queries whose plan has fewer files than that of the query that reads all files."""
+    """The counts of a run. `skipped`: the queries that read fewer files than all. `files`, `all_files`: the sums over all queries."""
 
     queries: int = 0
     failed_everywhere: Counter[str] = field(default_factory=Counter)
@@ -56,22 +56,22 @@ class Failure:
     text: str
     settings: dict[str, str]
     difference: str
+    replay: Replay
 
     def __str__(self) -> str:
         settings = "".join(f"set {name} = {setting};\n" for name, setting in self.settings.items())
         again = f"python -m tests.reads.differential --seed {self.seed} --query {self.number}"
-        return f"seed {self.seed}, query {self.number}: {self.difference}\n{settings}{self.text}\n{again}"
+        return f"seed {self.seed}, query {self.number}: {self.difference}\n{settings}{self.text}\n\nSmaller:\n{self.replay}\n{again}"
 
 
 class Differential:
     """A warehouse of a seed and its queries."""
 
     def __init__(self, spark: SparkSession, folder: str, seed: int, *, tables: int = TABLES, most_inserts: int = MOST_INSERTS) -> None:
-        self.seed, self.tally = seed, Tally()
+        self.spark, self.seed, self.tally = spark, seed, Tally()
         self.warehouse: Warehouse = open_warehouse(folder, spark)
         fill(self.warehouse, seed, tables, most_inserts)
         self.opinion = SecondOpinion(self.warehouse)
-        self.pool = ThreadPoolExecutor(2)
 
     def query(self, number: int) -> tuple[Query, dict[str, str]]:
         """Return a query of the seed, and the settings with which it runs."""
@@ -93,11 +93,14 @@ class Differential:
             self.warehouse.set(settings)
             problem = self.check(query)
             if problem is not None:
-                yield Failure(self.seed, number, query.text, settings, problem)
+                replay = failing_query(self.warehouse, settings, query.text)
+                if not problem.startswith(OF_DUCKDB):  # a replay compares only the two ways to read
+                    replay = with_fewer_statements(replay, self.spark)
+                yield Failure(self.seed, number, query.text, settings, problem, replay)
 
     def check(self, query: Query) -> str | None:
         """Run a query with and without skipped files. Return how the rows differ, or None."""
-        skipping, reading_all = self._both(query.text, query.superset or query.limited_from or query.text)
+        skipping, reading_all = run_on_both(self.warehouse, query.text, query.superset or query.limited_from or query.text, run)
         self._count(skipping, reading_all)
         if query.superset is not None or query.limited_from is not None:
             return _part_difference(query, skipping, reading_all)
@@ -107,31 +110,15 @@ class Differential:
             self.tally.compared_with_duckdb = self.opinion.compared
         return problem
 
-    def _both(self, skipping: str, reading_all: str) -> tuple[Outcome, Outcome]:
-        """Run a query on the session that skips files, and another on the session that reads all files."""
-        warehouse = self.warehouse
-        if warehouse.skipping is not warehouse.reading_all:
-            answers = [
-                self.pool.submit(run, warehouse.skipping, skipping, counts_files=True),
-                self.pool.submit(run, warehouse.reading_all, reading_all, counts_files=True),
-            ]
-            return answers[0].result(), answers[1].result()
-        outcomes = []
-        for text, skips in ((skipping, "true"), (reading_all, "false")):
-            warehouse.skipping.spark.conf.set(SKIP_FILES, skips)
-            outcomes.append(run(warehouse.skipping, text))
-        return outcomes[0], outcomes[1]
-
     def _count(self, skipping: Outcome, reading_all: Outcome) -> None:
         tally = self.tally
         tally.queries += 1
         if reading_all.error is not None:
             tally.failed_everywhere[reading_all.error] += 1
             tally.errors.append(reading_all.text)
-        if skipping.files is not None and reading_all.files is not None:
-            tally.skipped += skipping.files < reading_all.files
-            tally.files += skipping.files
-            tally.all_files += reading_all.files
+        tally.skipped += skipping.files < skipping.total_files
+        tally.files += skipping.files
+        tally.all_files += skipping.total_files
 
 
 def _part_difference(query: Query, skipping: Outcome, reading_all: Outcome) -> str | None:

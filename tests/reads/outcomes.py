@@ -23,24 +23,28 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The types and rows of a query, or the class of its error. `text`: the error's text. `files`: the number of files in its plan."""
+    """The types and rows of a query, or the class of its error. `text`: the error's text.
+
+    `files`, `total_files`: the number of files that it reads, and of all files of the versions of its tables.
+    """
 
     types: tuple[str, ...] = ()
     rows: Counter[Row] | None = None
     error: str | None = None
     text: str = ""
-    files: int | None = None
+    files: int = 0
+    total_files: int = 0
 
 
-def run(session: rowmerge.Session, text: str, *, counts_files: bool = False) -> Outcome:
+def run(session: rowmerge.Session, text: str) -> Outcome:
     """Run a query and fetch its rows."""
     try:
-        frame = session.sql(text)
-        files = len(frame.inputFiles()) if counts_files else None
-        arrow = frame.toArrow()
+        result = session.execute(text)
+        arrow = result.frame.toArrow()
     except Exception as error:  # noqa: BLE001  # every error is an outcome to compare
         return Outcome(error=error_class(error), text=str(error))
-    return Outcome(tuple(str(field.type) for field in arrow.schema), rows_of(arrow), files=files)
+    files, total_files = sum(scan.files for scan in result.scans), sum(scan.total_files for scan in result.scans)
+    return Outcome(tuple(str(field.type) for field in arrow.schema), rows_of(arrow), files=files, total_files=total_files)
 
 
 def error_class(error: Exception) -> str:

@@ -98,6 +98,8 @@ class QueryWriter(FilterWriter):
         items, columns = self._items(keys)
         names = ", ".join(dict.fromkeys(ref.text for ref in keys))
         grouping = random.choice([names] * 6 + [f"rollup({names})", f"cube({names})"])
+        if grouping != names:
+            self.only_in_spark()  # of no rows, DuckDB computes a grand total
         aggregates, results = self._aggregates(relation.refs)
         having = random.choice(["", "", f" having count(*) > {random.choice([0, 1, 3])}"])
         if grouping == names and random.random() < 0.3:

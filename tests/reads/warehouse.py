@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +18,7 @@ from tests.reads.relations import Source
 from tests.reads.tables import TableScript, TableWriter
 from tests.reads.values import name_in_sql
 
+Result = TypeVar("Result")
 SKIP_FILES = "spark.rowmerge.read.skipFiles.enabled"
 VARIABLES = (
     "declare or replace variable session_number int default 20",
@@ -72,20 +75,40 @@ def open_warehouse(folder: str, spark: SparkSession) -> Warehouse:
     return warehouse
 
 
-def fill(warehouse: Warehouse, seed: int, tables: int, most_inserts: int, only: Sequence[str] = ()) -> None:
-    """Create the tables and views of a seed. `only`: the names of the tables and views that are needed, or nothing for all."""
+def run_on_both(
+    warehouse: Warehouse, skipping: str, reading_all: str, run: Callable[[rowmerge.Session, str], Result]
+) -> tuple[Result, Result]:
+    """Run one text with skipped files, and another without, and return both results. On classic Spark, both run at the same time.
+
+    Args:
+        warehouse: The warehouse with its sessions.
+        skipping: The text to run where files are skipped.
+        reading_all: The text to run where all files are read.
+        run: The function that runs a text on a session.
+    """
+    if warehouse.skipping is not warehouse.reading_all:
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(run, warehouse.reading_all, reading_all)
+            return run(warehouse.skipping, skipping), answer.result()
+    results = []
+    for text, skips in ((skipping, "true"), (reading_all, "false")):
+        warehouse.skipping.spark.conf.set(SKIP_FILES, skips)
+        results.append(run(warehouse.skipping, text))
+    return results[0], results[1]
+
+
+def fill(warehouse: Warehouse, seed: int, tables: int, most_inserts: int) -> None:
+    """Create the tables and views of a seed."""
     warehouse.set(BUILD_SETTINGS)
     for statement in VARIABLES:
         warehouse.run_everywhere(statement)
     for number in range(tables):
         random = Random(f"{seed}/table/{number}")
         script = TableWriter(random).table(f"t{number}", random.choice(["delta", "iceberg"]), most_inserts)
-        if not only or script.name in only:
-            warehouse.scripts.append(script)
-            warehouse.sources.append(_create_table(warehouse, script))
-    if not only:
-        for number in range(tables // 2):
-            _create_view(warehouse, Random(f"{seed}/view/{number}"), number)
+        warehouse.scripts.append(script)
+        warehouse.sources.append(_create_table(warehouse, script))
+    for number in range(tables // 2):
+        _create_view(warehouse, Random(f"{seed}/view/{number}"), number)
 
 
 def _create_table(warehouse: Warehouse, script: TableScript) -> Source:

@@ -169,3 +169,13 @@ merge into t using (values (cast(9.0 as decimal(5, 1)))) s (x) on s.x <= t.id wh
 select * from t order by id;
 => NULL | 0
 => 5 | 1
+
+--- a query that skips every file does not empty the table for the next query
+create table t (k int, d date) tblproperties ({mode});
+insert into t values (1, date '2024-01-01'), (2, date '2024-01-02');
+select * from t where k = 50;
+select count(*) from t where d > date '2025-01-01';
+=> 0
+select * from t;
+=> 1 | 2024-01-01
+=> 2 | 2024-01-02

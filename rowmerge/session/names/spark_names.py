@@ -49,7 +49,8 @@ class SparkViews:
 
     def register_files(self, snapshot: Snapshot, files: FileListing) -> str:
         """Register the rows of some files of a snapshot. Two statements that read the same files share a view."""
-        name = view_name(snapshot.shape.location, snapshot.identity, *files.paths)
+        # Without the first word, the view of no files would have the name of the view of the whole snapshot.
+        name = view_name("files", snapshot.shape.location, snapshot.identity, *files.paths)
         self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files))
         return backquote(name)
 
