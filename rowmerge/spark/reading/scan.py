@@ -55,8 +55,19 @@ def read_snapshot(
         MissingDataFile: Spark does not find one of the files while it lists them.
     """
     scan = _Scan(spark, snapshot, with_addresses, snapshot.shape.row_lineage if with_lineage else None)
-    frames = list(scan.frames(snapshot.files() if files is None else files))
+    frames = list(scan.frames(_files_with_live_rows(snapshot, snapshot.files() if files is None else files)))
     return reduce(DataFrame.unionAll, frames) if frames else scan.empty_frame()
+
+
+def _files_with_live_rows(snapshot: Snapshot, files: FileListing) -> FileListing:
+    """Return the files without those whose rows are all deleted by position."""
+    is_emptied = pc.fill_null(pc.equal(files.deleted, files.records), False)
+    if not pc.any(is_emptied).as_py():
+        return files
+    # The listing counts equality deletes as one row, whose number is unknown.
+    emptied_paths = files.filter(is_emptied).paths
+    uncertain = {path for deletes in snapshot.equality_deletes(emptied_paths) for path in deletes.applies_to}
+    return files.with_paths(set(files.paths) - (set(emptied_paths) - uncertain)) if len(uncertain) < len(emptied_paths) else files
 
 
 def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, condition: str) -> FileListing:
