@@ -64,13 +64,17 @@ def _table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
     partition_fields = schema.select(metadata.partition_columns)
     return Rules(
         checks=(*not_null_checks(schema), *_invariants(table, schema, parents=()), *_constraints(metadata)),
-        # Without the feature, writers do not apply generation expressions.
-        generated=_expressions(schema, GENERATION_EXPRESSION) if protocol.supports("generatedColumns") else {},
+        generated=generation_expressions(protocol, schema),
         defaults=_expressions(schema, DEFAULT),
         append_only=is_enabled(protocol, metadata, APPEND_ONLY),
         # Delta cannot distinguish an empty string from null in a partition column.
         empty_is_null=frozenset(field.name for field in partition_fields if field.type == Primitive("string")),
     )
+
+
+def generation_expressions(protocol: Protocol, schema: Struct) -> dict[str, str]:
+    """Return the expressions of generated columns, by column. Without the table feature, writers do not apply them."""
+    return _expressions(schema, GENERATION_EXPRESSION) if protocol.supports("generatedColumns") else {}
 
 
 def _expressions(schema: Struct, key: str) -> dict[str, str]:

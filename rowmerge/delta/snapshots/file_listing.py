@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type
 from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.metadata.actions import Metadata
+from rowmerge.delta.snapshots.generated_ranges import GeneratedRange, generated_ranges
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.schema import Field, arrow_type
 from rowmerge.table.snapshots.files import FileListing, listing_schema
@@ -32,7 +34,9 @@ def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFil
     return files.filter(lambda block: pc.is_in(_paths(block, location), value_set=selected_paths))
 
 
-def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
+def list_files(
+    files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = (), generated: Mapping[str, str] = MappingProxyType({})
+) -> FileListing:
     """Return the listing of files (`rowmerge.table.snapshots.files.listing_schema`), in the order of `files`.
 
     Args:
@@ -40,6 +44,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
         location: The absolute path of the table's folder.
         metadata: The schema and the partition columns of the version.
         columns: The top-level columns whose bounds and null counts are included. Partition columns have no bounds.
+        generated: The expressions of generated columns. The listing has the ranges that follow from generated partition columns.
 
     Raises:
         CorruptLog: A partition value is not valid for the type of its column.
@@ -48,14 +53,18 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
     # `check_action` has verified that the schema contains all partition columns.
     partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition_fields])
-    result_schema = listing_schema(partition_type, bounds_type(bounded_fields), nulls_type(bounded_fields))
+    ranges = generated_ranges(metadata.schema, generated, metadata.partition_columns, [field.name for field in bounded_fields])
+    ranges_type = pa.struct([range_.arrow_field for range_ in ranges])
+    result_schema = listing_schema(partition_type, bounds_type(bounded_fields), nulls_type(bounded_fields), ranges_type)
     if not files.count:
         return FileListing(result_schema.empty_table())
     # With column mapping, statistics in the log have the physical names of columns, and the listing has the logical names.
     physical_fields = dict(zip(metadata.schema.names, metadata.stored_schema, strict=True))
+    partitions = [_partition_values(block, partition_fields, metadata, location) for block in files.blocks]
     columns_by_name = {
         **_statistics_columns(files, [physical_fields[field.name] for field in bounded_fields], result_schema),
-        "partition": pa.chunked_array([_partition_values(block, partition_fields, metadata, location) for block in files.blocks]),
+        "partition": pa.chunked_array(partitions),
+        "ranges": pa.chunked_array([_ranges(values, ranges) for values in partitions]),
         **_action_columns(files, location),
     }
     return FileListing(pa.Table.from_pydict(columns_by_name, schema=result_schema))
@@ -95,6 +104,12 @@ def _partition_values(block: Block, fields: Sequence[Field], metadata: Metadata,
         for field, stored_name in zip(fields, metadata.stored_partition_columns, strict=True)
     ]
     return struct_of(children, [pa.field(field.name, arrow_type(field.type)) for field in fields], block.rows.num_rows)
+
+
+def _ranges(partitions: pa.StructArray, ranges: Sequence[GeneratedRange]) -> pa.StructArray:
+    """Return the ranges that follow from the partition values of a block."""
+    children = [range_.of([partitions.field(column) for column in range_.columns]) for range_ in ranges]
+    return struct_of(children, [range_.arrow_field for range_ in ranges], len(partitions))
 
 
 def _convert_texts(block: Block, field: Field, stored_name: str, location: str) -> pa.Array:

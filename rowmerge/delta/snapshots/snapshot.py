@@ -14,7 +14,7 @@ from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.definition import metadata_after_alter
 from rowmerge.delta.metadata.features import check_writable
 from rowmerge.delta.metadata.properties import DeltaSettings
-from rowmerge.delta.metadata.shape import table_shape
+from rowmerge.delta.metadata.shape import generation_expressions, table_shape
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import files_of, list_files
 from rowmerge.storage.store import Storage, StoredObject
@@ -89,7 +89,9 @@ class DeltaSnapshot:
     def files(self, columns: Collection[str] = ()) -> FileListing:
         bounded_columns = frozenset(columns) & frozenset(self.schema.names)
         if bounded_columns not in self._listings:
-            self._listings[bounded_columns] = list_files(self.state.files, self.storage.location, self.metadata, bounded_columns)
+            generated = generation_expressions(self.protocol, self.schema)
+            listing = list_files(self.state.files, self.storage.location, self.metadata, bounded_columns, generated)
+            self._listings[bounded_columns] = listing
         return self._listings[bounded_columns]
 
     def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:

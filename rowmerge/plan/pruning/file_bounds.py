@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rowmerge.plan.pruning.bounds import Buckets, ColumnBounds, as_array, comparison_bounds, unknown_bounds
 from rowmerge.plan.pruning.source_ranges import source_range
 from rowmerge.table.metadata.schema import Field
-from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing
+from rowmerge.table.snapshots.files import LOCAL, OF_UUIDS, SOURCE, TRANSFORM, FileListing
 
 
 class FileBounds:
@@ -128,7 +128,7 @@ def _with_range(column: ColumnBounds, field: Field, metadata: Mapping[bytes, byt
     narrowed = replace(column, has_nulls=pc.or_(may_have_nulls, is_contradictory), has_values=pc.or_(may_have_values, is_contradictory))
     if transform.startswith("bucket["):
         return replace(narrowed, buckets=(*column.buckets, Buckets(transform, OF_UUIDS in metadata, lower, upper)))
-    bounds = source_range(lower, upper, transform, field)
+    bounds = source_range(lower, upper, transform, field, is_local=LOCAL in metadata)
     return narrowed if bounds is None else _intersected(narrowed, *bounds)
 
 

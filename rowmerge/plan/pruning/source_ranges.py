@@ -23,10 +23,12 @@ _MAX_DAYS = 106_000_000
 """A number of days since 1970 whose microseconds fit into an int64."""
 _AFTER_TEXTS = b"\xff"
 """A byte that sorts after every byte of UTF-8. With it, a prefix is greater than every string that starts with the prefix."""
-_MAX_INTEGERS = (2**31 - 1, 2**63 - 1)
+_MAX_INTEGERS, _MIN_INT64 = (2**31 - 1, 2**63 - 1), -(2**63)
+_MAX_OFFSET = 18 * _MICROS_PER_HOUR
+"""The maximum offset of a time zone from UTC (java.time.ZoneOffset)."""
 
 
-def source_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field) -> _Range | None:
+def source_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field, *, is_local: bool = False) -> _Range | None:
     """Return the bounds of a column's values in each file, in the column's comparison type.
 
     Args:
@@ -34,10 +36,26 @@ def source_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field)
         upper: The greatest transformed value in each file. It is the same value in a data file.
         transform: The transform as a string of the Iceberg specification, such as `day` or `truncate[4]`.
         field: The column.
+        is_local: Whether a time was transformed in an unknown time zone, which can differ from file to file.
 
     Returns:
         The bounds, null where they are unknown, or None if the transform does not preserve the order or the type has no order.
     """
+    bounds = _utc_range(lower, upper, transform, field)
+    return _in_any_zone(*bounds) if is_local and bounds is not None else bounds
+
+
+def _in_any_zone(lower: pa.Array, upper: pa.Array) -> _Range:
+    """Widen the bounds of timestamps by the greatest offset of a time zone."""
+    type_ = lower.type
+    starts, ends = _numbers(lower.view(pa.int64())), _numbers(upper.view(pa.int64()))
+    starts = np.maximum(starts, _MIN_INT64 + _MAX_OFFSET) - _MAX_OFFSET
+    ends = np.minimum(ends, _MAX_INTEGERS[-1] - _MAX_OFFSET) + _MAX_OFFSET
+    return pa.array(starts, mask=~_is_valid(lower)).view(type_), pa.array(ends, mask=~_is_valid(upper)).view(type_)
+
+
+def _utc_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field) -> _Range | None:
+    """Return the bounds of a column's values if all times were transformed in UTC. The arguments are those of `source_range`."""
     type_ = comparison_type(field.type)
     name, _, parameter = transform.rstrip("]").partition("[")
     if type_ is None:

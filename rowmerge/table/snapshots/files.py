@@ -17,9 +17,9 @@ Positions = BitMap64
 """A set of row positions in one data file, which count from 0 in the physical order of the file."""
 
 
-SOURCE, TRANSFORM, OF_UUIDS = b"source", b"transform", b"of uuids"
-"""The keys in the Arrow metadata of a field of `ranges` in a listing: the top-level source column, the transform as a string, and whether
-the column contains UUIDs as strings, whose bytes are hashed."""
+SOURCE, TRANSFORM, OF_UUIDS, LOCAL = b"source", b"transform", b"of uuids", b"local"
+"""The keys in the Arrow metadata of a field of `ranges` in a listing: the top-level source column, the transform as a string, whether the
+column contains UUIDs as strings, whose bytes are hashed, and whether the transform was computed in an unknown time zone."""
 
 
 def range_type(value_type: pa.DataType) -> pa.StructType:
