@@ -132,6 +132,18 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
     return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
 
 
+def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """Return a small Arrow table as a DataFrame with the names, types and nullability of a Spark schema. Names can be repeated.
+
+    Args:
+        spark: The session of the DataFrame. Its driver keeps the rows in memory.
+        rows: The Arrow table, whose columns have the same order and have unique names.
+        schema: The schema of the result.
+    """
+    unique = StructType([StructField(name, field.dataType, field.nullable) for name, field in zip(rows.column_names, schema, strict=True)])
+    return spark.createDataFrame(rows, schema=unique).toDF(*schema.names)
+
+
 def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
     """Return an empty DataFrame with these columns.
 

@@ -7,11 +7,16 @@ from rowmerge.sql.queries.blocks import parse_query
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
 from rowmerge.sql.queries.function_calls import CalledFunction, expression_of, replacement_of_call
 from rowmerge.sql.queries.relations import names_of_with
+from rowmerge.sql.queries.simple_queries import COUNT, MAX, MIN, SimpleQuery, parse_simple_query
 from rowmerge.sql.queries.table_refs import TableReference, bind, bind_expression, references
 
 __all__ = [
+    "COUNT",
+    "MAX",
+    "MIN",
     "CalledFunction",
     "Defaults",
+    "SimpleQuery",
     "Statement",
     "TableReference",
     "bind",
@@ -23,6 +28,7 @@ __all__ = [
     "parse",
     "parse_partition_field",
     "parse_query",
+    "parse_simple_query",
     "parse_table_name",
     "references",
     "replacement_of_call",

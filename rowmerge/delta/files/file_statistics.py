@@ -16,7 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.files.columns import struct_of
-from rowmerge.delta.files.statistics_reading import ColumnStatistics, bounds_type, child_of, nulls_type, read_records, read_statistics
+from rowmerge.delta.files.statistics_reading import (
+    ColumnStatistics,
+    bounds_type,
+    child_of,
+    nulls_type,
+    read_records,
+    read_statistics,
+    read_tight,
+)
 from rowmerge.table.metadata.schema import DataType, Field
 
 logger = logging.getLogger(__name__)
@@ -79,6 +87,16 @@ class StatisticsSource(ABC):
             upper=_take_struct([column.upper for column in columns], bounds_type(fields), indices),
             nulls=_take_struct([column.nulls for column in columns], nulls_type(fields), indices),
         )
+
+    def read_tight(self, indices: FileIndices) -> pa.Array:
+        """Return for each of these files whether its bounds are tight. `indices`: as in `read`."""
+        with self._lock:
+            return _take(self._is_tight, indices)
+
+    @cached_property
+    def _is_tight(self) -> pa.Array:
+        """Whether the bounds of each file are tight."""
+        return _concat([read_tight(batch) for batch in self._batches(())], pa.bool_())
 
     @cached_property
     def _row_counts(self) -> pa.Array:

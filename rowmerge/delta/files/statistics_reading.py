@@ -18,6 +18,7 @@ from rowmerge.delta.files.text_values import from_text
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
 
 _RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<records>\d{1,18})\s*[,}]'
+_WIDE = r'"tightBounds"\s*:\s*[^\st]'
 _NOTHING = r"^\s*(null)?\s*$"  # A line with a bare null crashes pyarrow.json
 # Writers store these numbers as strings, because JSON cannot represent them. Such bounds count as unknown.
 _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
@@ -92,6 +93,16 @@ def read_records(batch: pa.RecordBatch) -> pa.Array:
     if pc.any(pc.and_(has_text, pc.is_null(leading_counts))).as_py():
         return read_statistics(batch, []).records
     return pc.coalesce(leading_counts.cast(pa.int64()), parsed_counts)
+
+
+def read_tight(batch: pa.RecordBatch) -> pa.Array:
+    """Return for each file whether its bounds are tight, from `stats` or `parsed`. In doubt, they are not."""
+    parsed = _typed(child_of(_parsed(batch), "tightBounds"), pa.bool_(), batch.num_rows, _cast)
+    is_tight = pc.fill_null(parsed, True)
+    if "stats" not in batch.schema.names:
+        return is_tight
+    # A search finds the flag faster than a parser.
+    return pc.and_(is_tight, pc.invert(pc.fill_null(pc.match_substring_regex(batch["stats"], _WIDE), False)))
 
 
 def bounds_type(fields: Iterable[Field]) -> pa.StructType:

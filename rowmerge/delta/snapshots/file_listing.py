@@ -19,6 +19,7 @@ from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.snapshots.generated_ranges import GeneratedRange, generated_ranges
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.schema import Field, arrow_type
+from rowmerge.table.snapshots.exact_statistics import exact_statistics
 from rowmerge.table.snapshots.files import FileListing, listing_schema
 
 
@@ -68,6 +69,25 @@ def list_files(
         **_action_columns(files, location),
     }
     return FileListing(pa.Table.from_pydict(columns_by_name, schema=result_schema))
+
+
+def exact_files(files: LiveFiles, listing: FileListing) -> FileListing:
+    """Return the listing with only those statistics that are exact for live rows (`Snapshot.exact_files`).
+
+    Args:
+        files: The files of a version.
+        listing: The listing of these files, in the same order.
+    """
+    is_tight = pa.chunked_array([block.source.read_tight(block.numbers) for block in files.blocks], pa.bool_())
+    return exact_statistics(listing, listing.deleted.combine_chunks(), is_tight.combine_chunks(), _has_exact_bounds)
+
+
+def _has_exact_bounds(field: pa.Field) -> bool:
+    """Return whether bounds in the log are values of the column.
+
+    Writers truncate strings and round timestamps to milliseconds. Some write decimals as floating-point numbers, or ignore NaN.
+    """
+    return bool(pa.types.is_integer(field.type) or pa.types.is_date(field.type))
 
 
 def _action_columns(files: LiveFiles, location: str) -> dict[str, pa.ChunkedArray]:

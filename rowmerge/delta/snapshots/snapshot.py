@@ -16,7 +16,7 @@ from rowmerge.delta.metadata.features import check_writable
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.delta.metadata.shape import generation_expressions, table_shape
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
-from rowmerge.delta.snapshots.file_listing import files_of, list_files
+from rowmerge.delta.snapshots.file_listing import exact_files, files_of, list_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -96,6 +96,9 @@ class DeltaSnapshot:
 
     def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:
         return MatchingFiles.of(self.files(columns), mask)
+
+    def exact_files(self, columns: Collection[str] = ()) -> FileListing:
+        return exact_files(self.state.files, self.files(columns))
 
     def difference(self, other: Snapshot) -> FileDifference:
         own_files, other_files = self.state.files, as_delta_snapshot(other).state.files

@@ -10,7 +10,16 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import NestedField
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NestedField,
+    TimestampType,
+    TimestamptzType,
+)
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.manifests.bounds import file_bounds
@@ -20,8 +29,11 @@ from rowmerge.iceberg.metadata.partition_values import partition_value_name, par
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.iceberg.snapshots.partition_ranges import PartitionRange, file_ranges, partition_ranges, value_array
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.snapshots.exact_statistics import exact_statistics
 from rowmerge.table.snapshots.files import FileListing, listing_schema
 
+_EXACT_TYPES = (BooleanType, IntegerType, LongType, DateType, TimestampType, TimestamptzType, DecimalType)
+"""The types whose bounds are values of the column. Bounds of strings are truncated, and those of floating-point numbers ignore NaN."""
 _BOUND_KINDS = ("lower", "upper", "nulls")
 """The kinds of bounds, which are also the names of their columns in the listing. Null counts are treated as bounds."""
 
@@ -55,6 +67,28 @@ def list_files(live: LiveFiles, schema: Schema, columns: Struct, metadata: Table
         file_columns["ranges"] = _struct_array(range_columns, arrow_schema.field("ranges").type, len(manifest.entries))
         batches.append(pa.RecordBatch.from_arrays([file_columns[name] for name in arrow_schema.names], schema=arrow_schema))
     return FileListing(pa.Table.from_batches(batches, schema=arrow_schema))
+
+
+def exact_files(live: LiveFiles, schema: Schema, listing: FileListing) -> FileListing:
+    """Return the listing with only those statistics that are exact for live rows (`Snapshot.exact_files`).
+
+    Args:
+        live: The live files.
+        schema: The Iceberg schema of the table.
+        listing: The listing of these files, in the same order.
+
+    Raises:
+        CorruptLog: A delete file is damaged or missing.
+        StorageError: The store fails while delete files are read.
+    """
+
+    def has_exact_bounds(field: pa.Field) -> bool:
+        return isinstance(schema.find_type(field.name), _EXACT_TYPES)
+
+    is_tight = pa.array(np.ones(len(listing), np.bool_))
+    entries = [entry for manifest in live.data_by_manifest for entry in manifest.entries]
+    deleted = pa.array(live.exact_deleted_counts(entries) if live.deletes else np.zeros(len(entries), np.int64), pa.int64())
+    return exact_statistics(listing, deleted, is_tight, has_exact_bounds)
 
 
 def _listing_schema(partition_type: pa.StructType, bound_columns: Sequence[Field], ranges: Sequence[PartitionRange]) -> pa.Schema:

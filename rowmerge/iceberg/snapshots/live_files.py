@@ -166,6 +166,22 @@ class LiveFiles:
         # A manifest has only the total row count of a delete file that applies to several data files.
         return sum(len(positions) for positions in self.deleted_positions([entry]).values())
 
+    def exact_deleted_counts(self, entries: Sequence[Entry]) -> list[int | None]:
+        """Return the number of deleted rows of each data file, or None for a file to which equality deletes apply.
+
+        The row count of a deletion vector is exact. Position-delete files are read, because they can contain a position twice.
+
+        Raises:
+            CorruptLog: A delete file is missing or malformed.
+            StorageError: The store fails.
+        """
+        deletes_by_path = {plain_path(entry.file.path): self.position_deletes_of(entry) for entry in entries}
+        counts = {path: deletes[0].file.records if deletes else 0 for path, deletes in deletes_by_path.items()}
+        with_files = [path for path, deletes in deletes_by_path.items() if deletes and not _is_vector(deletes[0])]
+        positions = self._positions_in_files({path: deletes_by_path[path] for path in with_files})
+        counts |= {path: len(positions.get(path, ())) for path in with_files}
+        return [None if self.equality_deletes_of(entry) else counts[plain_path(entry.file.path)] for entry in entries]
+
     def dangling_shared_deletes(self, removed_paths: Collection[str], added_sequence_number: int) -> set[str]:
         """Return the keys of shared delete files that the next snapshot can omit, because they do not apply to any of its data files.
 

@@ -38,7 +38,7 @@ from rowmerge.iceberg.metadata.properties import COMMENT, IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
-from rowmerge.iceberg.snapshots.file_listing import list_files
+from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles, ManifestKey, files_of_manifests, find_equality_deletes
 from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.iceberg.snapshots.partition_ranges import list_manifests, partition_ranges
@@ -180,6 +180,9 @@ class IcebergSnapshot:
                 if partial_read.by_path(paths).keys() >= set(paths):
                     return partial_read
         return self.live
+
+    def exact_files(self, columns: Collection[str] = ()) -> FileListing:
+        return exact_files(self.live, self.iceberg_schema, self.files(columns))
 
     def difference(self, other: Snapshot) -> FileDifference:
         other_live = as_iceberg_snapshot(other).live

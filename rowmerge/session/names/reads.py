@@ -22,6 +22,7 @@ from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.spark_session import is_case_sensitive, skips_files
 from rowmerge.sql import parse_query
 from rowmerge.table.metadata.schema import backquote
+from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -61,6 +62,22 @@ class StatementReads:
         name = f"{self._prefix}{len(self._reads)}"
         self._reads[name] = read
         return backquote(name)
+
+    def snapshot_of(self, name: str) -> Snapshot | None:
+        """Return the version of the table for which a placeholder stands, or None if the name is not the placeholder of a table."""
+        read = self._reads.get(name)
+        return None if isinstance(read, ViewRead) else read
+
+    def record_scan(self, snapshot: Snapshot, files: FileListing, conditions: tuple[str, ...] = ()) -> None:
+        """Record a scan of some files of a table.
+
+        Args:
+            snapshot: The version of the table.
+            files: The files that are read.
+            conditions: The conditions on the table's columns that chose the files.
+        """
+        listing = snapshot.files()
+        self.scans.append(TableScan(snapshot, conditions, len(files), files.total_size, len(listing), listing.total_size))
 
     def with_view_names(self, text: str) -> str:
         """Return the bound text of a query, or of an expression, in which each placeholder is replaced by the name of a Spark view."""

@@ -12,6 +12,7 @@ from rowmerge.errors import PlanError
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
 from rowmerge.session.names.reads import Read, StatementReads, ViewRead
 from rowmerge.session.names.resolver import NameResolver, ResolvedName, branches_of, change_feed_of
+from rowmerge.session.names.simple_queries import answer_simple_query
 from rowmerge.session.names.spark_names import SparkViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
@@ -115,7 +116,8 @@ class StatementScope:
     def query(self, text: str) -> DataFrame:
         """Return the rows of a query, which may read tables of the catalog, files, and tables and views of Spark."""
         bound_text = bind(text, self.placeholder_for, self.function_for)
-        return self.context.spark.sql(self.table_reads.with_view_names(bound_text))
+        answer = answer_simple_query(bound_text, self.table_reads, self.context.spark, self.context.views)
+        return self.context.spark.sql(self.table_reads.with_view_names(bound_text)) if answer is None else answer
 
     def bind(self, expression: SqlText) -> SqlText:
         """Return an expression in which the names in subqueries and calls are replaced with the names of Spark views and functions."""

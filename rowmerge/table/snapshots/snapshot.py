@@ -92,6 +92,13 @@ class Snapshot(Protocol):
             StorageError: The store fails.
         """
 
+    def exact_files(self, columns: Collection[str] = ()) -> FileListing:
+        """Return the listing of `files`, in the same order, with only those statistics that are exact for the live rows.
+
+        `records` and `deleted` are null if they are unknown. `nulls` are the null counts of the live rows. A file has bounds only if both
+        are values of its live rows. Raises CorruptLog, StorageError.
+        """
+
     def difference(self, other: Snapshot) -> FileDifference:
         """Return the sizes of the files that only one of two versions contains. Files with different deleted rows count as different."""
 
