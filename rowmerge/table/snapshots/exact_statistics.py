@@ -28,8 +28,8 @@ def exact_statistics(
     records = rows["records"].combine_chunks()
 
     def exact_bounds(field: pa.Field, bounds: pa.Array) -> pa.Array:
-        known = is_exact if has_exact_bounds(field) else pc.and_(is_exact, False)
-        return pc.if_else(known, bounds, pa.scalar(None, bounds.type))
+        is_known = is_exact if has_exact_bounds(field) else pc.and_(is_exact, False)
+        return pc.if_else(is_known, bounds, pa.scalar(None, bounds.type))
 
     columns = {
         "deleted": deleted,
