@@ -57,7 +57,7 @@ def _may_hold(extreme: Extreme, files: FileListing, exact: FileListing, bounds: 
 
 
 def _certainly_holds_value(field: Field, exact: FileListing, *, is_partition: bool) -> pa.Array:
-    """Return the mask of the files with at least one live row in which the column is not NULL, if no row is NULL or all are."""
+    """Return the mask of the files with at least one live row in which the column is not NULL."""
     has_live_rows = pc.fill_null(pc.greater(exact.records, exact.deleted), False)
     if is_partition:
         return as_array(has_live_rows)

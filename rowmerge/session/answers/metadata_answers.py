@@ -26,7 +26,7 @@ class ResolvedQuery:
     """A query whose names have been resolved in a version of its table.
 
     `fields`: the table's column of each result column, or None for a count of rows and for a star. `keys`: the columns of GROUP BY or
-    DISTINCT. `masks`: the mask of the files in which WHERE is true for all rows, and of those in which it may be true for a row.
+    DISTINCT. `masks`: the mask of the files in which WHERE is true for all rows, and the mask of those in which it may be true.
     """
 
     query: SimpleQuery

@@ -59,8 +59,8 @@ class SortKey:
 class SimpleQuery:
     """`SELECT [DISTINCT] … FROM table [WHERE …] [GROUP BY …] [ORDER BY …] [LIMIT n]` with columns, COUNT, MIN and MAX only.
 
-    `table`: the name of the table, which has no schema. `alias`: its alias, or None. `condition`: the text after WHERE, or None. `keys`: the
-    columns of GROUP BY, or all columns of the result after DISTINCT. `is_grouped`: whether the result has one row per distinct key.
+    `table`: the name of the table, which has no schema. `alias`: its alias, or None. `condition`: the text after WHERE, or None.
+    `keys`: the columns of GROUP BY, or all columns of the result after DISTINCT. `is_grouped`: whether the result has one row for each key.
     """
 
     columns: tuple[ResultColumn, ...]
