@@ -203,12 +203,18 @@ def formatted_local(pattern: str, last_suffix: str = "") -> Convert:
         (lower, has_lower), (upper, has_upper) = _integers_of(column.lower, _MAX_MICROS), _integers_of(column.upper, _MAX_MICROS)
         # A later year has a longer text, so both bounds must be known.
         is_known = has_lower & has_upper & (lower >= _FIRST_FORMATTED * _DAY) & (upper <= _LAST_FORMATTED * _DAY)
-        texts = [
-            pc.strftime(_array(seconds // 1_000_000, is_known, pa.timestamp("s")), format=pattern, locale="C") for seconds in (lower, upper)
-        ]
+        texts = [_formatted(_array(micros // 1_000_000, is_known, pa.timestamp("s")), pattern) for micros in (lower, upper)]
         return _with_bounds(column, texts[0], pc.binary_join_element_wise(texts[1], last_suffix, ""))
 
     return convert
+
+
+def _formatted(seconds: pa.Array, pattern: str) -> pa.Array:
+    """Return times as text. Equal texts are created once, because files often have the same days."""
+    if "%H" not in pattern:
+        seconds = seconds.cast(pa.date32(), safe=False).cast(seconds.type)
+    distinct_times = pc.dictionary_encode(seconds)
+    return pc.strftime(distinct_times.dictionary, format=pattern, locale="C").take(distinct_times.indices)
 
 
 def prefix(length: int) -> Convert:
