@@ -86,11 +86,14 @@ Relation = TableRead | Subquery | NamedQueryRead | OpaqueRelation | Join
 class SelectItem:
     """One expression of a SELECT list, such as `price * 2 AS total`, `o.*` or `id`.
 
-    `alias`: the name after the expression, or None. `excluded`: the columns after EXCEPT, as in `* EXCEPT (a, b)`.
+    `alias`: the name after the expression, or None. `name`: the parts of the dotted name of which the expression consists, or of the
+    qualifier before a star. `excluded`: the columns after EXCEPT, as in `* EXCEPT (a, b)`.
     """
 
     expression: Clause
     alias: str | None = None
+    name: tuple[str, ...] = ()
+    is_star: bool = False
     excluded: tuple[str, ...] = ()
 
 

@@ -58,6 +58,11 @@ class Expression:
         return Expression(tuple(parts))
 
 
+def name_key(name: str, case_sensitive: bool) -> str:
+    """Return the same text for equal names. `case_sensitive`: whether names that differ only in case are different."""
+    return name if case_sensitive else name.lower()
+
+
 def column_expression(relation: str, name: str) -> Expression:
     """Return the expression that consists of one column. `relation`: the id of the relation."""
     return Expression((Column(relation, name),))
@@ -77,9 +82,9 @@ def disjunction(alternatives: Sequence[Sequence[Expression]]) -> Expression:
 class Names:
     """The columns to which the expressions of a SELECT block can refer.
 
-    `sides`: the visible relations with their ids. `merged`: by lower-case name, the column to which the unqualified name of a USING column
-    refers, or None if it is the value of several columns. `other_aliases`: the lower-case aliases of relations with unknown columns.
-    `has_unknown`: whether there is a relation with unknown columns.
+    `sides`: the visible relations with their ids. `merged`: by `key` of its name, the column to which the unqualified name of a USING
+    column refers, or None if it is the value of several columns. `other_aliases`: the lower-case aliases of relations with unknown columns.
+    `has_unknown`: whether there is a relation with unknown columns or column names.
     """
 
     sides: tuple[tuple[Side, str], ...]
@@ -90,8 +95,8 @@ class Names:
 
     def column(self, parts: Sequence[str]) -> tuple[Column, int] | None:
         """Return the column to which a dotted name refers, and the number of its parts up to the column. None if it is uncertain."""
-        if len(parts) == 1 and parts[0].lower() in self.merged:
-            column = self.merged[parts[0].lower()]
+        if len(parts) == 1 and name_key(parts[0], self.case_sensitive) in self.merged:
+            column = self.merged[name_key(parts[0], self.case_sensitive)]
             return None if column is None else (column, 1)
         if len(parts) > 1 and parts[0].lower() in self.other_aliases:
             return None

@@ -22,7 +22,7 @@ from rowmerge.plan.expressions.column_refs import parse
 from rowmerge.plan.expressions.conditions import Side, is_same_name
 from rowmerge.plan.pruning.bounds import comparable
 from rowmerge.plan.pruning.literals import ExactNumber, constant
-from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, to_expression
+from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, name_key, to_expression
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct
 
 
@@ -54,6 +54,11 @@ class Outputs:
 
     columns: tuple[Output, ...] = ()
     complete: bool = False
+
+    @property
+    def has_unnamed(self) -> bool:
+        """Whether Spark makes the name of a column from its expression."""
+        return any(output.name is None for output in self.columns)
 
     def renamed(self, names: Sequence[str]) -> Outputs:
         """Return the outputs with new names, as in `t AS x(a, b)`. Without names, they keep their own."""
@@ -92,8 +97,8 @@ class Leaf:
             positions.setdefault(output.name or "", []).append(position)
 
         def positional(column: Column) -> Expression | None:
-            found = positions.get(column.name, [])
-            return column_expression("", str(found[0])) if len(found) == 1 else None
+            same_name = positions.get(column.name, [])
+            return column_expression("", str(same_name[0])) if len(same_name) == 1 else None
 
         return condition.substituted(positional)
 
@@ -185,7 +190,7 @@ class QueryOutputs:
             return Outputs()
         outputs, complete = list[Output](), True
         for item in block.items:
-            if item.expression.text.endswith("*"):
+            if item.is_star:
                 star = self._star_outputs(item, block)
                 outputs += star.columns
                 complete &= star.complete
@@ -195,30 +200,42 @@ class QueryOutputs:
 
     def _item_output(self, item: SelectItem, block: SelectBlock) -> Output:
         expression = to_expression(item.expression.text, self.names(block.relation))
-        column = None if expression is None else expression.only_column
-        name = item.alias or _last_part(item.expression.text) or (None if column is None else column.name)
+        name = item.alias or (item.name[-1] if item.name else None)
         return Output(name, expression, None if expression is None else self.type_of(expression, block.relation))
 
     def _star_outputs(self, item: SelectItem, block: SelectBlock) -> Outputs:
         """Return the columns of `*` or `t.*`."""
         names, leaves = self.names(block.relation), list(self.visible_leaves(block.relation))
-        qualifier = item.expression.text[:-1].rstrip().removesuffix(".")
-        if qualifier:
-            alias = _last_part(qualifier)
-            leaves = [leaf for leaf in leaves if alias is not None and is_same_name((leaf.side.alias,), (alias,), self._case_sensitive)]
+        qualifier = item.name
+        if qualifier:  # `t.s.*` reads the fields of a struct
+            leaves = [leaf for leaf in leaves if is_same_name((leaf.side.alias,), qualifier, self._case_sensitive)]
         complete = all(leaf.outputs.complete for leaf in leaves) and not names.merged
         complete &= len(leaves) == 1 if qualifier else not names.has_unknown
-        excluded = {name.lower() for name in item.excluded}
+        excluded = {self._key(name) for name in item.excluded}
         columns = []
         for leaf in leaves:
             for output in leaf.outputs.columns:
-                if output.name is not None and output.name.lower() not in excluded:
-                    merged = names.merged.get(output.name.lower()) if not qualifier else None
+                if output.name is not None and self._key(output.name) not in excluded:
+                    merged = names.merged.get(self._key(output.name)) if not qualifier else None
                     column = merged or Column(leaf.id, output.name)
                     columns.append(Output(output.name, Expression((column,)), output.type))
                 elif output.name is None:
                     complete = False
-        return Outputs(tuple(_without_merged_copies(columns, names)), complete)
+        return Outputs(tuple(columns if qualifier else self._without_merged_copies(columns, names)), complete)
+
+    def _key(self, name: str) -> str:
+        return name_key(name, self._case_sensitive)
+
+    def _without_merged_copies(self, columns: Sequence[Output], names: Names) -> Iterator[Output]:
+        """Yield the columns of a star. A column after USING occurs once."""
+        seen: set[str] = set()
+        for output in columns:
+            name = self._key(output.name or "")
+            if name not in names.merged:
+                yield output
+            elif name not in seen:
+                seen.add(name)
+                yield output if names.merged[name] is not None else Output(output.name)
 
     def names(self, relation: Relation | None) -> Names:
         """Return the columns to which the expressions of a block with this FROM clause can refer."""
@@ -234,7 +251,7 @@ class QueryOutputs:
                 tuple((leaf.side, leaf.id) for leaf in leaves),
                 merged,
                 frozenset(leaf.side.alias.lower() for leaf in unknown),
-                bool(unknown) or len(leaves) < len(visible),
+                len(leaves) < len(visible) or any(not leaf.outputs.complete or leaf.outputs.has_unnamed for leaf in leaves),
                 self._case_sensitive,
             )
         return names
@@ -242,7 +259,8 @@ class QueryOutputs:
     def names_of_condition(self, join: Join) -> Names:
         """Return the columns to which the condition of a join can refer. The right side of a SEMI or ANTI join is visible there."""
         key = id(join.right), id(join.left)
-        return self._names_of(f"on {key}", [*_visible(join.left), *_visible(join.right)], self._merged_columns(join.left))
+        merged = self._merged_columns(join.left) | self._merged_columns(join.right)
+        return self._names_of(f"on {key}", [*_visible(join.left), *_visible(join.right)], merged)
 
     def visible_leaves(self, relation: Relation | None) -> Iterator[Leaf]:
         """Yield the relations whose columns are visible after the joins of a FROM clause, in text order."""
@@ -268,15 +286,31 @@ class QueryOutputs:
         merged = self._merged_columns(relation.left)
         if relation.kind not in ("SEMI", "ANTI"):
             merged |= self._merged_columns(relation.right)
-        for name in relation.using:
-            is_left = relation.kind in ("INNER", "LEFT", "SEMI", "ANTI")
+        names, certain = self._equal_names(relation)
+        for name in names:
+            is_left = certain and relation.kind in ("INNER", "LEFT", "SEMI", "ANTI")
             resolved = self.names(relation.left).column((name,)) if is_left else None
-            merged[name.lower()] = None if resolved is None else resolved[0]
+            merged[self._key(name)] = None if resolved is None else resolved[0]
         return merged
 
+    def _equal_names(self, join: Join) -> tuple[Sequence[str], bool]:
+        """Return the names of the columns whose equality is the condition of a join with USING or NATURAL, and whether this is certain.
+
+        If it is uncertain which columns a NATURAL join has in common, the names are all that it may have in common.
+        """
+        if not join.is_natural:
+            return join.using, True
+        left, right = self.names(join.left), self.names(join.right)
+        left_names, right_names = ([name for side, _ in names.sides for name in side.columns] for names in (left, right))
+        if left.has_unknown or right.has_unknown:
+            return [*left_names, *right_names], False
+        keys = {self._key(name) for name in right_names}
+        return list({self._key(name): name for name in left_names if self._key(name) in keys}.values()), True
+
     def using_equalities(self, join: Join) -> Iterator[Expression]:
-        """Yield `left.k = right.k` for each column after USING."""
-        for name in join.using:
+        """Yield `left.k = right.k` for each column after USING, and for the common columns of a NATURAL join."""
+        names, certain = self._equal_names(join)
+        for name in names if certain else ():
             left, right = self.names(join.left).column((name,)), self.names(join.right).column((name,))
             if left is not None and right is not None:
                 yield Expression((left[0], " = ", right[0]))
@@ -319,21 +353,6 @@ class QueryOutputs:
         return None
 
 
-def _without_merged_copies(columns: Sequence[Output], names: Names) -> Iterator[Output]:
-    """Yield the columns of a star. A column after USING occurs once."""
-    seen: set[str] = set()
-    for output in columns:
-        name = (output.name or "").lower()
-        if name in names.merged:
-            if name in seen:
-                continue
-            seen.add(name)
-            if names.merged[name] is None:
-                yield Output(output.name)
-                continue
-        yield output
-
-
 def _visible(relation: Relation | None) -> Iterator[_Visible]:
     """Yield the relations whose columns are visible after the joins, in text order. The right side of SEMI and ANTI is not visible."""
     if isinstance(relation, Join):
@@ -342,11 +361,3 @@ def _visible(relation: Relation | None) -> Iterator[_Visible]:
             yield from _visible(relation.right)
     elif relation is not None:
         yield relation
-
-
-def _last_part(text: str) -> str | None:
-    """Return the last part of a dotted name without quotes, or None for any other expression."""
-    name = text.rpartition(".")[2].strip() if not text.endswith("`") else text[text[:-1].rfind("`") :]
-    if name.startswith("`") and name.endswith("`") and len(name) > 2:
-        return name[1:-1]
-    return name if name.isidentifier() else None

@@ -7,6 +7,7 @@ stays the same. Equalities of inner joins transfer conditions from one table to 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -126,11 +127,19 @@ class _PushDown:
         if block.where is not None:
             pushed += self._conjuncts(block.where, self._outputs.names(block.relation), block.subqueries)
         if block.having is not None and not block.has_grouping_sets and block.items is not None:
-            # A name in HAVING can also be an alias of the SELECT list.
-            aliases = {item.alias.lower() for item in block.items if item.alias is not None}
             conjuncts = self._conjuncts(block.having, self._outputs.names(block.relation), allows_variables=False)
-            pushed += (conjunct for conjunct in conjuncts if aliases.isdisjoint(column.name.lower() for column in conjunct.columns))
+            pushed += (conjunct for conjunct in conjuncts if not any(self._is_shadowed(column, block) for column in conjunct.columns))
         self._through_relation(block.relation, pushed)
+
+    def _is_shadowed(self, column: Column, block: SelectBlock) -> bool:
+        """Return whether the name of a column in HAVING may be that of another column in the SELECT list, which takes precedence."""
+        name = column.name.lower()
+        # Spark makes the names of other items from their expressions: `cast(s.k AS int)` has the name `k`.
+        unnamed_texts = (item.expression.text for item in block.items or () if not (item.alias or item.name or item.is_star))
+        if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for text in unnamed_texts):
+            return True
+        outputs = (output for output in self._outputs.of_block(block).columns if (output.name or "").lower() == name)
+        return any(output.expression is None or output.expression.only_column != column for output in outputs)
 
     def _before_projection(self, block: SelectBlock, conditions: Sequence[Expression]) -> Iterator[Expression]:
         """Yield the conditions on the output columns of a block as conditions on the columns of its relations."""

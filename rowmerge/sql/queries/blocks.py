@@ -14,27 +14,11 @@ from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING, tokenize
 from rowmerge.sql.queries import keywords
+from rowmerge.sql.queries.joins import accept_join, begins_join
 from rowmerge.sql.queries.select_lists import clause, parse_select_list, window_partitions
 
 _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "MINUS", "SETMINUS", "INTERSECT"})
 _LIMITS = frozenset({"LIMIT", "OFFSET"})
-_JOIN_KINDS = {
-    ("LEFT", "SEMI"): "SEMI",
-    ("LEFT", "ANTI"): "ANTI",
-    ("LEFT", "OUTER"): "LEFT",
-    ("RIGHT", "OUTER"): "RIGHT",
-    ("FULL", "OUTER"): "FULL",
-    ("INNER",): "INNER",
-    ("CROSS",): "INNER",
-    ("LEFT",): "LEFT",
-    ("RIGHT",): "RIGHT",
-    ("FULL",): "FULL",
-    ("SEMI",): "SEMI",
-    ("ANTI",): "ANTI",
-    (): "INNER",
-}
-"""The kind of a join by the words before JOIN."""
-_BEFORE_JOIN = frozenset(word for words in _JOIN_KINDS for word in words) | {"NATURAL"}
 _GROUPING_SETS = frozenset({"ROLLUP", "CUBE", "GROUPING"})
 _EXTENSIONS = frozenset({"PIVOT", "UNPIVOT", "TABLESAMPLE", "REPEATABLE", "MATCH_RECOGNIZE", "STREAM"})
 _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "WINDOW"}) | _SET_OPERATORS | _LIMITS
@@ -82,12 +66,19 @@ class _QueryParser:
         """Set `has_other_reads` of each query of a WITH list whose name is in the text at a token of unknown meaning."""
         if not self.named_queries:
             return
-        explained, keys = set(self.explained), self.tokens.keys
-        unexplained = (index for index in range(self.text_end) if self.tokens.is_name(index) and index not in explained)
-        names = {self.tokens[index].name.lower() for index in unexplained if keys[index - 1] != "." and keys[index + 1] != "."}
+        names = set(self._unexplained_names())
         for named_query in self.named_queries:
             # IDENTIFIER('name') reads a query through a string.
             named_query.has_other_reads |= named_query.name.lower() in names or "identifier" in names
+
+    def _unexplained_names(self) -> Iterator[str]:
+        """Yield the undotted names of unknown meaning in lower case. Text in double quotes can be a name, by a setting of Spark."""
+        explained, keys = set(self.explained), self.tokens.keys
+        for index in range(self.text_end):
+            if index not in explained and keys[index - 1] != "." and keys[index + 1] != ".":
+                token = self.tokens[index]
+                if token.is_name or token.text.startswith('"'):
+                    yield token.name.strip('"').lower()
 
     def parse_query(self, end: int, named: _NamedQueries) -> q.Query:
         """Parse the query from the cursor to `end`. If its structure is unknown, only the queries in its brackets are parsed."""
@@ -99,7 +90,9 @@ class _QueryParser:
             query = self._parse_known_query(end, named)
         except _OpaqueError:
             del self.explained[explained_count:]
-            query = q.Query(q.OpaqueQuery(self._queries_between(start, end, named)))
+            # A WITH list that is not analysed hides queries of outer lists with the same names.
+            visible = {} if self.tokens.keys[start] == "WITH" else named
+            query = q.Query(q.OpaqueQuery(self._queries_between(start, end, visible)))
         self.depth -= 1
         self.cursor.index = end
         return replace(query, text=clause(self.tokens, start, end).text) if start < end else query
@@ -278,13 +271,15 @@ class _QueryParser:
         while self.cursor.index < end and self.cursor.accept("LATERAL", "VIEW"):
             start = self.cursor.index
             self._skip_to_clause(end)
+            if not _EXTENSIONS.isdisjoint(self.tokens.keys[start : self.cursor.index]):  # PIVOT after it
+                raise _OpaqueError
             relation = q.Join("INNER", relation, q.OpaqueRelation(self._queries_between(start, self.cursor.index, named)))
         return relation
 
     def _parse_joined_relation(self, end: int, named: _NamedQueries) -> q.Relation:
         """Parse `relation [JOIN relation [ON …] …]`."""
         relation = self._parse_relation(end, named)
-        while self.cursor.index < end and (join := self._parse_join_words()) is not None:
+        while self.cursor.index < end and (join := accept_join(self.cursor)) is not None:
             kind, is_natural = join
             right = self._parse_relation(end, named)
             if self.cursor.index < end and self.cursor.accept("USING"):
@@ -295,16 +290,6 @@ class _QueryParser:
             queries = self._queries_between(start, self.cursor.index, named)
             relation = q.Join(kind, relation, right, condition, is_natural=is_natural, queries=queries)
         return relation
-
-    def _parse_join_words(self) -> tuple[str, bool] | None:
-        """Step over the words of a join. Return its kind and whether it is natural, or None if no join comes next."""
-        cursor, start = self.cursor, self.cursor.index
-        is_natural = cursor.accept("NATURAL")
-        for words, kind in _JOIN_KINDS.items():
-            if cursor.accept(*words, "JOIN"):
-                return kind, is_natural
-        cursor.index = start
-        return None
 
     def _parse_on_condition(self, end: int) -> q.Clause | None:
         """Parse ON and the condition after it, or return None if ON does not come next."""
@@ -322,14 +307,7 @@ class _QueryParser:
         key = self.cursor.key()
         if key in _EXTENSIONS and self.cursor.key(-1) != ".":
             raise _OpaqueError
-        return key == "," or self._begins_join() or self._begins_clause()
-
-    def _begins_join(self) -> bool:
-        """Return whether a join begins at the cursor. `left(s, 2)` is a call."""
-        index = self.cursor.index
-        while self.tokens.keys[index] in _BEFORE_JOIN:
-            index += 1
-        return self.tokens.keys[index] == "JOIN"
+        return key == "," or begins_join(self.cursor) or self._begins_clause()
 
     def _parse_relation(self, end: int, named: _NamedQueries) -> q.Relation:
         """Parse one relation of FROM with its alias: a table, a query, or joined relations in parentheses."""

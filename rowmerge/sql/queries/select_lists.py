@@ -14,6 +14,11 @@ _NOT_BEFORE_ALIAS = frozenset(
 """Words after which a name is an operand rather than an alias."""
 _NEVER_ALIAS = frozenset({"END", "NULL", "TRUE", "FALSE"})
 _UNITS = frozenset("NANOSECOND MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR".split())
+_GENERATORS = frozenset(
+    """EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE INLINE_OUTER STACK JSON_TUPLE VARIANT_EXPLODE VARIANT_EXPLODE_OUTER
+    SQL_KEYWORDS COLLATIONS""".split()
+)
+"""Functions that return several columns."""
 _WINDOW_CLAUSES = frozenset({"ORDER", "SORT", "ROWS", "RANGE"})
 
 
@@ -60,34 +65,49 @@ def _select_item(tokens: Tokens, start: int, end: int) -> SelectItem | None:
     keys = tokens.keys
     if start >= end:
         return None
-    if "*" in keys[start:end] and keys[start] not in CLOSING:
-        star = _star(tokens, start, end)
-        if star is not None:
-            return star
+    name_end = _name_end(tokens, start, end)
+    if name_end < end and keys[name_end] == "*" and (name_end == start or keys[name_end - 1] == "."):
+        return _star(tokens, start, name_end, end)
     if end - start > 2 and keys[end - 2] == "AS" and tokens.is_name(end - 1):
         return SelectItem(clause(tokens, start, end - 2), tokens[end - 1].name)
     if "AS" in _top_level_keys(tokens, start, end):
         return None
     if end - start > 1 and _is_alias(tokens, end - 1):
         return SelectItem(clause(tokens, start, end - 1), tokens[end - 1].name)
-    return SelectItem(clause(tokens, start, end))
+    if keys[start] in _GENERATORS and keys[start + 1] == "(":
+        return None
+    return SelectItem(clause(tokens, start, end), name=_name(tokens, start, end))
 
 
-def _star(tokens: Tokens, start: int, end: int) -> SelectItem | None:
-    """Parse `*`, `t.*` or either with EXCEPT (columns). Return None for other expressions. A star with REPLACE has no known columns."""
-    index, keys = start, tokens.keys
-    while index + 1 < end and tokens.is_name(index) and keys[index + 1] == ".":
+def _name(tokens: Tokens, start: int, end: int) -> tuple[str, ...]:
+    """Return the parts of the dotted name of which an expression consists, also in parentheses. Empty for any other expression."""
+    while tokens.keys[start] == "(" and tokens.closings[start] == end - 1:
+        start, end = start + 1, end - 1
+    is_name = start < end and _name_end(tokens, start, end) == end
+    return tuple(token.name for token in tokens[start:end:2]) if is_name else ()
+
+
+def _name_end(tokens: Tokens, start: int, end: int) -> int:
+    """Return the index after the dotted name at the start of an expression. It is the index of the star in `t.*`."""
+    index = start
+    while index < end and tokens.is_name(index):
+        if index + 1 >= end or tokens.keys[index + 1] != ".":
+            return index + 1
         index += 2
-    if index >= end or keys[index] != "*":
+    return index
+
+
+def _star(tokens: Tokens, start: int, star: int, end: int) -> SelectItem | None:
+    """Parse `*`, `t.*` or either with EXCEPT (columns). Return None for other text after the star, such as REPLACE or fields in EXCEPT."""
+    keys, expression = tokens.keys, clause(tokens, start, star + 1)
+    qualifier = tuple(token.name for token in tokens[start:star:2])
+    if star + 1 == end:
+        return SelectItem(expression, name=qualifier, is_star=True)
+    is_exception = keys[star + 1] == "EXCEPT" and keys[star + 2] == "(" and tokens.closings[star + 2] == end - 1
+    columns = split_at_commas(tokens, star + 3, end - 1) if is_exception else []
+    if not columns or any(last != first + 1 for first, last in columns):
         return None
-    star, index = clause(tokens, start, index + 1), index + 1
-    if index == end:
-        return SelectItem(star)
-    is_exception = keys[index] == "EXCEPT" and keys[index + 1] == "(" and tokens.closings[index + 1] == end - 1
-    names = [tokens[first] for first, last in split_at_commas(tokens, index + 2, end - 1) if last == first + 1] if is_exception else []
-    if not is_exception or len(names) != len(split_at_commas(tokens, index + 2, end - 1)):
-        return None
-    return SelectItem(star, excluded=tuple(name.name for name in names))
+    return SelectItem(expression, None, qualifier, is_star=True, excluded=tuple(tokens[first].name for first, _ in columns))
 
 
 def _top_level_keys(tokens: Tokens, start: int, end: int) -> Iterator[str]:

@@ -1,0 +1,229 @@
+"""Conditions of queries that hold for all needed rows of a table, and conditions that do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowmerge.plan.queries.outputs import Source, View
+from rowmerge.plan.queries.push_down import push_down
+from rowmerge.plan.queries.subqueries import has_query
+from rowmerge.sql import parse_query
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+
+INT, LONG, STRING, DOUBLE = Primitive("integer"), Primitive("long"), Primitive("string"), Primitive("double")
+T = Struct(
+    (Field("k", INT), Field("v", INT), Field("s", STRING), Field("x", DOUBLE), Field("st", Struct((Field("k", INT), Field("a", INT)))))
+)
+U = Struct((Field("k", INT), Field("w", INT)))
+Y = Struct((Field("k", INT), Field("z", INT)))
+BIG = Struct((Field("k", LONG), Field("w", INT)))
+TABLES: dict[str, Source] = {"t": T, "u": U, "y": Y, "big": BIG}
+
+
+def pushed(query: str, views: dict[str, Source] | None = None, *, case_sensitive: bool = False) -> str:
+    """Return the conditions without subqueries as `table: condition; condition | table: …`, without quotes and the table's name."""
+    by_table = push_down(parse_query(query), {**TABLES, **(views or {})}, case_sensitive=case_sensitive).by_table
+    texts = {
+        name: [text.replace(f"`{name}`.", "").replace("`", "") for text in texts if not has_query(text)] for name, texts in by_table.items()
+    }
+    return " | ".join(f"{name}: {'; '.join(texts[name])}" for name in sorted(texts) if texts[name])
+
+
+CASES = {
+    # Projections
+    "a condition of WHERE": ("select * from t where k = 5 and v > 3", "t: k = 5; v > 3"),
+    "an OR of one table": ("select * from t where k = 5 or v = 3", "t: (k = 5 or v = 3)"),
+    "a condition through a query": ("select * from (select v as k, k as v from t) where k = 5", "t: v = 5"),
+    "an expression": ("select * from (select k + 1 as z from t) where z = 5", "t: (k + 1) = 5"),
+    "a qualified name": ("select * from t as a where a.k = 5", "t: k = 5"),
+    "a field": ("select * from t where st.a = 5", "t: st.a = 5"),
+    "columns of an alias": ("select * from (select k, v from t) as a(b, c) where c = 5", "t: v = 5"),
+    "a column precedes a lateral alias": ("select k + 1 as v, v as z from t where v = 5", "t: v = 5"),
+    "an alias of the query is no column of WHERE": ("select k as q from t where q = 5", ""),
+    "a star without a column": ("select * from (select * except (v) from t) where k = 5", "t: k = 5"),
+    "a star without a field has unknown columns": ("select * from (select * except (st.k) from t) where k = 5", ""),
+    "a star of a struct that has the name of a table": ("select * from (select t.st.* from t join u st on t.v = st.w) where k = 5", ""),
+    "a star of a struct": ("select * from (select st.* from t) where k = 5", ""),
+    "a name with a doubled quote": ("select * from (select `a``k` from t) where k = 5", ""),
+    "an expression that ends with a name": ("select * from (select v + t.k from t) where k = 5", ""),
+    "two columns of one name": ("select * from (select k, v as k from t) where k = 5", ""),
+    "a generator with unknown columns": ("select * from (select inline(a), k from t) where k = 5", ""),
+    "a nondeterministic column": ("select * from (select k, rand() as r from t) where k = 5", ""),
+    "a nondeterministic condition": ("select * from t where rand() < 0.5 and k = 5", "t: k = 5"),
+    # Limits
+    "a limit": ("select * from (select * from t limit 5) where k = 5", ""),
+    "an offset": ("select * from (select * from t order by v offset 5) where k = 5", ""),
+    "a limit of a branch": ("(select k from t where v = 1 limit 5) union all select k from u where k = 5", "t: v = 1 | u: k = 5"),
+    "a limit of a query in parentheses": ("select * from ((select k from t limit 5)) where k = 5", ""),
+    "a condition below a limit": ("select * from t where k = 5 order by v limit 3", "t: k = 5"),
+    "a sample": ("select * from t tablesample (5 rows) where k = 5", ""),
+    # Groups
+    "a grouping column in HAVING": ("select k, count(*) from t group by k having k = 5", "t: k = 5"),
+    "a grouping column outside": ("select * from (select k, count(*) as c from t group by k) where k = 5 and c > 1", "t: k = 5"),
+    "an aggregate in HAVING": ("select k from t group by k having max(v) = 5", ""),
+    "an alias in HAVING": ("select max(v) as k from t group by t.k having k = 5", ""),
+    "a field in HAVING with the name of a column": ("select st.k, count(*) from t group by st.k having k = 5", ""),
+    "a cast in HAVING with the name of a column": ("select cast(st.k as int), count(*) from t group by st.k having k = 5", ""),
+    "a name in parentheses in HAVING": ("select (st.k) from t group by st.k having k = 5", ""),
+    "grouping sets": ("select k, v from t group by grouping sets ((k), (v)) having k = 5", ""),
+    "ROLLUP": ("select * from (select k, v, count(*) from t group by rollup (k, v)) where k = 5", ""),
+    "CUBE": ("select k, v from t where v = 3 group by k, v with cube having k is null", "t: v = 3"),
+    "DISTINCT": ("select * from (select distinct k, v from t) where v = 5", "t: v = 5"),
+    # Windows
+    "a column of all partitions": (
+        "select * from (select k, v, sum(v) over (partition by k order by v) a, max(v) over (partition by v, k) b from t) where k = 5",
+        "t: k = 5",
+    ),
+    "a column of some partitions": (
+        "select * from (select v, sum(v) over (partition by k) a, max(v) over (partition by v, k) b from t) where v = 5",
+        "",
+    ),
+    "a window without partitions": ("select * from (select k, row_number() over (order by k) r from t) where k = 5", ""),
+    "a named window": ("select * from (select k, max(v) over w as m from t window w as (partition by k)) where k = 5", ""),
+    "a window in QUALIFY": ("select * from (select k from t qualify row_number() over (order by v) = 1) where k = 5", ""),
+    "QUALIFY itself": ("select k, max(v) over (partition by k) from t qualify k = 5", ""),
+    "WHERE below a window": ("select k, max(v) over () from t where k = 5", "t: k = 5"),
+    # Set operations
+    "UNION ALL": ("select * from (select k, v from t union all select k, w from u) where v = 5", "t: v = 5 | u: w = 5"),
+    "EXCEPT": ("select * from (select k from t except all select w from u) where k = 5", "t: k = 5 | u: w = 5"),
+    "INTERSECT": ("select * from (select k from t intersect select w from u) where k = 5", "t: k = 5 | u: w = 5"),
+    "branches of other types": (
+        "select * from (select k, w from big union all select k, w from u) where k = 5 and w = 3",
+        "big: w = 3 | u: w = 3",
+    ),
+    "a branch of unknown columns": ("select * from (select k from t union all select a.* from values (1) as a) where k = 5", ""),
+    "WHERE of one branch": ("select k from t where v = 5 union all select k from u", "t: v = 5"),
+    # Inner joins
+    "conditions of both sides": ("select * from t join u on t.k = u.k and u.w = 3 where v = 5", "t: v = 5 | u: w = 3"),
+    "an equality transfers a condition": ("select * from t join u on t.k = u.k where u.k = 5", "t: k = 5 | u: k = 5"),
+    "equalities in a chain": (
+        "select * from t, u, y where t.k = u.k and u.k = y.z and y.z in (1, 2)",
+        "t: k in (1, 2) | u: k in (1, 2) | y: z in (1, 2)",
+    ),
+    "an equality of other types": ("select * from big join u on big.k = u.k where u.k = 5", "u: k = 5"),
+    "a condition on both sides": ("select * from t join u on t.k = u.k where t.v = 5 or u.w = 5", ""),
+    "USING": ("select * from t join u using (k) where k = 5", "t: k = 5 | u: k = 5"),
+    "NATURAL": ("select * from t natural join u where k = 5", "t: k = 5 | u: k = 5"),
+    "an ambiguous name": ("select * from t join u on t.v = u.w where k = 5", ""),
+    "one alias of two tables": ("select * from t a join u a on v = w where a.w = 5", "t: v = 5 | u: w = 5"),
+    "SEMI": ("select * from t semi join u on t.k = u.k and t.v = 1 and u.w = 2 where t.k = 5", "t: k = 5; v = 1 | u: w = 2; k = 5"),
+    # Outer joins
+    "ON of LEFT": ("select * from t left join u on t.k = u.k and t.v = 1 and u.w = 2", "u: w = 2"),
+    "ON of RIGHT": ("select * from t right join u on t.k = u.k and t.v = 1 and u.w = 2", "t: v = 1"),
+    "ON of FULL": ("select * from t full join u on t.k = u.k and t.v = 1 and u.w = 2", ""),
+    "ON of ANTI": ("select * from t anti join u on t.k = u.k and t.v = 1 and u.w = 2", "u: w = 2"),
+    "WHERE of the preserved side": ("select * from t left join u on t.k = u.k where t.k = 5", "t: k = 5 | u: k = 5"),
+    "WHERE of the preserved side of ANTI": ("select * from t anti join u on t.k = u.k where t.k = 5", "t: k = 5 | u: k = 5"),
+    "WHERE that needs a value of the other side": (
+        "select * from t left join u on t.k = u.k and t.v = 1 where u.w = 5",
+        "t: v = 1 | u: w = 5",
+    ),
+    "WHERE of the other side that NULL satisfies": ("select * from t left join u on t.k = u.k where u.w is null", ""),
+    "WHERE of the other side with <=>": ("select * from t left join u on t.k = u.k where not u.w <=> 5", ""),
+    "WHERE of the other side with coalesce": ("select * from t left join u on t.k = u.k where coalesce(u.w, 5) = 5", ""),
+    "a FULL join that WHERE makes a LEFT join": (
+        "select * from t full join u on t.k = u.k and u.w = 2 where t.k = 5",
+        "t: k = 5 | u: w = 2; k = 5",
+    ),
+    "a FULL join that WHERE makes a RIGHT join": (
+        "select * from t full join u on t.k = u.k and t.v = 2 where u.k = 5",
+        "t: v = 2; k = 5 | u: k = 5",
+    ),
+    "a FULL join that WHERE makes an INNER join": (
+        "select * from t full join u on t.k = u.k and t.v = 2 where u.k = 5 and t.s = 'a'",
+        "t: s = 'a'; v = 2; k = 5 | u: k = 5",
+    ),
+    "USING of LEFT": ("select * from t left join u using (k) where k = 5", "t: k = 5 | u: k = 5"),
+    "USING of RIGHT": ("select * from t right join u using (k) where k = 5", ""),
+    "USING of FULL": ("select * from t full join u using (k) where k = 5", ""),
+    "USING after FULL": ("select * from t full join u using (k) join y using (k) where k = 5", ""),
+    "USING of FULL in parentheses in ON": (
+        "select * from y a join (t full join range(9) as r(k) using (k)) on a.z = 1 and k = 5",
+        "y: z = 1",
+    ),
+    "NATURAL FULL": ("select * from t natural full join u where k = 5", ""),
+    "NATURAL FULL with unknown columns": ("select * from t natural full join range(9) where k = 5", ""),
+    "ON FALSE": ("select * from t left join u on 1 = 0", "u: 1 = 0"),
+    "a join after a comma": ("select * from t, u left join y on u.k = y.k and y.z = 1 where u.w = 5", "u: w = 5 | y: z = 1"),
+    "joins in parentheses": ("select * from t left join (u join y on u.k = y.k and u.w = 1) on t.k = u.k", "u: w = 1"),
+    "LATERAL VIEW": ("select * from t lateral view outer explode(a) e as q where k = 5 and q = 1", "t: k = 5"),
+    "LATERAL VIEW and PIVOT": ("select * from t lateral view explode(a) e as q pivot (max(k) for q in (1 as k)) where k = 5", ""),
+    "PIVOT": ("select * from t pivot (max(v) for k in (1, 2)) where s = 'a'", ""),
+    "an alias of unknown columns": ("select * from t, range(3) as st where st.a = 5", ""),
+    # Subqueries
+    "a subquery": ("select * from t where k not in (select k from u where w = 5)", "u: w = 5"),
+    "a correlated subquery": ("select * from t where exists (select 1 from u where u.k = t.k and w = 5 and t.v = 1)", "u: w = 5"),
+    "a name inside and outside": ("select * from t where exists (select 1 from u where k = 5)", "u: k = 5"),
+    "a LATERAL query": ("select * from t, lateral (select max(w) from u where k = 5 and u.w = t.v) where t.k = 1", "t: k = 1 | u: k = 5"),
+    "an expression with a subquery": ("k in (select k from u where w = 5) and k = 3", "u: w = 5"),
+    # WITH
+    "a WITH query": ("with a as (select * from t) select * from a where k = 5", "t: k = 5"),
+    "two reads of a WITH query": (
+        "with a as (select * from t) select * from a where k = 5 union all select * from a where v = 3 and k = 1",
+        "t: ((k = 5)) OR ((v = 3) AND (k = 1))",
+    ),
+    "a read without conditions": ("with a as (select * from t) select * from a where k = 5 union all select * from a", ""),
+    "a read in a WITH query": (
+        "with a as (select * from t), b as (select * from a where v = 3) select * from b where k = 5",
+        "t: k = 5; v = 3",
+    ),
+    "columns of a WITH query": ("with a(b, c, d, e, f) as (select * from t) select * from a where c = 5", "t: v = 5"),
+    "a WITH query with the name of a table": ("with u as (select k from t where v = 3) select * from u where k = 5", "t: k = 5; v = 3"),
+    "a name in an inner and an outer list": (
+        "with a as (select * from t) select * from (with a as (select * from u) select * from a where k = 1) as b, a where a.v = 5",
+        "t: v = 5 | u: k = 1",
+    ),
+    "an inner list of an opaque query hides an outer one": (
+        "with a as (select k from t) select * from (with a as (select k from u) select 1 from a pivot (max(k) for k in (1)) "
+        "where 1 in (select k from a where k = 1))",
+        "",
+    ),
+    "a recursive list": ("with recursive a as (select k from t union all select k from a) select * from a where k = 5", ""),
+    "a WITH query that is read in an opaque part": (
+        "with a as (select * from t) select * from a where k = 5 and 1 in (from a |> select 1)",
+        "",
+    ),
+    "a WITH query in double quotes": ('with a as (select * from t) select * from a where k = 5 and 1 in (select k from "a")', ""),
+    "a WITH query in IDENTIFIER": ("with a as (select * from t) select * from a where k = 5 and 1 in (select k from identifier('a'))", ""),
+}
+
+
+@pytest.mark.parametrize(("query", "expected"), CASES.values(), ids=CASES.keys())
+def test_conditions_of_each_table(query: str, expected: str) -> None:
+    assert pushed(query) == expected
+
+
+VIEWS: dict[str, Source] = {
+    "plain": View(parse_query("select k, v from t where v > 3")),
+    "renamed": View(parse_query("select k, v from t"), ("a", "b")),
+    "limited": View(parse_query("select * from t limit 3")),
+    "unknown": View(parse_query("select k, a.* from t, values (1, 2) as a"), ("k", "b", "c")),
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select * from plain where k = 5", "t: k = 5; v > 3"),
+        ("select * from renamed where b = 5", "t: v = 5"),
+        ("select * from renamed where v = 5", ""),
+        ("select * from limited where k = 5", ""),
+        ("select * from unknown where k = 5", ""),
+        ("select * from u left join plain p on u.k = p.k and u.w = 3 where u.k = 5", "t: k = 5; v > 3 | u: k = 5"),
+    ],
+)
+def test_conditions_pass_views(query: str, expected: str) -> None:
+    assert pushed(query, VIEWS) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select * from t where K = 5", ""),
+        ("select * from t join u using (k) where K = 5", ""),
+        ("select * from (select * except (K) from (select k, v as K from t)) where k = 5", "t: k = 5"),
+        ("select * from (select k, v as K from t) where K = 5", "t: v = 5"),
+    ],
+)
+def test_names_can_be_case_sensitive(query: str, expected: str) -> None:
+    assert pushed(query, case_sensitive=True) == expected
