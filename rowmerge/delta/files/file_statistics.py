@@ -46,6 +46,7 @@ class _Column:
     lower: pa.Array | None
     upper: pa.Array | None
     nulls: pa.Array
+    has_invalid: bool
 
 
 class StatisticsSource(ABC):
@@ -86,6 +87,7 @@ class StatisticsSource(ABC):
             lower=_take_struct([column.lower for column in columns], bounds_type(fields), indices),
             upper=_take_struct([column.upper for column in columns], bounds_type(fields), indices),
             nulls=_take_struct([column.nulls for column in columns], nulls_type(fields), indices),
+            has_invalid=any(column.has_invalid for column in columns),
         )
 
     def read_tight(self, indices: FileIndices) -> pa.Array:
@@ -116,8 +118,10 @@ class StatisticsSource(ABC):
         lower = _concat([batch.lower for batch in batches], bounds_type(fields))
         upper = _concat([batch.upper for batch in batches], bounds_type(fields))
         nulls = _concat([batch.nulls for batch in batches], nulls_type(fields))
+        has_invalid = any(batch.has_invalid for batch in batches)
         for field in fields:
-            self._columns[field.name, field.type] = _Column(*(child_of(structs, field.name) for structs in (lower, upper, nulls)))
+            lower_bounds, upper_bounds, null_counts = (child_of(structs, field.name) for structs in (lower, upper, nulls))
+            self._columns[field.name, field.type] = _Column(lower_bounds, upper_bounds, null_counts, has_invalid)
 
 
 class TableStatistics(StatisticsSource):

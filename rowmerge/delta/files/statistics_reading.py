@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
@@ -32,13 +32,15 @@ class ColumnStatistics:
     lower: pa.StructArray
     upper: pa.StructArray
     nulls: pa.StructArray
+    has_invalid: bool = False
+    """Whether the log contains a value that does not have the type of its column."""
 
 
 @dataclass(frozen=True)
 class FileStatistics(ColumnStatistics):
     """The statistics of files, with additional fields that only writers of the log need."""
 
-    tight: pa.Array
+    tight: pa.Array = field(default_factory=lambda: pa.array([], pa.bool_()))
     """Whether the bounds of each file are exact for its live rows. Null if the log has no `tightBounds`."""
     unreadable: pa.Array | None = None
     """A mask of the files whose JSON string is not valid as statistics of these columns. None if all strings are valid."""
@@ -53,12 +55,12 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
         as_written: Whether to return bounds and null counts exactly as in the log. Otherwise, values that could exclude a file with
             matching rows are widened or null.
     """
-    structs, unreadable = _typed_statistics(batch, bounds_type(fields), nulls_type(fields))
+    structs, unreadable, has_invalid = _typed_statistics(batch, bounds_type(fields), nulls_type(fields))
     records, tight, lower, upper, nulls = structs.flatten()
     valid_lower, valid_upper = _map_leaves(_without_nan, lower), _map_leaves(_without_nan, upper)
     valid_nulls = _map_leaves(_without_negative, nulls)
     valid_records = _without_negative(records)
-    statistics = FileStatistics(valid_records, valid_lower, valid_upper, valid_nulls, tight=tight, unreadable=unreadable)
+    statistics = FileStatistics(valid_records, valid_lower, valid_upper, valid_nulls, has_invalid, tight, unreadable)
     return statistics if as_written else _safe_statistics(statistics)
 
 
@@ -72,15 +74,27 @@ def _safe_statistics(statistics: FileStatistics) -> FileStatistics:
     return replace(statistics, lower=safe_lower, upper=safe_upper, nulls=_map_leaves(select_exact, statistics.nulls))
 
 
-def _typed_statistics(batch: pa.RecordBatch, bounds: pa.StructType, nulls: pa.StructType) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return statistics as structs, from `stats` where possible, and a mask of the invalid JSON strings (None if all are valid)."""
+def _typed_statistics(batch: pa.RecordBatch, bounds: pa.StructType, nulls: pa.StructType) -> tuple[pa.StructArray, pa.Array | None, bool]:
+    """Return statistics as structs, from `stats` where possible, a mask of the invalid JSON strings, and whether any value is invalid.
+
+    The mask is None if all strings are valid.
+    """
     type_ = statistics_type(bounds, nulls)
     parsed = _typed(_parsed(batch), type_, batch.num_rows, _cast)
+    has_invalid = _has_lost_values(_parsed(batch), parsed)
     if "stats" not in batch.schema.names:
-        return parsed, None
+        return parsed, None, has_invalid
     json_structs, unreadable = _parse_json(batch["stats"], statistics_type(_json_type(bounds), nulls))
     from_json = _typed(json_structs, type_, batch.num_rows, _from_json)
-    return _map_leaves(pc.coalesce, from_json, parsed), unreadable
+    has_invalid |= _has_lost_values(json_structs, from_json) or (unreadable is not None and bool(pc.any(unreadable).as_py()))
+    return _map_leaves(pc.coalesce, from_json, parsed), unreadable, has_invalid
+
+
+def _has_lost_values(values: pa.Array | None, converted: pa.Array) -> bool:
+    """Return whether a conversion has replaced a value by null. The conversion may omit fields of structs."""
+    if pa.types.is_struct(converted.type):
+        return any(_has_lost_values(child_of(values, field.name), pc.struct_field(converted, [field.name])) for field in converted.type)
+    return values is not None and bool(converted.null_count > values.null_count)
 
 
 def read_records(batch: pa.RecordBatch) -> pa.Array:

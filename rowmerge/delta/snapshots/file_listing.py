@@ -21,6 +21,7 @@ from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.schema import Field, arrow_type
 from rowmerge.table.snapshots.exact_statistics import exact_statistics
 from rowmerge.table.snapshots.files import FileListing, listing_schema
+from rowmerge.table.snapshots.ignored_bounds import report_ignored_bounds
 
 
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
@@ -63,7 +64,7 @@ def list_files(
     physical_fields = dict(zip(metadata.schema.names, metadata.stored_schema, strict=True))
     partitions = [_partition_values(block, partition_fields, metadata, location) for block in files.blocks]
     columns_by_name = {
-        **_statistics_columns(files, [physical_fields[field.name] for field in bounded_fields], result_schema),
+        **_statistics_columns(files, [physical_fields[field.name] for field in bounded_fields], result_schema, location),
         "partition": pa.chunked_array(partitions),
         "ranges": pa.chunked_array([_ranges(values, ranges) for values in partitions]),
         **_action_columns(files, location),
@@ -97,9 +98,11 @@ def _action_columns(files: LiveFiles, location: str) -> dict[str, pa.ChunkedArra
     return {"path": pa.chunked_array(path_chunks), "size": files.column("size"), "deleted": pc.fill_null(cardinalities, 0)}
 
 
-def _statistics_columns(files: LiveFiles, stored_fields: Sequence[Field], schema: pa.Schema) -> dict[str, pa.ChunkedArray]:
+def _statistics_columns(files: LiveFiles, stored_fields: Sequence[Field], schema: pa.Schema, location: str) -> dict[str, pa.ChunkedArray]:
     """Return the columns of a listing that come from statistics. `stored_fields` are the columns with bounds, with physical names."""
     statistics_by_block = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
+    has_invalid = any(statistics.has_invalid for statistics in statistics_by_block)
+    report_ignored_bounds(location, schema.field("nulls").type.names if has_invalid else ())
     return {
         "records": pa.chunked_array([statistics.records for statistics in statistics_by_block], pa.int64()),
         "lower": _rename_fields([statistics.lower for statistics in statistics_by_block], schema.field("lower").type),

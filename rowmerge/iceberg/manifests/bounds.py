@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
@@ -171,6 +171,28 @@ def decode_bounds(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -
     if fixed_width is None:  # Spark has no such type, for example `time`, so no condition uses the bounds.
         return pa.nulls(len(bounds), pa.string())
     return _decode_numbers(bounds, *fixed_width)
+
+
+def has_invalid_bounds(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> bool:
+    """Return whether a bound is not a value of the column's type. NaN is a value.
+
+    Args:
+        stored_bounds: The bound in each file, as a manifest stores it; None for a file without a bound.
+        type_: The current type of the column.
+    """
+    lengths: Collection[int]
+    match type_:
+        case t.StringType():
+            return bool(decode_bounds(stored_bounds, type_).null_count > sum(bound is None for bound in stored_bounds))
+        case t.UUIDType():
+            lengths = (16,)
+        case t.DecimalType():
+            lengths = range(1, 17)
+        case _ if type(type_) in _FIXED_WIDTH:
+            lengths = _FIXED_WIDTH[type(type_)][1]
+        case _:
+            return False
+    return any(bound is not None and len(bound) not in lengths for bound in stored_bounds)
 
 
 def _decode_numbers(bounds: pa.Array, arrow_type: pa.DataType, decoders: Mapping[int, Decode]) -> pa.Array:

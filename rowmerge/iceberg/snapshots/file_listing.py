@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +23,8 @@ from pyiceberg.types import (
 )
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg.manifests.bounds import file_bounds
-from rowmerge.iceberg.manifests.content import Entry
+from rowmerge.iceberg.manifests.bounds import file_bounds, has_invalid_bounds
+from rowmerge.iceberg.manifests.content import ContentFile, Entry
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import partition_value_name, partition_value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
@@ -31,11 +32,20 @@ from rowmerge.iceberg.snapshots.partition_ranges import PartitionRange, file_ran
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.exact_statistics import exact_statistics
 from rowmerge.table.snapshots.files import FileListing, listing_schema
+from rowmerge.table.snapshots.ignored_bounds import report_ignored_bounds
 
 _EXACT_TYPES = (BooleanType, IntegerType, LongType, DateType, TimestampType, TimestamptzType, DecimalType)
 """The types whose bounds are values of the column. Bounds of strings are truncated, and those of floating-point numbers ignore NaN."""
 _BOUND_KINDS = ("lower", "upper", "nulls")
 """The kinds of bounds, which are also the names of their columns in the listing. Null counts are treated as bounds."""
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """The bounds and null counts of a column by the names of `_BOUND_KINDS`, and whether any bound does not have the column's type."""
+
+    by_kind: Mapping[str, pa.Array]
+    has_invalid: bool
 
 
 def list_files(live: LiveFiles, schema: Schema, columns: Struct, metadata: TableMetadata, bound_names: Collection[str] = ()) -> FileListing:
@@ -110,9 +120,12 @@ def _manifest_columns(
     columns["deleted"] = _deleted_counts(live, manifest.entries)
     columns["partition"] = _partition_values(manifest, spec, arrow_schema.field("partition").type)
     bounds_by_column = [_column_bounds(manifest, column) for column in bound_columns]
+    report_ignored_bounds(
+        live.storage.location, [column.name for column, bounds in zip(bound_columns, bounds_by_column, strict=True) if bounds.has_invalid]
+    )
     for kind in _BOUND_KINDS:
         # The listing has one column for each kind. For example, `lower` is a struct of the lower bounds of all bound columns.
-        children = [bounds[kind] for bounds in bounds_by_column]
+        children = [bounds.by_kind[kind] for bounds in bounds_by_column]
         columns[kind] = _struct_array(children, arrow_schema.field(kind).type, len(manifest.entries))
     return columns
 
@@ -165,18 +178,27 @@ def _compute_partition_values(manifest: ManifestFiles, spec: PartitionSpec, type
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_null)
 
 
-def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
-    """Return the bounds and null counts of a column in each file of a manifest, by the names of `_BOUND_KINDS`, from the cache."""
+def _column_bounds(manifest: ManifestFiles, column: NestedField) -> _Bounds:
+    """Return the bounds and null counts of a column in each file of a manifest, from the cache."""
     key = ("bounds", column.field_id, str(column.field_type))
-    return dict(manifest.compute_once(key, lambda: _compute_bounds(manifest, column)))
+    return cast(_Bounds, manifest.compute_once(key, lambda: _compute_bounds(manifest, column)))
 
 
-def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
+def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> _Bounds:
     """Return the bounds and null counts of a column, with one value for each file of the manifest."""
     files = [entry.file for entry in manifest.entries]
-    null_counts = pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64())
+    null_counts = pa.array([_null_count(file, column.field_id) for file in files], pa.int64())
     lower_bounds, upper_bounds = file_bounds(files, column.field_id, column.field_type)
-    return {"lower": lower_bounds, "upper": upper_bounds, "nulls": null_counts}
+    has_invalid = any(
+        has_invalid_bounds([getattr(file, kind).get(column.field_id) for file in files], column.field_type) for kind in ("lower", "upper")
+    )
+    return _Bounds({"lower": lower_bounds, "upper": upper_bounds, "nulls": null_counts}, has_invalid)
+
+
+def _null_count(file: ContentFile, field_id: int) -> int | None:
+    """Return the number of nulls of a column, or None if the count is missing or impossible."""
+    count = file.null_counts.get(field_id)
+    return count if count is not None and 0 <= count <= file.records else None
 
 
 def _struct_array(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:

@@ -90,7 +90,7 @@ class FileBounds:
 
     def _statistics_bounds(self, field: Field) -> ColumnBounds:
         """Return a column's bounds from statistics. Without null counts, a file may contain both values and nulls."""
-        lower, upper = self._bound("lower", field), self._bound("upper", field)
+        lower, upper = _without_contradictions(self._bound("lower", field), self._bound("upper", field))
         null_counts = self._child("nulls", field.name)
         if null_counts is None or not pa.types.is_integer(null_counts.type):
             return ColumnBounds(lower, upper, self.for_all_files(True), self.for_all_files(True))
@@ -139,6 +139,16 @@ def _intersected(column: ColumnBounds, lower: pa.Array, upper: pa.Array) -> Colu
     # `max_element_wise` does not support timestamps with a zone.
     greatest_lower = pc.if_else(pc.coalesce(pc.greater(lower, column.lower), pc.is_null(column.lower)), lower, column.lower)
     least_upper = pc.if_else(pc.coalesce(pc.less(upper, column.upper), pc.is_null(column.upper)), upper, column.upper)
-    is_possible = pc.fill_null(pc.less_equal(greatest_lower, least_upper), True)
+    narrowed_lower, narrowed_upper = _without_contradictions(greatest_lower, least_upper)
+    return replace(column, lower=narrowed_lower, upper=narrowed_upper)
+
+
+def _without_contradictions(lower: pa.Array, upper: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the bounds of each file, null where the lower bound is greater than the upper one, so that one of them is wrong."""
+    if pa.types.is_null(lower.type):  # the type of the column is not used for pruning
+        return lower, upper
+    is_possible = pc.fill_null(pc.less_equal(lower, upper), True)
+    if pc.all(is_possible).as_py() is not False:
+        return lower, upper
     unknown = pa.scalar(None, lower.type)
-    return replace(column, lower=pc.if_else(is_possible, greatest_lower, unknown), upper=pc.if_else(is_possible, least_upper, unknown))
+    return pc.if_else(is_possible, lower, unknown), pc.if_else(is_possible, upper, unknown)

@@ -175,3 +175,16 @@ def test_a_checkpoint_with_random_byte_changes_is_read_correctly_or_skipped(copi
         assert lake.ids() == IDS
         assert 2 <= count_upper_bounds(lake) <= 13
         assert len(list(lake.table.snapshot().state.files.tables())) >= 1
+
+
+@pytest.mark.parametrize("case", [*BAD, "valid"])
+def test_statistics_of_other_types_are_reported_once_for_each_table(
+    copied_table: Path, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    valid = '{"numRecords":3,"minValues":{"id":0},"maxValues":{"id":9},"nullCount":{"id":0}}'
+    commit_copy(copied_table, 13, BAD.get(case, valid))
+    for _ in range(2):
+        assert len(Lake(copied_table).table.snapshot().files(("id",))) > 1
+    messages = [record.getMessage() for record in caplog.records if "wrong type or length" in record.getMessage()]
+    # A negative count has the type of a count.
+    assert len(messages) == (case not in ("valid", "a negative count"))

@@ -135,7 +135,7 @@ def transformed(transform: Any, source: NestedField, row: dict[str, Any]) -> Any
     return transform.transform(source.field_type)(to_stored_value(row[source.name], source.field_type))
 
 
-def data_file(path: Path, spec_id: int, partition: tuple[Any, ...], rows: Sequence[dict[str, Any]]) -> DataFile:
+def data_file(path: Path, spec_id: int, partition: tuple[Any, ...], rows: Sequence[dict[str, Any]], **metrics: dict[int, Any]) -> DataFile:
     statistics: dict[str, dict[int, Any]] = {"null_value_counts": {}, "lower_bounds": {}, "upper_bounds": {}}
     for field in SCHEMA.fields if rows else ():
         values = sorted(row[field.name] for row in rows if row[field.name] is not None)
@@ -150,7 +150,7 @@ def data_file(path: Path, spec_id: int, partition: tuple[Any, ...], rows: Sequen
         partition=Record(*partition),
         record_count=pq.read_metadata(path).num_rows,
         file_size_in_bytes=path.stat().st_size,
-        **statistics,
+        **statistics | metrics,
     )
     file.spec_id = spec_id
     return file
@@ -303,3 +303,35 @@ def test_a_condition_on_the_source_column_opens_the_files_of_its_partitions(
     snapshot = snapshot_of(table)
     assert selected(snapshot, condition) == ({by_year[expected]} if expected else set(paths))
     assert manifests_read(snapshot) == (1 if expected else 2)
+
+
+@pytest.mark.parametrize(
+    ("column", "condition", "bounds"),
+    [
+        ("id", "id = 5", (b"\x09", b"\x09\x00\x00")),
+        ("day", "day = DATE '2024-01-01'", (b"", b"\x00" * 8)),
+        ("name", "name = 'b'", (b"\xff\xfe", b"\xff")),
+        ("amount", "amount = 1", (b"", b"\x7f" * 17)),
+        ("seen", "seen = TIMESTAMP '2024-01-01 00:00:00Z'", (b"abc", b"\x00" * 4)),
+        ("id", "id = 5", (b"\x09" + b"\x00" * 7, b"\x01" + b"\x00" * 7)),
+    ],
+)
+def test_bounds_of_a_wrong_type_or_length_are_ignored_with_one_warning(
+    column: str, condition: str, bounds: tuple[bytes, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last bounds have the right length and contradict each other, which needs no warning."""
+    catalog = InMemoryCatalog("memory", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("s")
+    table = catalog.create_table("s.t", SCHEMA)
+    row = dict.fromkeys(field.name for field in SCHEMA.fields)
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.Table.from_pylist([row], SCHEMA.as_arrow()), path)
+    id_ = SCHEMA.find_field(column).field_id
+    file = data_file(path, 0, (), (), lower_bounds={id_: bounds[0]}, upper_bounds={id_: bounds[1]}, null_value_counts={id_: -1})
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as files:
+        files.append_data_file(file)
+    for text in (condition, condition, f"{column} IS NULL"):
+        assert len(selected(snapshot_of(table), text)) == 1
+    warnings = [record.getMessage() for record in caplog.records if "wrong type or length" in record.getMessage()]
+    assert len(warnings) == (len(bounds[0]) != 8)
+    assert all(f"Bounds of {column} " in warning for warning in warnings)
