@@ -359,10 +359,11 @@ DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand
 
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN [EXTENDED|FORMATTED|…] of a command that changes rows, or of CREATE TABLE … AS SELECT. The command is not executed.
+    """EXPLAIN [EXTENDED|FORMATTED|…] of a query, of a command that changes rows, or of CREATE TABLE … AS SELECT. Nothing is executed.
 
-    If `mode` is not empty, for example EXTENDED, the result also contains Spark's plan for the command's query in that mode.
+    The result for a query contains Spark's plan. The result for a command contains Spark's plan of its query in the mode `mode`, for
+    example EXTENDED, if it is not empty.
     """
 
-    command: RowCommand | CreateTable
+    command: RowCommand | CreateTable | Query
     mode: str = ""

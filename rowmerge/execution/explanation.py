@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -17,8 +18,8 @@ from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
-from rowmerge.plan.pruning.file_pruning import file_mask
-from rowmerge.plan.pruning.predicates import to_predicate
+from rowmerge.plan.pruning.file_bounds import FileBounds
+from rowmerge.plan.pruning.predicates import Predicate, to_predicate
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.matching.joins import choose_join, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot
@@ -65,7 +66,7 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles, time_zone
     removed without reading them, and the write mode.
     """
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may contain rows to change ({_size(files.candidates)})"]
-    lines += [f"    {text}: {_effect_of_condition(snapshot, plan.target, text, files.listing, time_zone)}" for text in plan.conjuncts]
+    lines += [f"    {text}: {effect_of_condition(snapshot, plan.target, text, time_zone)}" for text in plan.conjuncts]
     lines += _effect_of_keys(plan)
     if len(files.removable):
         lines.append(f"  by metadata only: {len(files.removable)} file(s) are removed without reading them ({_size(files.removable)})")
@@ -222,14 +223,48 @@ def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
         outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
-def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listing: FileListing, time_zone: str | None) -> str:
-    """Explain how many files a condition of the statement excludes, by partition values or column bounds."""
-    mask, columns = file_mask([condition], target, snapshot.schema, snapshot.partition_columns, time_zone=time_zone)
-    skipped_files = len(listing) - (pc.sum(mask(listing)).as_py() or 0)
-    if skipped_files:
-        return f"excludes {skipped_files} by {'statistics' if columns else 'partition values'}"
-    is_understood = to_predicate(condition, target, snapshot.schema, snapshot.partition_columns, time_zone=time_zone).columns
-    return "excludes none" if is_understood else "cannot exclude files"
+def effect_of_condition(
+    snapshot: Snapshot, side: Side, condition: str, time_zone: str | None, *, case_sensitive: bool = False
+) -> str:
+    """Explain how many files a condition excludes, by partition values or column bounds, or why it excludes none.
+
+    Args:
+        snapshot: The version of the table.
+        side: The alias and the columns by which the condition refers to the table.
+        condition: The SQL condition.
+        time_zone: The name of the session's time zone, or None if it is unknown.
+        case_sensitive: Whether the names in the condition are case-sensitive.
+    """
+    schema, partition_columns = snapshot.schema, snapshot.partition_columns
+    predicate = to_predicate(condition, side, schema, partition_columns, case_sensitive=case_sensitive, time_zone=time_zone)
+    listing = snapshot.files([name for name in predicate.columns if name not in partition_columns])
+    excluded = _count_excluded(predicate, listing)
+    if excluded:
+        return f"excludes {excluded:,} by {_means_of_exclusion(predicate, listing, excluded)}"
+    if not predicate.columns:
+        return "cannot exclude files"
+    unknown = _files_without_bounds(schema.select(name for name in predicate.columns if name not in partition_columns), listing)
+    return f"excludes none; bounds are unknown in {unknown:,} of {len(listing):,} files" if unknown else "excludes none"
+
+
+def _count_excluded(predicate: Predicate, listing: FileListing) -> int:
+    """Return the number of files in which the predicate is certainly true for no row."""
+    return len(listing) - (pc.sum(predicate.evaluate(FileBounds(listing)).may_be_true).as_py() or 0)
+
+
+def _means_of_exclusion(predicate: Predicate, listing: FileListing, excluded: int) -> str:
+    """Explain by what a predicate excludes files: by partition values, which include transforms, or by statistics of columns."""
+    by_partition = _count_excluded(predicate, listing.without_statistics())
+    if by_partition == excluded:
+        return "partition values"
+    return f"partition values and statistics, {by_partition:,} of them by partition values" if by_partition else "statistics"
+
+
+def _files_without_bounds(columns: Struct, listing: FileListing) -> int:
+    """Return the number of files that may have values in one of the columns, but no bounds of them."""
+    bounds = [FileBounds(listing).of_column(column, False) for column in columns]
+    unknown = [pc.and_(column.has_values, pc.or_(pc.is_null(column.lower), pc.is_null(column.upper))) for column in bounds]
+    return pc.sum(reduce(pc.or_, unknown)).as_py() or 0 if unknown else 0
 
 
 def _explain_write_mode(mode: WriteMode, files: FileListing, *, has_deletion_vectors: bool) -> str:

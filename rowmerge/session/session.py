@@ -206,7 +206,7 @@ class Session:
             if isinstance(command, Query):
                 scope = StatementScope.begin(context)
                 frame = scope.query(command.text)
-                return StatementResult(frame, _first_word(command.text), scans=tuple(scope.table_reads.scans))
+                return StatementResult(frame, _first_word(command.text), scans=scope.scans)
             if isinstance(command, Explain):
                 return run_explain(context, command)
             if isinstance(command, RowCommand):

@@ -26,6 +26,7 @@ Statement = _Command | Query | Explain
 _RAW_STATEMENTS = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
 """The first words of statements whose remaining text Spark does not divide into tokens. A quote in this text can be unclosed."""
 _EXPLAINED = ("MERGE", "UPDATE", "DELETE", "INSERT", "WITH", "TRUNCATE", "CREATE", "REPLACE")
+_QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
 _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("MERGE",): merge.parse_merge,
@@ -111,13 +112,16 @@ def _parse_command(cursor: Cursor) -> _Command | None:
 
 
 def _parse_explain(cursor: Cursor) -> Explain | None:
-    """Parse `EXPLAIN [EXTENDED|…]` of a command that changes rows or creates a table. Return None for every other statement."""
+    """Parse `EXPLAIN [EXTENDED|…]` of a query, or of a command that changes rows or creates a table. Return None for other statements."""
     if not cursor.accept("EXPLAIN"):
         return None
     mode = cursor.accept_any(*_EXPLAIN_MODES)
     explained = Cursor(cursor.tokens.between(cursor.index, len(cursor.tokens) - 1))
-    command = _parse_command(explained) if explained.key() in _EXPLAINED else None
+    command: _Command | Query | None = _parse_command(explained) if explained.key() in _EXPLAINED else None
+    if command is None and cursor.key() in _QUERY_WORDS:
+        command = Query(cursor.tokens.text[cursor.token().start : cursor.tokens.ends[-1]])
     cursor.index = 0
     if isinstance(command, CreateTable) and command.query is None:
         raise cursor.unsupported("EXPLAIN of CREATE TABLE needs a query: CREATE TABLE … AS SELECT …")
-    return Explain(command, mode) if isinstance(command, Merge | Update | Delete | Insert | Truncate | CreateTable) else None
+    explains = Merge | Update | Delete | Insert | Truncate | CreateTable | Query
+    return Explain(command, mode) if isinstance(command, explains) else None

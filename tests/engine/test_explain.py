@@ -48,7 +48,8 @@ def test_explain_describes_each_statement_without_running_it(tables: rowmerge.Se
         "    hash(t.p) <> 0: cannot exclude files",
         "    at run time, the source's values of `id` exclude more files",
     ]
-    assert merge[17].startswith("  write mode: auto, deletion vectors") and merge[-1] == LAST
+    assert merge[17].startswith("  write mode: auto, deletion vectors")
+    assert merge[-3:] == [LAST, "  tables that its queries read:", "    default.s, version 1: 1 of 1 files)"]
 
     by_source = explain(tables, "merge into t using (select 1 as id) s on t.id = s.id when not matched by source then delete")
     assert "  source: (select 1 as id), not evaluated by EXPLAIN, so its number of rows is unknown" in by_source
@@ -109,6 +110,8 @@ def test_explain_of_create_table_prints_its_columns_and_creates_no_table(tables:
         "  partitioned by p",
         "  source: select id, p from t, not evaluated by EXPLAIN, so its number of rows is unknown",
         "  the table does not exist: the definition and the rows become its version 0",
+        "  tables that its queries read:",
+        "    default.t, version 3: 3 of 3 files)",
     ]
     assert "  files: all 3 of version 3 are removed (4 row(s))" in explain(tables, "create or replace table t as select 1 as id")
     assert tables.relation("default", "u") is None

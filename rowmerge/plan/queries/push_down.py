@@ -42,10 +42,14 @@ class TableConditions:
 
     `by_table`: for each table by name, SQL conditions on its columns, which are qualified by this name. Some contain a subquery
     (see `rowmerge.plan.queries.subqueries`). `values`: the texts of the subqueries in them that return one value, without parentheses.
+    `analysed`: the tables by name, except those in opaque parts of the query. `not_used`: the texts of the query's conditions that are not
+    understood, or that have no meaning apart from the query.
     """
 
     by_table: Mapping[str, tuple[str, ...]]
     values: tuple[str, ...] = ()
+    analysed: frozenset[str] = frozenset()
+    not_used: tuple[str, ...] = ()
 
 
 def push_down(query: Query, sources: Mapping[str, Source], *, case_sensitive: bool = False) -> TableConditions:
@@ -59,7 +63,8 @@ def push_down(query: Query, sources: Mapping[str, Source], *, case_sensitive: bo
     push = _PushDown(QueryOutputs(sources, case_sensitive=case_sensitive))
     push.through_query(query, [])
     texts = {name: tuple(dict.fromkeys(condition.text for condition in conditions)) for name, conditions in push.conditions.items()}
-    return TableConditions({name: conditions for name, conditions in texts.items() if conditions}, tuple(push.subqueries.values))
+    by_table = {name: conditions for name, conditions in texts.items() if conditions}
+    return TableConditions(by_table, tuple(push.subqueries.values), frozenset(texts), tuple(dict.fromkeys(push.not_used)))
 
 
 class _PushDown:
@@ -72,6 +77,7 @@ class _PushDown:
     def __init__(self, outputs: QueryOutputs) -> None:
         self._outputs, self.subqueries = outputs, Subqueries(outputs)
         self.conditions: dict[str, list[Expression]] = defaultdict(list)
+        self.not_used: list[str] = []
         self._reads: dict[int, list[list[Expression]]] = defaultdict(list)
         self._depth = 0
 
@@ -176,10 +182,12 @@ class _PushDown:
                 expression = self.subqueries.condition(text, names, queries)
             else:
                 expression = to_expression(text, names, allows_variables=allows_variables)
+            existence = [] if expression is not None else list(self.subqueries.existence(text, names, queries))
             if expression is not None:
                 yield expression
-            elif queries:
-                yield from self.subqueries.existence(text, names, queries)
+            elif not existence:
+                self.not_used.append(text)
+            yield from existence
 
     def _through_relation(self, relation: Relation, conditions: Sequence[Expression]) -> None:
         """Push conditions into a relation of a FROM clause."""

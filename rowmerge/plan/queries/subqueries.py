@@ -54,6 +54,11 @@ class KeySource:
     key_table: str
     key_column: str
 
+    @property
+    def columns(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The table and the column with the condition, and those of the keys."""
+        return (self.table, self.column), (self.key_table, self.key_column)
+
     @classmethod
     def parse(cls, condition: str) -> KeySource | None:
         """Return the key source of a condition that `keys_condition` made, or None for any other condition."""

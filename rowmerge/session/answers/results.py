@@ -2,32 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from rowmerge.execution.result import ChangeResult, RowCounts
 from rowmerge.session.answers.frames import empty_frame
+from rowmerge.spark.spark_session import SKIP_FILES
+from rowmerge.table.snapshots.files import MatchingFiles
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+class AllFiles(Enum):
+    """The reason why a query reads all files of a table, without a test of conditions. The value explains it to users."""
+
+    OFF = f"files are not skipped, because {SKIP_FILES} is false"
+    NO_CONDITION = "the query has no condition"
+    OPAQUE = "the part of the query that reads the table is not analysed"
+    NO_CONDITION_ON_TABLE = "no condition of the query restricts the rows of this table alone"
+
+
 @dataclass(frozen=True)
 class TableScan:
     """The files of one table that a query reads.
 
-    `conditions`: the conditions of the query on the table's columns, each of which can exclude files. `files`, `size`: the number of files
-    to read, and their bytes. `total_files`, `total_size`: the same for all files of the version, None if that metadata was not read.
+    `conditions`: the conditions of the query on the table's columns, each of which can exclude files. `matching`: the files to read, or
+    None for all files. `dynamic`: the conditions with subqueries that EXPLAIN has not evaluated, each with what happens to it when the
+    query runs. `reason`: why there are no conditions, or None if there are.
     """
 
     snapshot: Snapshot
-    conditions: tuple[str, ...]
-    files: int
-    size: int
-    total_files: int | None
-    total_size: int | None
+    conditions: tuple[str, ...] = ()
+    matching: MatchingFiles | None = None
+    dynamic: Mapping[str, str] = field(default_factory=dict)
+    reason: AllFiles | None = None
+
+    @property
+    def files(self) -> int:
+        """The number of files to read."""
+        return len(self._matching.listing)
+
+    @property
+    def size(self) -> int:
+        """The size of the files to read in bytes."""
+        return self._matching.listing.total_size
+
+    @property
+    def total_files(self) -> int | None:
+        """The number of files of the version, or None if the metadata that was read does not tell."""
+        return self._matching.total_files
+
+    @property
+    def total_size(self) -> int | None:
+        """The size of all files of the version in bytes, or None if the metadata that was read does not tell."""
+        return self._matching.total_size
+
+    @property
+    def _matching(self) -> MatchingFiles:
+        # A scan without conditions lists its files here, because most statements never use its counts.
+        return MatchingFiles.all_of(self.snapshot.files()) if self.matching is None else self.matching
 
 
 @dataclass(frozen=True)
@@ -39,7 +76,8 @@ class StatementResult:
     writes one table. `seconds`: the seconds in each stage (`plan`, `spark`, `commit`, `wait`) of a statement that writes. `attempts`: the
     number of times that the statement was planned and run, more than one after conflicts. `rebases`: the number of concurrent commits that
     changed other rows of the same files. `replayed`: whether an earlier statement with the same idempotency key committed `version`, so
-    that this statement changed nothing.
+    that this statement changed nothing. `scans`: the tables that the queries in the statement read. The files that a MERGE, UPDATE or
+    DELETE reads in its target are not among them.
     """
 
     frame: DataFrame
@@ -53,16 +91,17 @@ class StatementResult:
     scans: tuple[TableScan, ...] = ()
 
     @classmethod
-    def from_change(cls, frame: DataFrame, operation: str, result: ChangeResult) -> StatementResult:
+    def from_change(cls, frame: DataFrame, operation: str, result: ChangeResult, scans: Sequence[TableScan] = ()) -> StatementResult:
         """Return the outcome of a statement that changed a table.
 
         Args:
             frame: The rows that the statement returns.
             operation: The name of the statement, such as `MERGE`.
             result: The result of the commit.
+            scans: The tables that the queries in the statement read.
         """
-        seconds = result.timings.seconds
-        return cls(frame, operation, result.counts, result.version, seconds, result.attempts, result.rebases, result.replayed)
+        seconds, attempts = result.timings.seconds, result.attempts
+        return cls(frame, operation, result.counts, result.version, seconds, attempts, result.rebases, result.replayed, tuple(scans))
 
     @property
     def message(self) -> str:

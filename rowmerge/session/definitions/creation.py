@@ -12,7 +12,7 @@ from rowmerge.execution.restore_and_clone import Clone
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition, create_table
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.results import StatementResult, empty_result
+from rowmerge.session.answers.results import StatementResult, TableScan, empty_result
 from rowmerge.session.definitions.alterations import checks_by_name
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.partitioning import resolve_partitioning
@@ -32,7 +32,7 @@ class NewTable:
 
     `rows`: the first rows, or None if there is no query. `base`: the version of the replaced table, which the query may read, or None if no
     table is replaced. `format`: the table format, or None for the format of the replaced table or the session's default format.
-    `location`: the folder of the table, or None for the folder that the catalog chooses.
+    `location`: the folder of the table, or None for the folder that the catalog chooses. `scans`: the tables that the query reads.
     """
 
     name: QualifiedName
@@ -42,6 +42,7 @@ class NewTable:
     format: str | None = None
     location: str | None = None
     base: Snapshot | None = None
+    scans: tuple[TableScan, ...] = ()
 
 
 def run_create_table(context: SessionContext, command: CreateTable, options: CommitOptions) -> StatementResult:
@@ -63,7 +64,7 @@ def run_create_table(context: SessionContext, command: CreateTable, options: Com
     new_table = _new_table(context, command, name)
     result = create_or_replace_table(context, new_table, options)
     operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
-    outcome = StatementResult.from_change(frames.empty_frame(context.spark), operation, result)
+    outcome = StatementResult.from_change(frames.empty_frame(context.spark), operation, result, new_table.scans)
     # A table without a query gets no rows to count.
     return outcome if new_table.rows is not None else replace(outcome, changes=None)
 
@@ -72,15 +73,16 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     """Return the table that a statement defines, with the rows of its query. Raise PlanError, TypeMismatch or errors of Spark."""
     columns = parse_columns(context.spark, command.columns)
     rows, base = None, None
+    scans: tuple[TableScan, ...] = ()
     if command.query is not None:
         base = _replaced_snapshot(context, name)
-        rows = _query_rows(context, command.query.text, base)
+        rows, scans = _query_rows(context, command.query.text, base)
         columns = columns or query_columns(rows.frame)
     check_storable(columns)
     partition_fields = resolve_partitioning(columns, command.partitioned_by)
     checks = checks_by_name(command.checks, name.name)
     definition = TableDefinition(columns, partition_fields, command.properties, command.comment, checks or None)
-    return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base)
+    return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base, scans)
 
 
 def _replaced_snapshot(context: SessionContext, name: QualifiedName) -> Snapshot | None:
@@ -89,10 +91,11 @@ def _replaced_snapshot(context: SessionContext, name: QualifiedName) -> Snapshot
     return context.catalog.open(name.schema, name.name).snapshot() if is_table else None
 
 
-def _query_rows(context: SessionContext, query: str, base: Snapshot | None) -> NewRows:
-    """Return the rows of AS SELECT. If the query reads the replaced table, it reads the version `base`."""
+def _query_rows(context: SessionContext, query: str, base: Snapshot | None) -> tuple[NewRows, tuple[TableScan, ...]]:
+    """Return the rows of AS SELECT and its scans. If the query reads the replaced table, it reads the version `base`."""
     scope = StatementScope.begin(context, base)
-    return NewRows(scope.query(query), reads_table=base is not None and scope.reads(base))
+    rows = NewRows(scope.query(query), reads_table=base is not None and scope.reads(base))
+    return rows, scope.scans
 
 
 def create_or_replace_table(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:

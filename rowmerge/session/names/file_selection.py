@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowmerge.plan.expressions.column_refs import rewrite
@@ -20,7 +21,7 @@ from rowmerge.session.answers.results import TableScan
 from rowmerge.spark.reading.evaluation import distinct_values, evaluate
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.table.metadata.schema import backquote
-from rowmerge.table.snapshots.files import FileListing, FileMask
+from rowmerge.table.snapshots.files import FileListing, FileMask, MatchingFiles
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ class FileSelection:
         self.files: dict[str, FileListing] = {}
         self.values: dict[str, str] = {}
         self._used: dict[str, list[str]] = {}
-        self._totals: dict[str, tuple[int | None, int | None]] = {}
+        self._all: dict[str, MatchingFiles] = {}
         texts = {name: [text for text in texts if not has_query(text)] for name, texts in conditions.by_table.items()}
         constants = self._evaluated_constants([text for table_texts in texts.values() for text in table_texts])
         for name in conditions.by_table:
             mask = self._mask(name, [constants[text] for text in texts[name]])
-            matching = snapshots[name].files_matching(mask, self._columns_in_conditions(name))
-            self.files[name], self._totals[name] = matching.listing, (matching.total_files, matching.total_size)
+            self._all[name] = snapshots[name].files_matching(mask, self._columns_in_conditions(name))
+            self.files[name] = self._all[name].listing
 
     def _columns_in_conditions(self, name: str) -> list[str]:
         """Return the columns of a table in its conditions, also in those that are evaluated later."""
@@ -82,8 +83,12 @@ class FileSelection:
         """Return the mask of the files of a table that can contain a row for which the conditions are true."""
         snapshot = self._snapshots[name]
         side = Side(name, (), snapshot.schema.names)
-        self._used.setdefault(name, []).extend(text.replace(f"{backquote(name)}.", "") for text in texts)
+        self._used.setdefault(name, []).extend(self._unqualified(name, text) for text in texts)
         return file_mask(texts, side, snapshot.schema, snapshot.partition_columns, case_sensitive=True, time_zone=self._time_zone).mask
+
+    def _unqualified(self, name: str, text: str) -> str:
+        """Return a condition in which the columns of the table have no qualifier."""
+        return text.replace(f"{backquote(name)}.", "")
 
     def apply_dynamic_filters(self, bound: Callable[[str], str]) -> None:
         """Evaluate the conditions with subqueries that can exclude many bytes, and exclude files by their values.
@@ -91,31 +96,55 @@ class FileSelection:
         Args:
             bound: The function that replaces the placeholders in the text of a query by names of Spark views over the selected files.
         """
-        dynamic = {name: [text for text in texts if has_query(text)] for name, texts in self._conditions.by_table.items()}
-        large = [name for name, texts in dynamic.items() if texts and self._can_exclude_many_bytes(name)]
+        large = [name for name in self._conditions.by_table if self._dynamic_conditions(name) and self._can_exclude_many_bytes(name)]
         # Small tables first: their files are the keys of the larger ones.
         for name in sorted(large, key=lambda name: self.files[name].total_size):
-            for text in dynamic[name]:
+            for text in self._dynamic_conditions(name):
                 source = KeySource.parse(text)
                 if source is not None:
                     self._exclude_by_keys(source, bound)
                 else:
                     self._exclude_by_values(name, text, bound)
 
+    def _dynamic_conditions(self, name: str) -> list[str]:
+        """Return the conditions on a table that contain a subquery."""
+        return [text for text in self._conditions.by_table[name] if has_query(text)]
+
+    def _explain_dynamic_filters(self, name: str) -> dict[str, str]:
+        """Explain for each condition with a subquery whether it is evaluated when the query runs."""
+        return {self._unqualified(name, text): self._explain_dynamic_filter(name, text) for text in self._dynamic_conditions(name)}
+
+    def _explain_dynamic_filter(self, name: str, text: str) -> str:
+        if not self._can_exclude_many_bytes(name):
+            return f"not evaluated, because it could exclude at most {self.files[name].total_size:,} bytes"
+        source = KeySource.parse(text)
+        if source is not None and not self._is_supported(source):
+            return "not evaluated, because the types of the columns differ"
+        if source is not None and self._is_too_large(source):
+            return f"not evaluated, because the files of {self._snapshots[source.key_table].name} are not much smaller"
+        return "evaluated when the query runs (dynamic filter)"
+
     def _can_exclude_many_bytes(self, name: str) -> bool:
         files = self.files[name]
         return len(files) > 1 and files.total_size >= MIN_DYNAMIC_BYTES
 
+    def _is_supported(self, source: KeySource) -> bool:
+        """Return whether the keys have the type of the column, and equal values of this type are interchangeable."""
+        field, key_field = (self._snapshots[name].schema.find(column) for name, column in source.columns)
+        return field is not None and key_field is not None and field.type == key_field.type and is_exact(field.type)
+
+    def _is_too_large(self, source: KeySource) -> bool:
+        """Return whether reading the keys takes too long, compared with reading the files that they can exclude."""
+        key_files = self.files.get(source.key_table)
+        size = self._snapshots[source.key_table].files().total_size if key_files is None else key_files.total_size
+        return size > self.files[source.table].total_size * MAX_KEY_SHARE
+
     def _exclude_by_keys(self, source: KeySource, bound: Callable[[str], str]) -> None:
         """Exclude the files of a table without any of the keys that another table has for the statement."""
+        if not self._is_supported(source) or self._is_too_large(source):
+            return
         snapshot, files = self._snapshots[source.table], self.files[source.table]
-        field, key_field = snapshot.schema.find(source.column), self._snapshots[source.key_table].schema.find(source.key_column)
-        if field is None or key_field is None or field.type != key_field.type or not is_exact(field.type):
-            return
         key_texts = [text for text in self._conditions.by_table.get(source.key_table, ()) if not has_query(text)]
-        key_files = self.files.get(source.key_table) if key_texts else self._snapshots[source.key_table].files()
-        if key_files is None or key_files.total_size > files.total_size * MAX_KEY_SHARE:
-            return
         where = " where " + " and ".join(f"({text})" for text in key_texts) if key_texts else ""
         query = f"select {backquote(source.key_column)} from {bound(backquote(source.key_table))} as {backquote(source.key_table)}{where}"
         keys = distinct_values(self._spark.sql(query), MAX_KEYS)
@@ -141,15 +170,15 @@ class FileSelection:
             text = text.replace(query, literal)
         return text
 
-    def scans(self) -> Iterator[TableScan]:
-        """Yield the numbers of files of each table with conditions."""
+    def scans(self, *, explains: bool) -> Iterator[TableScan]:
+        """Yield the scan of each table with conditions. `explains`: whether it explains the conditions with subqueries."""
         for name, files in self.files.items():
-            total_files, total_size = self._totals[name]
-            conditions = tuple(self._used.get(name, ()))
-            yield TableScan(self._snapshots[name], conditions, len(files), files.total_size, total_files, total_size)
-            logger.debug("%s: reads %s of %s files for %s", self._snapshots[name].name, len(files), total_files, " AND ".join(conditions))
+            conditions, matching = tuple(self._used.get(name, ())), replace(self._all[name], listing=files)
+            yield TableScan(self._snapshots[name], conditions, matching, self._explain_dynamic_filters(name) if explains else {})
+            total_files, text = matching.total_files, " AND ".join(conditions)
+            logger.debug("%s: reads %s of %s files for %s", self._snapshots[name].name, len(files), total_files, text)
 
     def selected(self, name: str) -> FileListing | None:
         """Return the files of a table, or None if the statement reads all of them."""
         files = self.files.get(name)
-        return None if files is None or len(files) == self._totals[name][0] else files
+        return None if files is None or len(files) == self._all[name].total_files else files

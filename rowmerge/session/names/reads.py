@@ -7,16 +7,16 @@ Its placeholder is then replaced by the name of a Spark view over the files that
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from rowmerge.plan.queries.constants import with_fixed_time
 from rowmerge.plan.queries.outputs import Source, View
-from rowmerge.plan.queries.push_down import push_down
-from rowmerge.session.answers.results import TableScan
+from rowmerge.plan.queries.push_down import TableConditions, push_down
+from rowmerge.session.answers.results import AllFiles, TableScan
 from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.spark_session import is_case_sensitive, skips_files
@@ -34,8 +34,13 @@ _HAS_CONDITION = re.compile(r"\b(?:where|on|having|using)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, eq=False)
 class ViewRead:
-    """A read of a view: its bound query, with placeholders, and the names of its columns if they differ from those of the query."""
+    """A read of a view.
 
+    `name`: the name in messages. `text`: the bound query, with placeholders. `columns`: the names of its columns if they differ from those
+    of the query.
+    """
+
+    name: str
     text: str
     columns: tuple[str, ...] = ()
 
@@ -44,21 +49,26 @@ Read = Snapshot | ViewRead
 
 
 class StatementReads:
-    """The reads of one statement. Each read has a placeholder, which occurs once in all texts of the statement."""
+    """The reads of one statement. Each read has a placeholder, which occurs once in all texts of the statement.
 
-    def __init__(self, spark: SparkSession, views: SparkViews) -> None:
-        self._spark, self._views = spark, views
+    `explains`: whether the statement is only explained, so that no query runs for a dynamic filter.
+    """
+
+    def __init__(self, spark: SparkSession, views: SparkViews, *, explains: bool = False) -> None:
+        self._spark, self._views, self._explains = spark, views, explains
         self._reads: dict[str, Read] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
         self._microseconds = time_ns() // 1000
         self.scans: list[TableScan] = []
-        """The scans of tables for which the statement has conditions."""
+        """The scans of the tables in the texts of the statement, once for each occurrence."""
+        self.conditions_not_used: list[str] = []
+        """The conditions of the statement that are not analysed, with the names of tables instead of placeholders."""
 
     def placeholder(self, read: Read) -> str:
         """Add a read, and return the quoted name that stands for it in a text. A view gets its own copies of the placeholders in it."""
         if isinstance(read, ViewRead):
-            read = ViewRead(self._pattern.sub(lambda match: self.placeholder(self._reads[match[1]]), read.text), read.columns)
+            read = replace(read, text=self._pattern.sub(lambda match: self.placeholder(self._reads[match[1]]), read.text))
         name = f"{self._prefix}{len(self._reads)}"
         self._reads[name] = read
         return backquote(name)
@@ -68,28 +78,35 @@ class StatementReads:
         read = self._reads.get(name)
         return None if isinstance(read, ViewRead) else read
 
-    def record_scan(self, snapshot: Snapshot, files: FileListing, conditions: tuple[str, ...] = ()) -> None:
-        """Record a scan of some files of a table.
-
-        Args:
-            snapshot: The version of the table.
-            files: The files that are read.
-            conditions: The conditions on the table's columns that chose the files.
-        """
-        listing = snapshot.files()
-        self.scans.append(TableScan(snapshot, conditions, len(files), files.total_size, len(listing), listing.total_size))
+    def record_scan(self, snapshot: Snapshot, files: FileListing) -> None:
+        """Record that only some files of a table are read, because the metadata tell the rest of the result."""
+        matching = replace(MatchingFiles.all_of(snapshot.files()), listing=files)
+        self.scans.append(TableScan(snapshot, matching=matching, reason=ScanReason.FEW_FILES if len(files) else ScanReason.METADATA))
 
     def with_view_names(self, text: str) -> str:
         """Return the bound text of a query, or of an expression, in which each placeholder is replaced by the name of a Spark view."""
         names = self._names_in(text)
-        if not names or not skips_files(self._spark):
-            return self._replaced(text, None)
-        if not any(map(_HAS_CONDITION.search, [text, *(read.text for read in map(self._reads.get, names) if isinstance(read, ViewRead))])):
+        if not names:
+            return text
+        reason = self._why_not_analysed(text, names)
+        if reason is not None:
+            self._record_full_scans(names, reason)
             return self._replaced(text, None)
         text = self._with_fixed_time(text, names)
         selection = self._select_files(text, names)
-        self.scans += selection.scans()
         return self._replaced(text, selection)
+
+    def _why_not_analysed(self, text: str, names: Sequence[str]) -> AllFiles | None:
+        """Return why no table of a text can be read partly, or None if the text must be analysed."""
+        if not skips_files(self._spark):
+            return AllFiles.OFF
+        views = [read.text for read in map(self._reads.get, names) if isinstance(read, ViewRead)]
+        return None if any(map(_HAS_CONDITION.search, [text, *views])) else AllFiles.NO_CONDITION
+
+    def _record_full_scans(self, names: Iterable[str], reason: AllFiles) -> None:
+        """Record that all files of these tables are read."""
+        snapshots = (read for read in map(self._reads.get, names) if isinstance(read, Snapshot))
+        self.scans += (TableScan(snapshot, reason=reason) for snapshot in snapshots)
 
     def _names_in(self, text: str) -> list[str]:
         """Return the placeholders in a text and in the views that it reads."""
@@ -107,7 +124,7 @@ class StatementReads:
             read = self._reads[name]
             if isinstance(read, ViewRead) and _HAS_TIME_FUNCTION.search(read.text):
                 view_text = with_fixed_time(read.text, parse_query(read.text), self._microseconds, columns)
-                self._reads[name] = ViewRead(view_text, read.columns)
+                self._reads[name] = replace(read, text=view_text)
         return with_fixed_time(text, parse_query(text), self._microseconds, columns) if _HAS_TIME_FUNCTION.search(text) else text
 
     def _column_names(self, read: Read) -> tuple[str, ...]:
@@ -120,8 +137,23 @@ class StatementReads:
         conditions = push_down(parse_query(text), sources, case_sensitive=is_case_sensitive(self._spark))
         snapshots = {name: read for name, read in reads.items() if not isinstance(read, ViewRead)}
         selection = FileSelection(self._spark, snapshots, conditions)
-        selection.apply_dynamic_filters(lambda query: self._replaced(query, selection))
+        if not self._explains:
+            selection.apply_dynamic_filters(lambda query: self._replaced(query, selection))
+        self._record(conditions, selection, snapshots)
         return selection
+
+    def _record(self, conditions: TableConditions, selection: FileSelection, names: Iterable[str]) -> None:
+        """Record the scans of these tables, and the conditions that are not used."""
+        for scan in selection.scans(explains=self._explains):
+            self.scans.append(replace(scan, dynamic={self._readable(text): effect for text, effect in scan.dynamic.items()}))
+        others = [name for name in names if name not in conditions.by_table]
+        self._record_full_scans((name for name in others if name in conditions.analysed), AllFiles.NO_CONDITION_ON_TABLE)
+        self._record_full_scans((name for name in others if name not in conditions.analysed), AllFiles.OPAQUE)
+        self.conditions_not_used += map(self._readable, conditions.not_used)
+
+    def _readable(self, text: str) -> str:
+        """Return a text with the names of tables and views instead of placeholders."""
+        return self._pattern.sub(lambda match: self._reads[match[1]].name, text)
 
     def _replaced(self, text: str, selection: FileSelection | None) -> str:
         """Replace the placeholders by the names of views over the selected files, or over all files without a selection."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rowmerge.catalog import Catalog, Function, TablesByPath
 from rowmerge.commands.names import TABLE_FORMATS, FileSource, SqlText, TableName
 from rowmerge.errors import PlanError
+from rowmerge.session.answers.results import TableScan
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
 from rowmerge.session.names.reads import Read, StatementReads, ViewRead
 from rowmerge.session.names.resolver import NameResolver, ResolvedName, branches_of, change_feed_of
@@ -32,6 +33,7 @@ class SessionContext:
     """The shared state of the statements of one session: Spark, the catalog, and thread-safe objects that resolve names.
 
     `default_format`: the format of new tables. `tables_by_path`: the tables that `read_files(…)` reads by the paths of their folders.
+    `explains`: whether statements are only explained, so that no query runs for them.
     """
 
     spark: SparkSession
@@ -41,6 +43,7 @@ class SessionContext:
     names: NameResolver
     views: SparkViews
     functions: WarehouseFunctions
+    explains: bool = False
 
     def table_at_path(self, source: FileSource) -> Table:
         """Open the table at the path of `read_files(…)`. Raises FilesNotFound if there is no table."""
@@ -110,14 +113,29 @@ class StatementScope:
         """
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
-        table_reads = StatementReads(context.spark, context.views)
+        table_reads = StatementReads(context.spark, context.views, explains=context.explains)
         return cls(context, context.names.schema, PinnedSnapshots(snapshots), table_reads, clause)
 
     def query(self, text: str) -> DataFrame:
         """Return the rows of a query, which may read tables of the catalog, files, and tables and views of Spark."""
-        bound_text = bind(text, self.placeholder_for, self.function_for)
-        answer = answer_simple_query(bound_text, self.table_reads, self.context.spark, self.context.views)
+        bound_text = self._bind_query(text)
+        answer = self._answer(bound_text)
         return self.context.spark.sql(self.table_reads.with_view_names(bound_text)) if answer is None else answer
+
+    def spark_query(self, text: str) -> str:
+        """Return a query in Spark's SQL that has the same rows and reads the same files as `query`."""
+        bound_text = self._bind_query(text)
+        answer = self._answer(bound_text)
+        if answer is not None:
+            return f"select * from {self.context.views.register_frame(answer)}"
+        return self.table_reads.with_view_names(bound_text)
+
+    def _bind_query(self, text: str) -> str:
+        return bind(text, self.placeholder_for, self.function_for)
+
+    def _answer(self, bound_text: str) -> DataFrame | None:
+        """Return the rows of a query that metadata answer, or that needs only a few files. Return None for other queries."""
+        return answer_simple_query(bound_text, self.table_reads, self.context.spark, self.context.views)
 
     def bind(self, expression: SqlText) -> SqlText:
         """Return an expression in which the names in subqueries and calls are replaced with the names of Spark views and functions."""
@@ -130,6 +148,11 @@ class StatementScope:
     def reads(self, snapshot: Snapshot) -> bool:
         """Return whether the statement has read the newest version of this snapshot's table and branch."""
         return snapshot.history_key in self.snapshots.keys_read
+
+    @property
+    def scans(self) -> tuple[TableScan, ...]:
+        """The tables that the bound queries and expressions read."""
+        return tuple(self.table_reads.scans)
 
     def placeholder_for(self, reference: TableReference) -> str | None:
         """Return the quoted name that stands for a table or view in the bound text, or None if Spark resolves the name.
@@ -193,7 +216,7 @@ class StatementScope:
         """Bind the query of a view. Raise PlanError if the view reads itself."""
         self._check_not_enclosing(name, f"The view {name} reads itself")
         inner = self._inside(name, schema)
-        return ViewRead(bind(query, inner.placeholder_for, inner.function_for), columns)
+        return ViewRead(name, bind(query, inner.placeholder_for, inner.function_for), columns)
 
     def _check_not_enclosing(self, name: str, problem: str) -> None:
         """Raise PlanError if this scope is inside the view or function `name`, which would then contain itself."""

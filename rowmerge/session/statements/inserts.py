@@ -15,6 +15,7 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
+from rowmerge.session.answers.results import TableScan
 from rowmerge.session.names.resolver import Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.settings import may_evolve, overwrites_dynamically
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-@dataclass(frozen=True)
+@dataclass
 class InsertStatement:
-    """One INSERT INTO, INSERT OVERWRITE or INSERT … REPLACE, with its target."""
+    """One INSERT INTO, INSERT OVERWRITE or INSERT … REPLACE, with its target. `scans`: the tables that the last attempt reads."""
 
     context: SessionContext
     command: Insert
     target: Target
+    scans: tuple[TableScan, ...] = ()
 
     def run(self, options: CommitOptions) -> ChangeResult:
         """Write the rows and commit. Raises the errors of planning, of Spark and of the commit."""
@@ -67,7 +69,9 @@ class InsertStatement:
         if command.replace_where is not None:
             return plan_replace_where(rows, snapshot, command.replace_where.text)
         assert command.replace_on is not None
-        condition = StatementScope.begin(self.context, snapshot).bind(command.replace_on)
+        scope = StatementScope.begin(self.context, snapshot)
+        condition = scope.bind(command.replace_on)
+        self.scans += scope.scans
         # The condition may qualify columns by the target's name as in the statement, but without the branch at its end (`t.branch_b`).
         target_name = command.target if self.target.branch is None else self.target.name
         return plan_replace_on(rows, snapshot, condition, target_name, command.alias)
@@ -81,8 +85,10 @@ class InsertStatement:
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot)  # finds the tables of the query, and records which of them the query reads
         query = _replace_defaults(command, snapshot)  # the query without the keyword DEFAULT
+        frame = _query_frame(query, scope)
+        self.scans = scope.scans
         rows = NewRows(
-            frame=_query_frame(query, scope),
+            frame=frame,
             columns=query.columns,
             by_name=command.by_name,
             partition=tuple((name, None if value is None else value.text) for name, value in command.partition),

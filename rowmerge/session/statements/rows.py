@@ -7,9 +7,7 @@ the source is evaluated again for the next attempt. Any other source is evaluate
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.names import TableName
@@ -24,7 +22,7 @@ from rowmerge.plan.expressions.qualification import apart_from, build_side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.answers.results import StatementResult, TableScan
 from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
@@ -51,26 +49,28 @@ def run_row_command(context: SessionContext, command: RowCommand, options: Commi
         command: The parsed statement.
         options: The number of retries, and the transaction of the commit.
     """
-    change = _change_target(context, command, options)
+    change, scans = _change_target(context, command, options)
     operation = type(command).__name__.upper()  # INSERT for the class Insert
     row_counts = frames.changed_row_counts(context.spark, operation, change.counts)
-    return StatementResult.from_change(row_counts, operation, change)
+    return StatementResult.from_change(row_counts, operation, change, scans)
 
 
-def _change_target(context: SessionContext, command: RowCommand, options: CommitOptions) -> ChangeResult:
-    """Change the rows of the table that the command names, and commit."""
+def _change_target(context: SessionContext, command: RowCommand, options: CommitOptions) -> tuple[ChangeResult, tuple[TableScan, ...]]:
+    """Change the rows of the table that the command names, and commit. Return the result, and the scans of the command's queries."""
     target = context.names.target(command.target)
     match command:
         case Insert():
-            return InsertStatement(context, command, target).run(options)
+            statement = InsertStatement(context, command, target)
+            return statement.run(options), statement.scans
         case Truncate():
-            return truncate(context.spark, target.table, [(column, value.text) for column, value in command.partition], options)
+            return truncate(context.spark, target.table, [(column, value.text) for column, value in command.partition], options), ()
         case _:
-            return change_rows(context.spark, target.table, planner_of(context, command, target), options)
+            planner = planner_of(context, command, target)
+            return change_rows(context.spark, target.table, planner.plan, options), planner.scans
 
 
-def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> Callable[[Snapshot], PlannedStatement]:
-    """Return the function that plans a statement on a version of its target.
+def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> MergePlanner | TargetRowsPlanner:
+    """Return the planner of a statement on versions of its target.
 
     After a conflict, the statement is planned again on the next version. MERGE keeps its evaluated source.
 
@@ -80,28 +80,42 @@ def planner_of(context: SessionContext, command: Merge | Update | Delete, target
         target: The table that the statement changes. Its qualified name replaces the name in the command.
     """
     command = replace(command, target=target.name)
-    return MergePlanner(context, command).plan if isinstance(command, Merge) else partial(_plan_target_rows, context, command)
+    return MergePlanner(context, command) if isinstance(command, Merge) else TargetRowsPlanner(context, command)
 
 
-def _plan_target_rows(context: SessionContext, command: Update | Delete, snapshot: Snapshot) -> PlannedStatement:
-    """Plan an UPDATE or DELETE on this version of the target."""
-    scope = StatementScope.begin(context, snapshot, command.with_clause)
-    condition = None if command.condition is None else scope.bind(command.condition)
-    case_sensitive, time_zone = is_case_sensitive(context.spark), session_time_zone(context.spark)
-    if isinstance(command, Delete):
-        plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
-    else:
-        update = replace(command, condition=condition, assignments=_bind_assignments(command.assignments, scope))
-        plan = plan_update(update, snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
-    return PlannedStatement(plan, None, scope.reads(snapshot))
+@dataclass
+class TargetRowsPlanner:
+    """The planner of one UPDATE or DELETE. `scans`: the tables that subqueries of the last plan read."""
+
+    context: SessionContext
+    command: Update | Delete
+    scans: tuple[TableScan, ...] = ()
+
+    def plan(self, snapshot: Snapshot) -> PlannedStatement:
+        """Return the plan on this version of the target."""
+        command, spark = self.command, self.context.spark
+        scope = StatementScope.begin(self.context, snapshot, command.with_clause)
+        condition = None if command.condition is None else scope.bind(command.condition)
+        case_sensitive, time_zone = is_case_sensitive(spark), session_time_zone(spark)
+        if isinstance(command, Delete):
+            plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
+        else:
+            update = replace(command, condition=condition, assignments=_bind_assignments(command.assignments, scope))
+            plan = plan_update(update, snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
+        self.scans = scope.scans
+        return PlannedStatement(plan, None, scope.reads(snapshot))
 
 
 @dataclass
 class MergePlanner:
-    """The planner of one MERGE. It plans once per attempt, but evaluates the source again only if the source reads the target."""
+    """The planner of one MERGE. It plans once per attempt, but evaluates the source again only if the source reads the target.
+
+    `scans`: the tables that the source and the subqueries of the last plan read.
+    """
 
     context: SessionContext
     command: Merge
+    scans: tuple[TableScan, ...] = ()
     _source: SourceRowsOnce | None = None
 
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
@@ -110,7 +124,7 @@ class MergePlanner:
         clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
         command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
         frame = scope.query(source_query(command))
-        reads_target = scope.reads(snapshot)
+        reads_target, self.scans = scope.reads(snapshot), scope.scans
         if self._source is None or reads_target:
             self._source = SourceRowsOnce(frame, _resolve_source(command, frame, self.context.names).alias)
         return PlannedStatement(self._plan(command, snapshot, self._source.frame), self._source, reads_target)

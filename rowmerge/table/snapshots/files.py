@@ -133,6 +133,13 @@ class FileListing:
         """Return an empty listing with the same columns."""
         return FileListing(self.rows.slice(0, 0))
 
+    def without_statistics(self) -> FileListing:
+        """Return the same files without bounds and null counts. Partition values and their transforms remain."""
+        rows, empty = self.rows, pa.nulls(len(self), pa.struct([]))
+        for name in ("lower", "upper", "nulls"):
+            rows = rows.set_column(rows.column_names.index(name), name, empty)
+        return FileListing(rows)
+
     def files(self) -> list[ListedFile]:
         """Return the listing as a list with one object per file."""
         columns = (self.rows[name].to_pylist() for name in ListedFile._fields)
@@ -154,6 +161,11 @@ class MatchingFiles:
     listing: FileListing
     total_files: int | None
     total_size: int | None
+
+    @classmethod
+    def all_of(cls, files: FileListing) -> MatchingFiles:
+        """Return all live files."""
+        return cls(files, len(files), files.total_size)
 
     @classmethod
     def of(cls, files: FileListing, mask: FileMask) -> MatchingFiles:
