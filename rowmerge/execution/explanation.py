@@ -223,9 +223,7 @@ def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
         outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
-def effect_of_condition(
-    snapshot: Snapshot, side: Side, condition: str, time_zone: str | None, *, case_sensitive: bool = False
-) -> str:
+def effect_of_condition(snapshot: Snapshot, side: Side, condition: str, time_zone: str | None, *, case_sensitive: bool = False) -> str:
     """Explain how many files a condition excludes, by partition values or column bounds, or why it excludes none.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import rowmerge
+from rowmerge.session.names import file_selection
 from rowmerge.spark.spark_session import SKIP_FILES
 
 NO_CONDITION = "the query has no condition"
@@ -33,7 +34,7 @@ def explain(session: rowmerge.Session, query: str, mode: str = "") -> list[str]:
 
 
 def _without_version_and_bytes(line: str) -> str:
-    if " bytes" not in line:
+    if ", version " not in line:
         return line
     table, _, counts = line.partition(", version ")
     files, _, size = counts.partition(": ")[2].partition(", ")
@@ -60,20 +61,21 @@ def test_explain_prints_sparks_plan_of_the_files_to_read_below_the_tables(tables
 
 
 def test_explain_follows_conditions_through_views_joins_and_with_lists(tables: rowmerge.Session) -> None:
-    assert explain(tables, "with w as (select * from v) select * from w join s on w.k = s.id where s.id = 2") == [
+    joined = explain(tables, "with w as (select * from v) select * from w join s on w.k = s.id where s.id = 2")
+    assert [line for line in joined if " IN (" not in line] == [
         "tables that the query reads:",
+        "  default.s: 1 of 1 files",
+        "    `id` = 2: excludes none",
         "  default.t: 1 of 3 files",
         "    `id` = 2: excludes 2 by statistics",
         "    `id` < 10: excludes 1 by statistics",
-        "  default.s: 1 of 1 files",
-        "    `id` = 2: excludes none",
     ]
     assert explain(tables, "select * from t union all (select * from t where id = 3)")[1:] == [
         f"  default.t: 3 of 3 files; {NOT_ALONE}",
         "  default.t: 1 of 3 files",
         "    `id` = 3: excludes 2 by statistics",
     ]
-    assert explain(tables, "select * from t left join s on t.id = s.id and t.p = 'a' and s.y > 100")[1:] == [
+    assert explain(tables, "select * from t left join s on t.x = s.id and t.p = 'a' and s.y > 100")[1:] == [
         f"  default.t: 3 of 3 files; {NOT_ALONE}",
         "  default.s: 0 of 1 files",
         "    `y` > 100: excludes 1 by statistics",
@@ -84,13 +86,35 @@ def test_explain_says_why_all_files_are_read(tables: rowmerge.Session) -> None:
     assert explain(tables, "select * from t")[1:] == [f"  default.t: 3 of 3 files; {NO_CONDITION}"]
     assert explain(tables, "table t")[1:] == [f"  default.t: 3 of 3 files; {NO_CONDITION}"]
     assert explain(tables, "from t select id where id = 1")[1:] == [f"  default.t: 3 of 3 files; {OPAQUE}"]
-    assert explain(tables, "select * from t where rand() < x and p in (select p from v)")[1:] == [
+    assert explain(tables, "select * from t where rand() < x and p not in (select p from v)")[1:] == [
         f"  default.t: 3 of 3 files; {NOT_ALONE}",
         "  default.t: 2 of 3 files",
         "    `id` < 10: excludes 1 by statistics",
         "  not used to exclude files: rand() < x",
-        "  not used to exclude files: p in (select p from default.v AS `v`)",
+        "  not used to exclude files: p not in (select p from default.v AS `v`)",
     ]
+
+
+def test_explain_shows_dynamic_filters_and_does_not_evaluate_them(tables: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer, keys = "select * from t where id > (select max(id) from s)", "select * from t where id in (select id from s where y = 2)"
+    maximum = "    `id` > (select max(id) from default.s AS `s`): "
+    assert explain(tables, newer)[2].startswith(f"{maximum}not evaluated, because it could exclude at most ")
+    monkeypatch.setattr(file_selection, "MIN_DYNAMIC_BYTES", 0)
+    monkeypatch.setattr(file_selection, "evaluate", None)
+    monkeypatch.setattr(file_selection, "distinct_values", None)
+    assert explain(tables, newer)[1:3] == [
+        "  default.t: 3 of 3 files",
+        f"{maximum}evaluated when the query runs (dynamic filter)",
+    ]
+    small = "not evaluated, because the files of default.s are not much smaller"
+    assert f"    `id` IN (SELECT `id` FROM default.s): {small}" in explain(tables, keys)
+    monkeypatch.setattr(file_selection, "MAX_KEY_SHARE", 1)
+    assert "    `id` IN (SELECT `id` FROM default.s): evaluated when the query runs (dynamic filter)" in explain(tables, keys)
+    tables.sql(f"explain insert into s {newer.replace('*', 'id, id')}").collect()
+
+
+def test_explain_shows_constants_as_their_values(tables: rowmerge.Session) -> None:
+    assert explain(tables, "select * from t where id > 2 + abs(-3)")[2] == "    `id` > cast('5' as int): excludes 2 by statistics"
 
 
 def test_explain_shows_conditions_whose_columns_are_unknown_because_of_a_table_of_spark(tables: rowmerge.Session) -> None:

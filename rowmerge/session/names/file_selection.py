@@ -7,7 +7,7 @@ must be cheap compared with the files that it can exclude.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -170,13 +170,12 @@ class FileSelection:
             text = text.replace(query, literal)
         return text
 
-    def scans(self, *, explains: bool) -> Iterator[TableScan]:
-        """Yield the scan of each table with conditions. `explains`: whether it explains the conditions with subqueries."""
-        for name, files in self.files.items():
-            conditions, matching = tuple(self._used.get(name, ())), replace(self._all[name], listing=files)
-            yield TableScan(self._snapshots[name], conditions, matching, self._explain_dynamic_filters(name) if explains else {})
-            total_files, text = matching.total_files, " AND ".join(conditions)
-            logger.debug("%s: reads %s of %s files for %s", self._snapshots[name].name, len(files), total_files, text)
+    def scan(self, name: str, *, explains: bool) -> TableScan:
+        """Return the scan of a table with conditions. `explains`: whether it explains the conditions with subqueries."""
+        conditions, matching = tuple(self._used.get(name, ())), replace(self._all[name], listing=self.files[name])
+        scan = TableScan(self._snapshots[name], conditions, matching, self._explain_dynamic_filters(name) if explains else {})
+        logger.debug("%s: reads %s of %s files for %s", scan.snapshot.name, scan.files, scan.total_files, " AND ".join(conditions))
+        return scan
 
     def selected(self, name: str) -> FileListing | None:
         """Return the files of a table, or None if the statement reads all of them."""

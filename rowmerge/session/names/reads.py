@@ -105,8 +105,8 @@ class StatementReads:
 
     def _record_full_scans(self, names: Iterable[str], reason: AllFiles) -> None:
         """Record that all files of these tables are read."""
-        snapshots = (read for read in map(self._reads.get, names) if isinstance(read, Snapshot))
-        self.scans += (TableScan(snapshot, reason=reason) for snapshot in snapshots)
+        reads = (self._reads[name] for name in names)
+        self.scans += (TableScan(read, reason=reason) for read in reads if not isinstance(read, ViewRead))
 
     def _names_in(self, text: str) -> list[str]:
         """Return the placeholders in a text and in the views that it reads."""
@@ -144,11 +144,12 @@ class StatementReads:
 
     def _record(self, conditions: TableConditions, selection: FileSelection, names: Iterable[str]) -> None:
         """Record the scans of these tables, and the conditions that are not used."""
-        for scan in selection.scans(explains=self._explains):
-            self.scans.append(replace(scan, dynamic={self._readable(text): effect for text, effect in scan.dynamic.items()}))
-        others = [name for name in names if name not in conditions.by_table]
-        self._record_full_scans((name for name in others if name in conditions.analysed), AllFiles.NO_CONDITION_ON_TABLE)
-        self._record_full_scans((name for name in others if name not in conditions.analysed), AllFiles.OPAQUE)
+        for name in names:
+            if name in conditions.by_table:
+                scan = selection.scan(name, explains=self._explains)
+                self.scans.append(replace(scan, dynamic={self._readable(text): effect for text, effect in scan.dynamic.items()}))
+            else:
+                self._record_full_scans([name], AllFiles.NO_CONDITION_ON_TABLE if name in conditions.analysed else AllFiles.OPAQUE)
         self.conditions_not_used += map(self._readable, conditions.not_used)
 
     def _readable(self, text: str) -> str:
