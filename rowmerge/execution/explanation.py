@@ -18,8 +18,9 @@ from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
+from rowmerge.plan.pruning.comparisons import Predicate
 from rowmerge.plan.pruning.file_bounds import FileBounds
-from rowmerge.plan.pruning.predicates import Predicate, to_predicate
+from rowmerge.plan.pruning.predicates import to_predicate
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.matching.joins import choose_join, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot

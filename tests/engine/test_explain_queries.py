@@ -42,12 +42,12 @@ def _without_version_and_bytes(line: str) -> str:
 
 
 def test_explain_shows_the_files_that_each_condition_excludes(tables: rowmerge.Session) -> None:
-    assert explain(tables, "select * from t where p = 'b' and id > 5 and length(p) > 0 and x < 99") == [
+    assert explain(tables, "select * from t where p = 'b' and id > 5 and hash(p) <> 0 and x < 99") == [
         "tables that the query reads:",
         "  default.t: 1 of 3 files",
         "    `p` = 'b': excludes 1 by partition values",
         "    `id` > 5: excludes 2 by statistics",
-        "    length(`p`) > 0: cannot exclude files",
+        "    hash(`p`) <> 0: cannot exclude files",
         "    `x` < 99: excludes none",
     ]
 
@@ -115,6 +115,13 @@ def test_explain_shows_dynamic_filters_and_does_not_evaluate_them(tables: rowmer
 
 def test_explain_shows_constants_as_their_values(tables: rowmerge.Session) -> None:
     assert explain(tables, "select * from t where id > 2 + abs(-3)")[2] == "    `id` > cast('5' as int): excludes 2 by statistics"
+
+
+def test_explain_says_that_metadata_or_few_files_answer_a_query(tables: rowmerge.Session) -> None:
+    count = explain(tables, "select count(*) from t")
+    assert count[1:] == ["  default.t: 0 of 3 files; the metadata of the table contain the result"]
+    limited = explain(tables, "select x from t limit 1")
+    assert limited[1:] == ["  default.t: 1 of 3 files; according to the metadata, these files contain all rows of the result"]
 
 
 def test_explain_shows_conditions_whose_columns_are_unknown_because_of_a_table_of_spark(tables: rowmerge.Session) -> None:

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class AllFiles(Enum):
-    """The reason why a query reads all files of a table, without a test of conditions. The value explains it to users."""
+class ScanReason(Enum):
+    """The reason for the files that a query reads of a table without a test of conditions. The value explains it to users."""
+
+    METADATA = "the metadata of the table contain the result"
+    FEW_FILES = "according to the metadata, these files contain all rows of the result"
 
     OFF = f"files are not skipped, because {SKIP_FILES} is false"
     NO_CONDITION = "the query has no condition"
@@ -39,7 +42,7 @@ class TableScan:
     conditions: tuple[str, ...] = ()
     matching: MatchingFiles | None = None
     dynamic: Mapping[str, str] = field(default_factory=dict)
-    reason: AllFiles | None = None
+    reason: ScanReason | None = None
 
     @property
     def files(self) -> int:

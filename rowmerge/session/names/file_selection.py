@@ -112,7 +112,8 @@ class FileSelection:
 
     def _explain_dynamic_filters(self, name: str) -> dict[str, str]:
         """Explain for each condition with a subquery whether it is evaluated when the query runs."""
-        return {self._unqualified(name, text): self._explain_dynamic_filter(name, text) for text in self._dynamic_conditions(name)}
+        texts = self._dynamic_conditions(name) if len(self.files[name]) else []  # no file can be excluded if none is read
+        return {self._unqualified(name, text): self._explain_dynamic_filter(name, text) for text in texts}
 
     def _explain_dynamic_filter(self, name: str, text: str) -> str:
         if not self._can_exclude_many_bytes(name):

@@ -16,13 +16,13 @@ from uuid import uuid4
 from rowmerge.plan.queries.constants import with_fixed_time
 from rowmerge.plan.queries.outputs import Source, View
 from rowmerge.plan.queries.push_down import TableConditions, push_down
-from rowmerge.session.answers.results import AllFiles, TableScan
+from rowmerge.session.answers.results import ScanReason, TableScan
 from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.spark_session import is_case_sensitive, skips_files
 from rowmerge.sql import parse_query
 from rowmerge.table.metadata.schema import backquote
-from rowmerge.table.snapshots.files import FileListing
+from rowmerge.table.snapshots.files import FileListing, MatchingFiles
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ class StatementReads:
         selection = self._select_files(text, names)
         return self._replaced(text, selection)
 
-    def _why_not_analysed(self, text: str, names: Sequence[str]) -> AllFiles | None:
+    def _why_not_analysed(self, text: str, names: Sequence[str]) -> ScanReason | None:
         """Return why no table of a text can be read partly, or None if the text must be analysed."""
         if not skips_files(self._spark):
-            return AllFiles.OFF
+            return ScanReason.OFF
         views = [read.text for read in map(self._reads.get, names) if isinstance(read, ViewRead)]
-        return None if any(map(_HAS_CONDITION.search, [text, *views])) else AllFiles.NO_CONDITION
+        return None if any(map(_HAS_CONDITION.search, [text, *views])) else ScanReason.NO_CONDITION
 
-    def _record_full_scans(self, names: Iterable[str], reason: AllFiles) -> None:
+    def _record_full_scans(self, names: Iterable[str], reason: ScanReason) -> None:
         """Record that all files of these tables are read."""
         reads = (self._reads[name] for name in names)
         self.scans += (TableScan(read, reason=reason) for read in reads if not isinstance(read, ViewRead))
@@ -149,7 +149,7 @@ class StatementReads:
                 scan = selection.scan(name, explains=self._explains)
                 self.scans.append(replace(scan, dynamic={self._readable(text): effect for text, effect in scan.dynamic.items()}))
             else:
-                self._record_full_scans([name], AllFiles.NO_CONDITION_ON_TABLE if name in conditions.analysed else AllFiles.OPAQUE)
+                self._record_full_scans([name], ScanReason.NO_CONDITION_ON_TABLE if name in conditions.analysed else ScanReason.OPAQUE)
         self.conditions_not_used += map(self._readable, conditions.not_used)
 
     def _readable(self, text: str) -> str:
