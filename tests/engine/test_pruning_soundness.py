@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal as Number
@@ -103,6 +104,8 @@ _STRING_FORMS = [
     "CAST({} AS STRING)",
     "{}",
 ]
+_OVERFLOWS = re.compile(r"CAST\([\w.]+ AS (TINYINT|INT|DECIMAL\(4, 1\))\)|CAST\(coalesce|int\(|[\w.]+ [+-] 1 |b \+ 1Y")
+"""Conditions that cause an error for some rows with ANSI. Spark would evaluate the others of a query again without them."""
 _OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
 OTHERS = [
     *("d < e", "d = e", "d <= e", "d <> e", "d <=> e", "i < l", "b >= i", "f > f", "s = st.s", "d > st.d", "t > n", "year(d) = year(e)"),
@@ -150,6 +153,14 @@ OTHERS = [
     *("d > TIMESTAMP '2024-01-01 00:00:00'", "d = TIMESTAMP '2024-03-31 00:00:00'", "d < TIMESTAMP_NTZ '2024-01-01 00:00:01'", "d = e + 1"),
     *("t IN (TIMESTAMP '2024-01-01 00:00:00')", "t NOT IN (TIMESTAMP '2024-03-31 02:30:00')", "n IN (TIMESTAMP '2024-10-27 01:30:00Z')"),
     *("st IS NULL", "st.i IS NULL", "st.i IS NOT NULL", "st IS NOT NULL", "st.s LIKE 'a%'", "st.s NOT LIKE 'a%'", "x.st.i IN (1, 7)"),
+    *(
+        "b + 1Y < 0",
+        "b + 1 < 0",
+        "CAST(coalesce(b, 300) AS TINYINT) = 44",
+        "CAST(coalesce(i, 300) AS TINYINT) <> 44",
+        "i + 1L > 2147483647",
+    ),
+    *("CAST(16777216 AS FLOAT) = 16777217", "'1' = 1", "9007199254740993 = 9007199254740992e0", "0.1 = 1e-1", "b = i", "s <=> st.s"),
     f"l IN ({', '.join(map(str, range(5, 300)))})",
     f"f NOT IN ({', '.join(map(str, range(5, 300)))})",
     "s IN (" + ", ".join(f"'a{number}'" for number in range(300)) + ", 'ab')",
@@ -259,6 +270,8 @@ def test_no_verdict_contradicts_sparks_answer_for_a_row(spark: SparkSession, zon
     files = [[index] for index in range(len(table))]
     files += [generator.sample(range(len(table)), generator.randint(2, 3)) for _ in range(len(table))]
     chosen = [*OTHERS, *generator.sample(conditions(), examples(gate=60, full=400))]
+    if ansi == "true":
+        chosen = [condition for condition in chosen if not _OVERFLOWS.match(condition)]
     settings = {"spark.sql.session.timeZone": zone, "spark.sql.ansi.enabled": ansi}
     old_settings = {name: str(spark.conf.get(name)) for name in settings}
     try:

@@ -17,9 +17,10 @@ from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bound_functions import constant_bounds
 from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, ColumnBounds, Verdict
+from rowmerge.plan.pruning.condition_context import ConditionContext
 from rowmerge.plan.pruning.file_bounds import FileBounds
 from rowmerge.plan.pruning.literals import Constant, ExactNumber, FloatNumber, Moment, Null, constant
-from rowmerge.plan.pruning.operands import ConditionContext, Operand, operand_of, timestamp_of_date
+from rowmerge.plan.pruning.operands import Operand, operand_of, timestamp_of_date
 from rowmerge.plan.pruning.positions import locate_list_members, locate_literal
 from rowmerge.plan.pruning.strict_expressions import strict_operands
 from rowmerge.table.metadata.schema import DataType, Decimal, Primitive
@@ -204,7 +205,7 @@ def _compare_in_type_of_left(op: str, first: Constant, second: Constant, zone: t
 
 
 def _type_of(literal: Constant) -> DataType | None:
-    """Return the type of a literal, or None for a string or NULL."""
+    """Return the type of a literal, or None for a string, NULL or a float."""
     match literal:
         case bool():
             return Primitive("boolean")
@@ -212,7 +213,7 @@ def _type_of(literal: Constant) -> DataType | None:
             return Primitive("long")
         case ExactNumber() if literal.digits + literal.scale <= PRECISION:
             return Decimal(max(literal.digits + literal.scale, 1), literal.scale)
-        case FloatNumber():
+        case FloatNumber(single=False):
             return Primitive("double")
         case Moment():
             return Primitive("timestamp_ntz" if literal.ntz else "timestamp")

@@ -9,15 +9,14 @@ from datetime import tzinfo
 
 from sqlglot import exp
 
-from rowmerge.plan.expressions.column_refs import references
-from rowmerge.plan.expressions.conditions import Side, is_same_name, resolve
 from rowmerge.plan.pruning import bound_functions as functions
 from rowmerge.plan.pruning.bound_functions import Convert
 from rowmerge.plan.pruning.bounds import COLLATIONS, INTEGERS, ColumnBounds, comparable, comparison_type
+from rowmerge.plan.pruning.condition_context import ConditionContext
 from rowmerge.plan.pruning.file_bounds import FileBounds
 from rowmerge.plan.pruning.literals import Constant, ExactNumber, FloatNumber, Moment, Null, constant
 from rowmerge.plan.pruning.positions import LONG_DIGITS, locate_list_members
-from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Field, Primitive, Struct
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Field, Primitive
 
 _INTEGER, _LONG, _DOUBLE, _STRING = Primitive("integer"), Primitive("long"), Primitive("double"), Primitive("string")
 _DATE, _INSTANT, _LOCAL = Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz")
@@ -56,47 +55,6 @@ class Operand:
             is_exact: Whether the results are certain for a partition column, as for the year of a date.
         """
         return replace(self, type=type_, bounds=lambda files: convert(self.bounds(files)), is_exact=self.is_exact and is_exact)
-
-
-@dataclass(frozen=True)
-class ConditionContext:
-    """The SQL of a condition (`text`), and the table to whose columns the condition refers.
-
-    `side`: the table's alias and column names, by which the condition refers to the columns. `zone`: the session's time zone, or None if
-    it is unknown.
-    """
-
-    text: str
-    side: Side
-    schema: Struct
-    partition_columns: frozenset[str]
-    case_sensitive: bool
-    zone: tzinfo | None
-
-    def path(self, node: exp.Expr) -> tuple[Field, ...] | None:
-        """Return the column to which a name refers and the nested fields that it reads from it, or None for any other expression."""
-        column = next(node.find_all(exp.Column), None) if isinstance(node, exp.Column | exp.Dot) else None
-        column_references = references(column, self.text) if column is not None else None
-        if not column_references:
-            return None
-        parts = column_references[0].parts
-        # `s.a` in `s.a.b` is a node of its own, whose reference has all fields.
-        if len(parts) != len(list(node.find_all(exp.Identifier))):
-            return None
-        resolved = resolve(parts, (self.side,), case_sensitive=self.case_sensitive)
-        if resolved is None:
-            return None
-        fields = [self.schema.find(resolved.column, case_sensitive=True)]
-        for name in parts[resolved.qualifier_size + 1 :]:
-            parent = fields[-1]
-            fields.append(self._child(parent.type, name) if parent is not None else None)
-        return None if None in fields else tuple(field for field in fields if field is not None)
-
-    def _child(self, type_: DataType, name: str) -> Field | None:
-        """Return the field of a struct by name, or None if there is not exactly one."""
-        fields = type_.fields if isinstance(type_, Struct) else ()
-        matches = [field for field in fields if is_same_name((field.name,), (name,), self.case_sensitive)]
-        return matches[0] if len(matches) == 1 else None
 
 
 def operand_of(node: exp.Expr, context: ConditionContext) -> Operand | None:
@@ -150,7 +108,7 @@ def column_operand(path: tuple[Field, ...], context: ConditionContext) -> Operan
 def _function(node: exp.Expr, inner: Operand, context: ConditionContext) -> Operand | None:
     """Return the operand for a function or a cast of another operand, or None if it is not supported."""
     match node:
-        case exp.Cast():  # also TryCast
+        case exp.Cast() if node.args.get("format") is None:  # also TryCast
             return _cast(inner, node.to, context.zone)
         case exp.TsOrDsToDate() if node.args.get("format") is None:
             return _as_date(inner, context.zone)
@@ -338,11 +296,12 @@ def _shift(node: exp.Expr) -> int | None:
         case exp.Interval(this=exp.Literal() as count, args={"unit": exp.Var(this="DAY" | "DAYS")}):
             return int(count.name) if re.fullmatch("-?[0-9]{1,7}", count.name) else None
         case exp.Mul(expression=exp.Neg()) as product:  # date_sub
-            number = _shift(product.this)
-            return None if number is None or constant(product.expression) != constant(exp.Neg(this=exp.Literal.number(1))) else -number
-    number_constant = constant(node)
-    is_integer = isinstance(number_constant, ExactNumber) and number_constant.integer
-    return int(number_constant.value) if isinstance(number_constant, ExactNumber) and is_integer else None
+            days = _shift(product.this)
+            return None if days is None or _shift(product.expression) != -1 else -days
+        case exp.Literal() | exp.Neg(this=exp.Literal()):  # `1Y`, whose sum with a tinyint can overflow, is a Cast
+            number = constant(node)
+            return int(number.value) if isinstance(number, ExactNumber) and number.integer else None
+    return None
 
 
 def _coalesce(node: exp.Coalesce, context: ConditionContext) -> Operand | None:
@@ -358,7 +317,9 @@ def _coalesce(node: exp.Coalesce, context: ConditionContext) -> Operand | None:
             return None
         operands.append(operand)
     columns = frozenset[str]().union(*(operand.columns for operand in operands))
-    return Operand(first.type, lambda files: functions.first_not_null([operand.bounds(files) for operand in operands]), columns, False)
+    # An integer literal can be greater than the integers of the column's type.
+    type_ = _LONG if isinstance(first.type, Primitive) and first.type.name in INTEGERS else first.type
+    return Operand(type_, lambda files: functions.first_not_null([operand.bounds(files) for operand in operands]), columns, False)
 
 
 def literal_operand(literal: Constant, type_: DataType, zone: tzinfo | None) -> Operand | None:

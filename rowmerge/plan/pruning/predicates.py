@@ -24,10 +24,11 @@ from rowmerge.plan.pruning.comparisons import (
     starts_with,
     strict_predicate,
 )
+from rowmerge.plan.pruning.condition_context import ConditionContext
 from rowmerge.plan.pruning.file_bounds import FileBounds
 from rowmerge.plan.pruning.literals import ExactNumber, Null, constant
 from rowmerge.plan.pruning.long_lists import LongList, divide_long_list
-from rowmerge.plan.pruning.operands import ConditionContext, operand_of
+from rowmerge.plan.pruning.operands import operand_of
 from rowmerge.plan.pruning.time_zones import zone_of
 from rowmerge.table.metadata.schema import Primitive, Struct
 

@@ -119,6 +119,10 @@ def test_casts_that_can_overflow_exclude_only_files_without_such_values() -> Non
     files = between((0, 100), (100, 200), (300, 400))
     assert select_files(column("integer"), files, "CAST(x AS TINYINT) > 100") == [1, 2]
     assert select_files(column("integer"), files, "CAST(x AS TINYINT) IS NULL") == [1, 2]
+    assert select_files(column("byte"), between((0, 100), (100, 127)), "x + 1Y < 0") == [0, 1]  # 127Y + 1Y can be -128Y
+    assert select_files(column("byte"), between((0, 100), (100, 127)), "x + 1 < 0") == []
+    nulls = [{"lower": 0, "upper": 10, "nulls": 1}]
+    assert select_files(column("byte"), nulls, "CAST(coalesce(x, 300) AS TINYINT) = 44") == [0]  # 300 becomes 44 without ANSI
     amounts = between((Number("0.00"), Number("9.99")), (Number("10.00"), Number("300.00")))
     assert select_files(column(Decimal(10, 2)), amounts, "CAST(x AS TINYINT) = 200") == [1]
     assert select_files(column(Decimal(10, 2)), amounts, "CAST(x AS INT) >= 10") == [1]

@@ -1,0 +1,53 @@
+"""The context of a condition: its text, and the table to whose columns and nested fields its names refer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from sqlglot import exp
+
+from rowmerge.plan.expressions.column_refs import references
+from rowmerge.plan.expressions.conditions import Side, is_same_name, resolve
+from rowmerge.table.metadata.schema import DataType, Field, Struct
+
+
+@dataclass(frozen=True)
+class ConditionContext:
+    """The SQL of a condition (`text`), and the table to whose columns the condition refers.
+
+    `side`: the table's alias and column names, by which the condition refers to the columns. `zone`: the session's time zone, or None if
+    it is unknown.
+    """
+
+    text: str
+    side: Side
+    schema: Struct
+    partition_columns: frozenset[str]
+    case_sensitive: bool
+    zone: tzinfo | None
+
+    def path(self, node: exp.Expr) -> tuple[Field, ...] | None:
+        """Return the column to which a name refers and the nested fields that it reads from it, or None for any other expression."""
+        column = next(node.find_all(exp.Column), None) if isinstance(node, exp.Column | exp.Dot) else None
+        column_references = references(column, self.text) if column is not None else None
+        if not column_references:
+            return None
+        parts = column_references[0].parts
+        # `s.a` in `s.a.b` is a node of its own, whose reference has all fields.
+        if len(parts) != len(list(node.find_all(exp.Identifier))):
+            return None
+        resolved = resolve(parts, (self.side,), case_sensitive=self.case_sensitive)
+        if resolved is None:
+            return None
+        fields = [self.schema.find(resolved.column, case_sensitive=True)]
+        for name in parts[resolved.qualifier_size + 1 :]:
+            parent = fields[-1]
+            fields.append(self._child(parent.type, name) if parent is not None else None)
+        return None if None in fields else tuple(field for field in fields if field is not None)
+
+    def _child(self, type_: DataType, name: str) -> Field | None:
+        """Return the field of a struct by name, or None if there is not exactly one."""
+        fields = type_.fields if isinstance(type_, Struct) else ()
+        matches = [field for field in fields if is_same_name((field.name,), (name,), self.case_sensitive)]
+        return matches[0] if len(matches) == 1 else None
