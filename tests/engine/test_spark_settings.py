@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rowmerge
-from rowmerge.errors import ConfigurationError
+from rowmerge.errors import ConfigurationError, RowmergeError
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -27,3 +27,22 @@ def test_an_invalid_connect_url_hides_its_token(tmp_path):
     with pytest.raises(ConfigurationError) as caught:
         rowmerge.connect(str(tmp_path), spark_config={"spark.remote": "sc://;token=hush"})
     assert "hush" not in str(caught.value)
+
+
+def test_a_view_is_read_with_the_current_time_zone_and_case_sensitivity(session):
+    session.sql("create table t (id int, ts timestamp)")
+    session.sql("insert into t values (1, timestamp '2024-01-15 00:00:00Z')")
+    session.sql("create view v as select ID from t where ts >= timestamp '2024-01-15 00:00:00'")
+    conf = session.spark.conf
+    zone = conf.get("spark.sql.session.timeZone")
+    try:
+        conf.set("spark.sql.session.timeZone", "UTC")
+        assert session.sql("select * from v").count() == 1
+        conf.set("spark.sql.session.timeZone", "America/New_York")
+        assert session.sql("select * from v").count() == 0
+        conf.set("spark.sql.caseSensitive", "true")
+        with pytest.raises(RowmergeError, match="ID"):
+            session.sql("select * from v")
+    finally:
+        conf.set("spark.sql.session.timeZone", zone)
+        conf.unset("spark.sql.caseSensitive")

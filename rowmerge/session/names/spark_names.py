@@ -13,7 +13,7 @@ from rowmerge.catalog import Catalog, Function
 from rowmerge.spark.functions import is_known, register_python, register_sql, unregister
 from rowmerge.spark.reading.change_feed import read_changes
 from rowmerge.spark.reading.scan import read_snapshot
-from rowmerge.spark.spark_session import drop_view, is_temporary_view, register_view
+from rowmerge.spark.spark_session import drop_view, is_temporary_view, register_view, setting
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.files import FileListing
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MOST_VIEWS = 512
 MOST_FUNCTIONS = 256
 """The maximum numbers of registered views and functions. If there are more, the least recently used name is dropped."""
+_SETTINGS_OF_VIEWS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "false"}
+"""The settings that change the meaning of a query's text, with their defaults."""
 
 
 class SparkViews:
@@ -73,7 +75,9 @@ class SparkViews:
             frame = self._spark.sql(text)
             return frame.toDF(*columns) if columns and list(columns) != frame.columns else frame
 
-        name = view_name(text, *columns)
+        # Spark resolves names, literals and casts when it reads the text, so the view depends on these settings.
+        settings = [setting(self._spark, key, default) for key, default in _SETTINGS_OF_VIEWS.items()]
+        name = view_name(text, *columns, *settings)
         self._register_once(name, read)
         return backquote(name)
 
