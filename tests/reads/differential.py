@@ -16,14 +16,18 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
+from tests.reads.changes import TARGET, ChangeWriter, can_be_copied, clone_statement, copy_statement
 from tests.reads.outcomes import Outcome, difference, is_part, row_difference, run
 from tests.reads.queries import QueryWriter
 from tests.reads.relations import Query
 from tests.reads.replays import Replay, failing_query, with_fewer_statements
 from tests.reads.second_opinion import OF_DUCKDB, SecondOpinion
+from tests.reads.tables import TableScript
 from tests.reads.warehouse import Warehouse, fill, open_warehouse, run_on_both
 
 TABLES, MOST_INSERTS = 8, 9
+CHANGE_EVERY = 12
+"""One in so many numbers is a statement that changes a table."""
 ZONES = ("UTC", "UTC", "Asia/Tokyo", "America/New_York", "Europe/Berlin", "Asia/Kathmandu")
 
 
@@ -38,11 +42,13 @@ class Tally:
     files: int = 0
     all_files: int = 0
     compared_with_duckdb: int = 0
+    changes: int = 0
 
     def __str__(self) -> str:
         errors = ", ".join(f"{count} × {error}" for error, count in self.failed_everywhere.most_common(8))
         return (
-            f"{self.queries} queries; {self.skipped} read fewer files ({self.files} of {self.all_files} files in all); "
+            f"{self.queries} queries and {self.changes} changes; "
+            f"{self.skipped} read fewer files ({self.files} of {self.all_files} files in all); "
             f"{self.compared_with_duckdb} compared with DuckDB; {self.failed_everywhere.total()} fail in Spark ({errors})"
         )
 
@@ -86,11 +92,27 @@ class Differential:
         writer = QueryWriter(random, self.warehouse.sources, case_sensitive=settings["spark.sql.caseSensitive"] == "true")
         return writer.query(), settings
 
+    def change(self, number: int) -> tuple[str, TableScript] | None:
+        """Return a statement of the seed and the table that it changes, or None if no table can be copied."""
+        random = Random(f"{self.seed}/change/{number}")
+        tables = [table for table in self.warehouse.scripts if can_be_copied(table)]
+        if not tables:
+            return None
+        table = random.choice(tables)
+        return ChangeWriter(random, self.warehouse.sources, table).statement(), table
+
     def failures(self, numbers: Iterator[int]) -> Iterator[Failure]:
-        """Run queries and yield those whose rows differ."""
+        """Run queries and statements, and yield those whose rows differ."""
         for number in numbers:
             query, settings = self.query(number)
             self.warehouse.set(settings)
+            change = self.change(number) if number % CHANGE_EVERY == CHANGE_EVERY - 1 else None
+            if change is not None:
+                problem = self.check_change(number, *change)
+                if problem is not None:
+                    replay = Replay([clone_statement(change[1], TARGET)], settings, change[0])
+                    yield Failure(self.seed, number, change[0], settings, problem, replay)
+                continue
             problem = self.check(query)
             if problem is not None:
                 replay = failing_query(self.warehouse, settings, query.text)
@@ -109,6 +131,18 @@ class Differential:
             problem = self.opinion.difference(query, reading_all.rows)
             self.tally.compared_with_duckdb = self.opinion.compared
         return problem
+
+    def check_change(self, number: int, statement: str, table: TableScript) -> str | None:
+        """Run a statement on a clone of a table, and on a copy in one file. Return how their rows differ, or None."""
+        warehouse, clone, copy = self.warehouse, f"clone{number}", f"copy{number}"
+        warehouse.skipping.sql(clone_statement(table, clone))
+        warehouse.reading_all.sql(copy_statement(table, copy))
+        outcomes = run_on_both(warehouse, statement.replace(TARGET, clone), statement.replace(TARGET, copy), run)
+        self.tally.changes += 1
+        if outcomes[1].error is not None or outcomes[0].error is not None:
+            return difference(*outcomes)
+        rows = [run(warehouse.reading_all, f"select * from {name}").rows or Counter() for name in (clone, copy)]
+        return row_difference(*rows)
 
     def _count(self, skipping: Outcome, reading_all: Outcome) -> None:
         tally = self.tally
