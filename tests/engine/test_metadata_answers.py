@@ -17,10 +17,13 @@ import rowmerge
 from rowmerge.spark.spark_session import SKIP_FILES
 from tests.engine.test_foreign_tables import add, definition, field, log, struct
 from tests.engine.test_golden import GOLDEN, TABLES
+from tests.golden.iceberg.tables import NAMES, copied
+from tests.support.iceberg_lake import Lake
 
 pytestmark = pytest.mark.one_of("mode")
 
 FORMATS = ("delta", "iceberg")
+NOT_ORDERED = ("array", "map", "struct", "binary", "variant")
 COLUMNS = "id int, big bigint, d date, ts timestamp, amount decimal(10,2), x double, s string, nothing int, day string"
 ROWS = """
     (1, 10, date'2024-01-01', timestamp'2024-01-01 00:00:00.123456', 1.25, 1.0, 'a', null, 'mon'),
@@ -294,12 +297,45 @@ def test_statistics_of_other_writers_are_used_only_if_they_are_exact(bare_sessio
     assert len(assert_same(bare_session, "select id from u limit 3").collect()) == 3
 
 
+def test_rows_that_equality_deletes_delete_are_not_counted(session: rowmerge.Session) -> None:
+    session.sql("create table t (id bigint, name string) using iceberg")
+    session.sql("insert into t select /*+ coalesce(1) */ id, 'a' from range(5)")
+    lake = Lake(Path(session.describe("default", "t").location.removeprefix("file://")))
+    lake.add_deletes(lake.equality_deletes(0, 1, 4, 7))
+    session.sql("insert into t values (3, 'again')")
+    assert assert_same(session, "select count(*), min(id), max(id) from t").collect() == [(3, 2, 3)]
+    assert assert_same(session, "select max(id) from t").collect() == [(3,)]
+    assert len(session.sql("select id from t limit 3").collect()) == 3
+    assert opened(session.sql("select id from t limit 1")) == 1
+
+
+def test_a_position_that_two_delete_files_delete_counts_once(session: rowmerge.Session) -> None:
+    session.sql("create table t (id bigint, name string) using iceberg tblproperties ('format-version' = '2')")
+    session.sql("insert into t select /*+ coalesce(1) */ id, 'a' from range(5)")
+    lake = Lake(Path(session.describe("default", "t").location.removeprefix("file://")))
+    lake.add_deletes(lake.shared_deletes(1, 2))
+    lake.add_deletes(lake.shared_deletes(2, 3))
+    assert_no_file_read(session, ["select count(*), count(name) from t"])
+    assert session.sql("select count(*) from t").collect() == [(2,)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_golden_iceberg_table_has_the_same_counts_and_extremes(bare_session: rowmerge.Session, tmp_path: Path, name: str) -> None:
+    copied(name, tmp_path / "warehouse" / "default" / name)
+    columns = [column for column in bare_session.table(name).schema if column.dataType.typeName() not in NOT_ORDERED]
+    for calls in ([f"count(`{column.name}`)" for column in columns], *([f"max(`{c.name}`)", f"min(`{c.name}`)"] for c in columns)):
+        assert_same(bare_session, f"select {', '.join(['count(*)', *calls])} from {name}")
+        assert_same(bare_session, f"select {', '.join(calls)} from {name}")
+    if partition := bare_session.describe("default", name).partition_columns:
+        assert_same(bare_session, f"select distinct {', '.join(f'`{column}`' for column in partition)} from {name}")
+
+
 @pytest.mark.skipif(not TABLES, reason="the golden tables beside the repository are not here")
 @pytest.mark.parametrize("name", TABLES)
 def test_a_golden_table_has_the_same_counts_and_extremes(bare_session: rowmerge.Session, name: str) -> None:
     bare_session.sql(f"create table golden using delta location '{GOLDEN / name / 'delta'}'")
     schema = bare_session.table("golden").schema
-    names = [f"`{column.name}`" for column in schema if column.dataType.typeName() not in ("array", "map", "struct", "binary")]
+    names = [f"`{column.name}`" for column in schema if column.dataType.typeName() not in NOT_ORDERED]
     assert_same(bare_session, "select count(*) from golden")
     for column in names:
         assert_same(bare_session, f"select count({column}), min({column}), max({column}) from golden")
