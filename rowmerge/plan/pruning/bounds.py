@@ -6,7 +6,9 @@ Values, bounds and literals are compared with Arrow, in the comparison type of t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -289,7 +291,7 @@ def has_value_within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
     """Return for each file whether at least one of the values lies within the bounds, or null if a bound is unknown.
 
     For each file, two counts are compared: the values up to the upper bound, and the values below the lower bound. Both counts come from
-    the ranks of values and bounds, so that one sort replaces a comparison of each value with each file.
+    a binary search among the sorted values, or from the ranks of values and bounds. So no value is compared with each file.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -300,10 +302,25 @@ def has_value_within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
 
 def _within(values: pa.Array, lower: pa.Array, upper: pa.Array) -> pa.Array:
     """Return for each file whether at least one of the values lies within its bounds, or null if a bound is unknown."""
-    below_lower = _count_values_up_to(values, lower, inclusive=False)
-    up_to_upper = _count_values_up_to(values, upper, inclusive=True)
     has_bounds = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
+    if pa.types.is_primitive(lower.type) and not pa.types.is_decimal(lower.type):
+        sorted_values = np.sort(_numbers(values.cast(lower.type)))
+        below_lower = pa.array(np.searchsorted(sorted_values, _numbers(lower), side="left"))
+        up_to_upper = pa.array(np.searchsorted(sorted_values, _numbers(upper), side="right"))
+    else:
+        below_lower = _count_values_up_to(values, lower, inclusive=False)
+        up_to_upper = _count_values_up_to(values, upper, inclusive=True)
     return pc.if_else(has_bounds, pc.greater(up_to_upper, below_lower), pa.scalar(None, pa.bool_()))
+
+
+def _numbers(values: pa.Array) -> np.ndarray[Any, Any]:
+    """Return numbers, or the numbers that represent dates and timestamps, as a NumPy array in which nulls are arbitrary."""
+    type_ = values.type
+    physical_type = (
+        type_ if pa.types.is_floating(type_) or pa.types.is_integer(type_) else {32: pa.int32(), 64: pa.int64()}[type_.bit_width]
+    )
+    numbers: np.ndarray[Any, Any] = pc.fill_null(values.view(physical_type), 0).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def may_contain_match(column: ColumnBounds, test: pa.Array) -> pa.Array:

@@ -170,7 +170,10 @@ class MatchingFiles:
     @classmethod
     def of(cls, files: FileListing, mask: FileMask) -> MatchingFiles:
         """Return the files that a mask selects from a listing of all live files."""
-        return cls(files.filter(pc.fill_null(mask(files), True)), len(files), files.total_size)
+        is_match = pc.fill_null(mask(files), True)
+        # A filter copies the listing, also if it selects every file.
+        selected_files = files if pc.all(is_match).as_py() else files.filter(is_match)
+        return cls(selected_files, len(files), files.total_size)
 
 
 @dataclass(frozen=True)
