@@ -12,18 +12,25 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from rowmerge import concurrency
-from rowmerge.parquet import data_files, filesystems, fitting, footers, outcomes, partitions, rewriting, transforms
+from rowmerge.parquet import data_files, filesystems, fitting, footers, outcomes, partitions, rewriting, small_files, transforms
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
-_MODULES = (fitting, footers, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes)
+_MODULES = (fitting, footers, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes, small_files)
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, pyroaring,
 PySpark and the standard library."""
 
 for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
-_CLASSES = (data_files.WriteSpec, data_files.StoredColumns, data_files.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
+_CLASSES = (
+    data_files.WriteSpec,
+    data_files.StoredColumns,
+    data_files.FilesLineage,
+    outcomes.OutcomeColumns,
+    partitions.PartitionKey,
+    small_files.SmallFilesSpec,
+)
 """The rowmerge classes whose instances are arguments of the functions that executors call."""
 
 

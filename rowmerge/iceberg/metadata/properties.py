@@ -14,6 +14,7 @@ from rowmerge.table.metadata.settings import (
     WRITE_MODE,
     ParquetSettings,
     RetryPolicy,
+    SplitSettings,
     TableSettings,
     WriteMode,
     parse_codec,
@@ -31,6 +32,9 @@ DISTRIBUTION = "write.distribution-mode"
 COMPRESSION = "write.parquet.compression-codec"
 LEVEL = "write.parquet.compression-level"
 ROW_GROUP_SIZE = "write.parquet.row-group-size-bytes"
+SPLIT_SIZE = "read.split.target-size"
+OPEN_FILE_COST = "read.split.open-file-cost"
+SPLIT_LOOKBACK = "read.split.planning-lookback"
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
@@ -106,6 +110,20 @@ class IcebergSettings(TableSettings):
         """
         codec = parse_codec(self.properties, COMPRESSION)
         return ParquetSettings(codec, self._compression_level(codec or "zstd"), _parse_bytes(self.properties, ROW_GROUP_SIZE))
+
+    @cached_property
+    def splits(self) -> SplitSettings:
+        """Return the settings `read.split.*`.
+
+        Raises:
+            ConfigurationError: A property is not a positive number.
+        """
+        target_size = _parse_bytes(self.properties, SPLIT_SIZE)
+        lookback = parse_whole_number(self.properties, SPLIT_LOOKBACK, SplitSettings.planning_lookback)
+        if lookback == 0:
+            raise ConfigurationError(f"The table property {SPLIT_LOOKBACK} is 0. Set it to a whole number, 1 or more.")
+        open_file_cost = _parse_bytes(self.properties, OPEN_FILE_COST)
+        return SplitSettings(target_size or SplitSettings.target_size, open_file_cost, lookback)
 
     def _compression_level(self, codec: str) -> int | None:
         """Return the compression level, or None if it is not set or the codec has no levels. Raises ConfigurationError if out of range."""

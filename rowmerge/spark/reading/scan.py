@@ -1,4 +1,4 @@
-"""Read the files of a snapshot as a DataFrame, with Spark's own reader and without deleted rows.
+"""Read the files of a snapshot as a DataFrame, without deleted rows. Arrow reads many small files, and Spark's own reader all others.
 
 Spark's Parquet reader returns the address of each row: its file and its position. A bitmap contains the positions of a file's deleted rows.
 
@@ -10,9 +10,10 @@ Spark's Parquet reader returns the default for these rows, and so does the write
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,16 @@ from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of, stop_query_sql
 from rowmerge.spark.reading.data_files import ADDRESS_COLUMNS, ADDRESS_FIELDS, lineage_columns, read_files, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
+from rowmerge.spark.reading.small_files import read_with_arrow, small_files_mask
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, backquote, bare
+from rowmerge.table.metadata.settings import SplitSettings
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
 
 _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
 _FILE_INDEX = "__rowmerge_index"
@@ -109,6 +114,12 @@ class _Scan:
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
         """Yield the live rows of files: a frame for each layout and each column that identifies files (see `_group_by_file_key`)."""
+        is_small = small_files_mask(self.spark, files)
+        if is_small.any():
+            yield from map(self._select, self._frames_of_small_files(files.filter(pa.array(is_small))))
+            files = files.filter(pa.array(~is_small))
+        if len(files) and self.snapshot.settings.splits != SplitSettings():
+            _warn_of_split_settings(self.snapshot.name)
         for group, file_key in _group_by_file_key(files):
             for layout in self.snapshot.layouts(group.paths) if len(group) else ():
                 layout_files = group if len(layout.paths) == len(group) else group.with_paths(layout.paths)
@@ -127,6 +138,16 @@ class _Scan:
             frame = self._without_deleted_rows(frame, files, file_key)
         if joined_columns:
             frame = self._with_partition_values(frame, joined_columns, files)
+        return self._select(frame)
+
+    def _frames_of_small_files(self, files: FileListing) -> Iterator[DataFrame]:
+        """Yield the live rows of small files, which Arrow reads: a frame for each layout."""
+        for layout in self.snapshot.layouts(files.paths):
+            layout_files = files if len(layout.paths) == len(files) else files.with_paths(layout.paths)
+            yield read_with_arrow(self.spark, self.snapshot, layout, layout_files, with_addresses=self.with_addresses, lineage=self.lineage)
+
+    def _select(self, frame: DataFrame) -> DataFrame:
+        """Return the columns of the scan, in their order."""
         addresses = (FILE, POSITION) if self.with_addresses else ()
         lineage = () if self.lineage is None else (ROW_ID, CHANGED_IN)
         return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *lineage)
@@ -185,6 +206,17 @@ class _Scan:
         # Without the schema, PySpark would treat a timestamp_ntz as an instant.
         partition_values = frame_of(self.spark, pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
         return rows.join(F.broadcast(partition_values), F.col(FILE) == F.col(_FILE_KEY), "inner").drop(_FILE_KEY)
+
+
+@cache
+def _warn_of_split_settings(table: str) -> None:
+    """Warn once that Spark's reader does not use the properties `read.split.*` of a table.
+
+    Spark takes the size of its tasks from settings of the session when a query runs. A DataFrame may run later, together with other tables.
+    So no setting that is in effect now would apply to this table alone.
+    """
+    settings = "spark.sql.files.maxPartitionBytes and spark.sql.files.openCostInBytes"
+    logger.warning("The properties read.split.* of %s apply only to small files. For other files, set %s of Spark.", table, settings)
 
 
 def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:

@@ -33,7 +33,13 @@ def initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array
 
 
 def stored_columns(snapshot: Snapshot, layout: FileLayout, names: Sequence[str]) -> StoredColumns:
-    """Return the columns with these names as the files of a layout store them, and the hidden columns of row lineage."""
+    """Return columns as the files of a layout store them, and the hidden columns of row lineage.
+
+    Args:
+        snapshot: The snapshot of the table.
+        layout: How the files store the columns.
+        names: The names of the columns in the table.
+    """
     pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
     file_columns = [file_column for column, file_column in pairs if column.name in names]
     file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]

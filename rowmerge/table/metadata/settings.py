@@ -45,6 +45,19 @@ class ParquetSettings:
 
 
 @dataclass(frozen=True)
+class SplitSettings:
+    """How files are divided among the tasks of a read: the properties `read.split.*` of Iceberg.
+
+    `target_size`: the bytes of a task. `open_file_cost`: the smallest number of bytes for which a file counts, None if the table does not
+    define it. `planning_lookback`: the number of tasks that are filled at the same time.
+    """
+
+    target_size: int = 128 * 1024 * 1024
+    open_file_cost: int | None = None
+    planning_lookback: int = 10
+
+
+@dataclass(frozen=True)
 class RetryPolicy:
     """The retries of a statement after commit conflicts, with exponential back-off and jitter. Waits are in milliseconds.
 
@@ -128,6 +141,11 @@ class TableSettings:
         """The compression and the row group size of new data files."""
         return ParquetSettings()
 
+    @cached_property
+    def splits(self) -> SplitSettings:
+        """How files are divided among the tasks of a read."""
+        return SplitSettings()
+
     def check(self) -> None:
         """Check all settings. Raises ConfigurationError for the first setting with an invalid value."""
         for operation in ("MERGE", "UPDATE", "DELETE", "WRITE"):
@@ -136,7 +154,7 @@ class TableSettings:
         self.distribution(is_ordered=False)
         for operation in ("MERGE", "UPDATE", "DELETE"):
             self.operation_distribution(operation)
-        _ = (self.evolves_schema, self.target_file_size, self.parquet, self.retry_policy)
+        _ = (self.evolves_schema, self.target_file_size, self.parquet, self.retry_policy, self.splits)
 
 
 def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMode = WriteMode.AUTO) -> WriteMode:

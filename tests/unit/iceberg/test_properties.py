@@ -7,7 +7,7 @@ import pytest
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.metadata.properties import IcebergSettings, check_properties
 from rowmerge.table.metadata.partitioning import Distribution
-from rowmerge.table.metadata.settings import ParquetSettings
+from rowmerge.table.metadata.settings import ParquetSettings, SplitSettings
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,19 @@ def test_table_properties_determine_parquet_settings(properties: dict[str, str],
     assert IcebergSettings(properties).parquet == settings
 
 
+def test_table_properties_determine_the_size_of_splits() -> None:
+    properties = {"read.split.target-size": "1000", "read.split.open-file-cost": "20", "read.split.planning-lookback": "3"}
+    check_properties(properties)
+    assert IcebergSettings(properties).splits == SplitSettings(1000, 20, 3)
+    assert IcebergSettings({}).splits == SplitSettings()
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
+        ("read.split.target-size", "0", "Set it to a number of bytes"),
+        ("read.split.open-file-cost", "4mb", "Set it to a number of bytes"),
+        ("read.split.planning-lookback", "0", "Set it to a whole number, 1 or more"),
         ("write.merge.distribution-mode", "random", "Set it to none, hash or range"),
         ("write.parquet.compression-level", "23", "Set it to a number from 1 to 22"),
         ("write.parquet.compression-level", "high", "Set it to a whole number"),

@@ -1,0 +1,135 @@
+"""Arrow reads many small files: the rows, addresses and lineage are those that Spark's reader returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+import rowmerge
+from rowmerge.errors import MissingDataFile
+from rowmerge.spark.reading import small_files
+from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.table.snapshots.snapshot import Snapshot
+
+COLUMNS = (
+    "id bigint, b boolean, i int, f float, d double, n decimal(12, 3), w decimal(38, 10), s string, x binary, day date, at timestamp, "
+    "local timestamp_ntz, st struct<a: int, in: struct<t: timestamp, u: string>>, l array<struct<k: string, v: decimal(5, 2)>>, "
+    "m map<string, array<int>>, p string, q date"
+)
+ROWS = """
+    select id, id % 2 = 0, int(id), float(id / 3), if(id = 4, double('NaN'), -0.0D), id / 7, cast(id as decimal(38, 10)) / 9,
+           if(id % 5 = 0, null, concat('ä ', id)), cast(string(id) as binary), date'1500-03-01' + int(id),
+           timestamp'1582-10-01 00:00:00.123456' + make_dt_interval(int(id)),
+           timestamp_ntz'2024-03-31 02:30:00' + make_dt_interval(0, int(id)),
+           if(id = 3, null, named_struct('a', int(id), 'in', if(id = 5, null, named_struct('t', timestamp'2024-01-01', 'u', 'u')))),
+           if(id = 6, null, array(named_struct('k', string(id), 'v', cast(1.25 as decimal(5, 2))), null)),
+           map('k', array(1, null, int(id)), 'e', null), if(id = 7, null, concat('p/', id % 3)), date'2024-01-01' + int(id % 2)
+    from range({first}, {first} + 12, 1, 3)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_files, "MIN_FILES", 1)
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+@pytest.mark.parametrize("partitioning", ["", "partitioned by (p, q)"])
+def test_arrow_reads_the_rows_of_all_types_that_spark_reads(session: rowmerge.Session, format_: str, partitioning: str) -> None:
+    properties = "'rowmerge.write.mode' = 'merge-on-read'" + (", 'format-version' = '3'" if format_ == "iceberg" else "")
+    session.sql(f"create table t ({COLUMNS}) using {format_} {partitioning} tblproperties ({properties})")
+    session.sql(f"insert into t {ROWS.format(first=0)}")
+    session.sql("delete from t where id in (2, 9)")
+    session.sql("update t set s = 'updated' where id = 8")
+    session.sql("alter table t add column late int")
+    session.sql("alter table t add column st.added string")
+    session.sql("insert into t (id, late, p) values (100, 5, 'p/1'), (101, null, '')")
+    assert _read_with_both(session, "t") == 12
+
+
+def test_arrow_reads_evolved_columns(session: rowmerge.Session) -> None:
+    session.sql(
+        "create table t (a int, b float, gone int, s struct<x: int>, d decimal(5, 2)) using delta tblproperties "
+        "('delta.columnMapping.mode' = 'name', 'delta.enableTypeWidening' = 'true')"
+    )
+    session.sql("insert into t values (1, 1.5, 7, named_struct('x', 3), 1.25), (2, null, 8, null, null)")
+    session.sql("alter table t drop column gone")
+    session.sql("alter table t rename column b to c")
+    for column, type_ in (("a", "bigint"), ("c", "double"), ("s.x", "bigint"), ("d", "decimal(12, 4)")):
+        session.sql(f"alter table t alter column {column} type {type_}")
+    session.sql("alter table t add column gone string")
+    session.sql("insert into t values (3000000000, 2.5D, named_struct('x', 3000000000), 12345.6789, 'new')")
+    assert _read_with_both(session, "t") == 3
+    assert session.sql("select a, c, gone from t order by a").collect() == [(1, 1.5, None), (2, None, None), (3000000000, 2.5, "new")]
+
+
+def test_arrow_reads_iceberg_columns_by_field_id_with_initial_values_and_uuids(session: rowmerge.Session) -> None:
+    session.sql("create table t (a int, b int) using iceberg tblproperties ('format-version' = '3')")
+    session.sql("insert into t values (1, 10), (2, 20)")
+    session.sql("alter table t rename column a to c")
+    session.sql("alter table t rename column b to a")
+    session.sql("alter table t add column u string default 'was missing'")
+    session.sql("insert into t values (3, 30, 'stored')")
+    assert _read_with_both(session, "t") == 3
+    assert session.sql("select c, a, u from t order by c").collect() == [(1, 10, "was missing"), (2, 20, "was missing"), (3, 30, "stored")]
+
+
+def test_a_join_does_not_broadcast_small_files_of_many_bytes(session: rowmerge.Session) -> None:
+    session.sql("create table t (id bigint, s string) using delta")
+    session.sql("insert into t select id, sha2(string(id), 256) from range(0, 1000, 1, 1)")
+    snapshot = _snapshot(session, "t")
+    read_snapshot(session.spark, snapshot).createOrReplaceTempView("small")
+    total_size, threshold = snapshot.files().total_size, "spark.sql.autoBroadcastJoinThreshold"
+    try:
+        for largest_size, is_broadcast in ((total_size // 2, False), (total_size * 2, True)):
+            session.spark.conf.set(threshold, str(largest_size))
+            (row,) = session.spark.sql("explain select * from small as a join small as b on a.id = b.id").collect()
+            assert "MapInArrow" in row[0] and ("BroadcastHashJoin" in row[0]) is is_broadcast
+    finally:
+        session.spark.conf.unset(threshold)
+
+
+def test_a_missing_small_file_has_the_error_of_a_missing_file(bare_session: rowmerge.Session) -> None:
+    bare_session.sql("create table t (id bigint) using delta")
+    bare_session.sql("insert into t values (1)")
+    (file,) = Path(bare_session.describe("default", "t").location.removeprefix("file://")).glob("*.parquet")
+    file.unlink()
+    with pytest.raises(MissingDataFile, match=file.name):
+        bare_session.sql("create table u using delta as select * from t")
+
+
+def _snapshot(session: rowmerge.Session, name: str) -> Snapshot:
+    return session._catalog.open("default", name).snapshot()
+
+
+def _read_with_both(session: rowmerge.Session, name: str) -> int:
+    """Return the number of rows of a table, after a comparison of the two readers."""
+    snapshot = _snapshot(session, name)
+    frame = read_snapshot(session.spark, snapshot, with_addresses=True, with_lineage=True)
+    assert "MapInArrow" in _plan(frame)
+    with_arrow = _rows(frame)
+    session.spark.conf.set(small_files.SMALL_FILES, "false")
+    try:
+        frame = read_snapshot(session.spark, snapshot, with_addresses=True, with_lineage=True)
+        assert "MapInArrow" not in _plan(frame)
+        with_spark = _rows(frame)
+    finally:
+        session.spark.conf.unset(small_files.SMALL_FILES)
+    assert [(field.name, field.type) for field in with_arrow.schema] == [(field.name, field.type) for field in with_spark.schema]
+    for arrow_row, spark_row in zip(with_arrow.to_pylist(), with_spark.to_pylist(), strict=True):
+        assert repr(arrow_row) == repr(spark_row), "the text compares NaN and -0.0, too"
+    return with_arrow.num_rows
+
+
+def _plan(frame: DataFrame) -> str:
+    frame.createOrReplaceTempView("explained")
+    (row,) = frame.sparkSession.sql("explain select * from explained").collect()
+    return str(row[0])
+
+
+def _rows(frame: DataFrame) -> pa.Table:
+    rows = frame.toArrow()
+    return rows.sort_by([(name, "ascending") for name in ("__rowmerge_file", "__rowmerge_position")])
