@@ -5,9 +5,9 @@ The statement itself must use the same values. So the time functions in its cond
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 
-from sqlglot import Token, TokenType
+from sqlglot import Token, TokenType, exp
 
 from rowmerge.commands.queries import Clause, Join, OpaqueQuery, OpaqueRelation, Query, Relation, SelectBlock, SetOperation, Subquery
 from rowmerge.plan.expressions.column_refs import parse, rewrite, tokens_of
@@ -22,25 +22,27 @@ _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE,
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 
 
-def constant_operands(condition: str) -> list[tuple[int, int]]:
+def constant_operands(condition: str, columns: Collection[str] | None = None) -> list[tuple[int, int]]:
     """Return the half-open offsets of the operands that have no column, and whose value the text does not show.
 
     In `` `t`.`d` >= current_date() - 7 AND `t`.`k` IN (1, 2 + 3)``, these are `current_date() - 7` and `2 + 3`.
 
     Args:
-        condition: A condition in which each column is in backquotes.
+        condition: A condition.
+        columns: The columns that it can use. None if each column in it is in backquotes, so that any other name is a variable.
     """
-    return list(_constant_operands(condition, tokens_of(condition) or []))
+    column_names = None if columns is None else {column.lower() for column in columns}
+    return list(_constant_operands(condition, tokens_of(condition) or [], column_names))
 
 
-def _constant_operands(condition: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+def _constant_operands(condition: str, tokens: Sequence[Token], columns: Set[str] | None) -> Iterator[tuple[int, int]]:
     """Yield the offsets of the constant operands among tokens whose brackets are balanced."""
     for operand in _operands(tokens):
         if is_enclosed(operand):
-            yield from _constant_operands(condition, operand[1:-1])
-        elif operand and not any(condition[token.start] == "`" for token in operand):
+            yield from _constant_operands(condition, operand[1:-1], columns)
+        elif operand and not any(condition[token.start] == "`" or token.text.lower() in (columns or ()) for token in operand):
             start, end = operand[0].start, operand[-1].end + 1
-            if _is_unknown_constant(condition[start:end]):
+            if _is_unknown_constant(condition[start:end], allows_variables=columns is None):
                 yield start, end
 
 
@@ -58,10 +60,13 @@ def _operands(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     yield operand
 
 
-def _is_unknown_constant(text: str) -> bool:
-    """Return whether Spark is needed for the value of an expression without columns. A name in it is a variable of the session."""
+def _is_unknown_constant(text: str, *, allows_variables: bool) -> bool:
+    """Return whether Spark is needed for the value of an expression without columns.
+
+    `allows_variables`: whether a name in it is a variable of the session. Otherwise, it is a column.
+    """
     tree = parse(text)
-    if tree is None or not can_be_evaluated_apart(tree, text):
+    if tree is None or not can_be_evaluated_apart(tree, text) or (tree.find(exp.Column) is not None and not allows_variables):
         return False
     return constant(tree) is None
 

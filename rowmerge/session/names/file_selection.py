@@ -58,7 +58,7 @@ class FileSelection:
         self._used: dict[str, list[str]] = {}
         self._all: dict[str, MatchingFiles] = {}
         texts = {name: [text for text in texts if not has_query(text)] for name, texts in conditions.by_table.items()}
-        constants = self._evaluated_constants([text for table_texts in texts.values() for text in table_texts])
+        constants = _with_constant_values(spark, [text for table_texts in texts.values() for text in table_texts])
         for name in conditions.by_table:
             mask = self._mask(name, [constants[text] for text in texts[name]])
             self._all[name] = snapshots[name].files_matching(mask, self._columns_in_conditions(name))
@@ -68,16 +68,6 @@ class FileSelection:
         """Return the columns of a table in its conditions, also in those that are evaluated later."""
         texts = " ".join(self._conditions.by_table[name])
         return [column for column in self._snapshots[name].schema.names if f".{backquote(column)}" in texts]
-
-    def _evaluated_constants(self, texts: Sequence[str]) -> dict[str, str]:
-        """Return each condition with its constant operands replaced by their values, which one query of Spark returns."""
-        spans = {text: constant_operands(text) for text in texts}
-        operands = list(dict.fromkeys(text[start:end] for text in texts for start, end in spans[text]))
-        literals = dict(zip(operands, evaluate(self._spark, operands), strict=True)) if operands else {}
-        return {
-            text: rewrite(text, ((start, end, literals[text[start:end]] or text[start:end]) for start, end in spans[text]))
-            for text in texts
-        }
 
     def _mask(self, name: str, texts: Sequence[str]) -> FileMask:
         """Return the mask of the files of a table that can contain a row for which the conditions are true."""
@@ -182,3 +172,26 @@ class FileSelection:
         """Return the files of a table, or None if the statement reads all of them."""
         files = self.files.get(name)
         return None if files is None or len(files) == self._all[name].total_files else files
+
+
+def with_constant_values(spark: SparkSession, condition: str, columns: Sequence[str]) -> str:
+    """Return a condition with its constant operands, such as `current_date() - 7`, replaced by their values.
+
+    Args:
+        spark: The session that evaluates the constants.
+        condition: The SQL condition.
+        columns: The columns that it can use.
+    """
+    return _with_constant_values(spark, [condition], columns)[condition]
+
+
+def _with_constant_values(spark: SparkSession, texts: Sequence[str], columns: Sequence[str] | None = None) -> dict[str, str]:
+    """Return each condition with its constant operands replaced by their values, which one query of Spark returns."""
+    spans = {text: constant_operands(text, columns) for text in texts}
+    operands = list(dict.fromkeys(text[start:end] for text in texts for start, end in spans[text]))
+    literals = dict(zip(operands, evaluate(spark, operands), strict=True)) if operands else {}
+
+    def evaluated(text: str) -> str:
+        return rewrite(text, ((start, end, literals[text[start:end]] or text[start:end]) for start, end in spans[text]))
+
+    return {text: evaluated(text) for text in texts}

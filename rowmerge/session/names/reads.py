@@ -59,7 +59,7 @@ class StatementReads:
         self._reads: dict[str, Read] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
-        self._microseconds = time_ns() // 1000
+        self.microseconds = time_ns() // 1000
         self.scans: list[TableScan] = []
         """The scans of the tables in the texts of the statement, once for each occurrence."""
         self.conditions_not_used: list[str] = []
@@ -123,9 +123,9 @@ class StatementReads:
         for name in names:
             read = self._reads[name]
             if isinstance(read, ViewRead) and _HAS_TIME_FUNCTION.search(read.text):
-                view_text = with_fixed_time(read.text, parse_query(read.text), self._microseconds, columns)
+                view_text = with_fixed_time(read.text, parse_query(read.text), self.microseconds, columns)
                 self._reads[name] = replace(read, text=view_text)
-        return with_fixed_time(text, parse_query(text), self._microseconds, columns) if _HAS_TIME_FUNCTION.search(text) else text
+        return with_fixed_time(text, parse_query(text), self.microseconds, columns) if _HAS_TIME_FUNCTION.search(text) else text
 
     def _column_names(self, read: Read) -> tuple[str, ...]:
         return read.columns if isinstance(read, ViewRead) else read.schema.names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 from rowmerge.catalog import Catalog, Function, TablesByPath
 from rowmerge.commands.names import TABLE_FORMATS, FileSource, SqlText, TableName
 from rowmerge.errors import PlanError
+from rowmerge.plan.expressions.moment import replace_time_functions
 from rowmerge.session.answers.results import TableScan
+from rowmerge.session.names.file_selection import with_constant_values
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
 from rowmerge.session.names.reads import Read, StatementReads, ViewRead
 from rowmerge.session.names.resolver import NameResolver, ResolvedName, branches_of, change_feed_of
@@ -140,6 +143,18 @@ class StatementScope:
     def bind(self, expression: SqlText) -> SqlText:
         """Return an expression in which the names in subqueries and calls are replaced with the names of Spark views and functions."""
         return replace(expression, text=self._bind_expression(expression.text))
+
+    def bind_condition(self, condition: SqlText, columns: Sequence[str]) -> SqlText:
+        """Bind the condition of a statement that changes rows, and replace constants such as `current_date() - 7` by their values.
+
+        Only values exclude files, and all jobs and attempts of the statement use the same value.
+
+        Args:
+            condition: The condition.
+            columns: The columns that the condition can use.
+        """
+        text = replace_time_functions(self._bind_expression(condition.text), self.table_reads.microseconds, columns)
+        return replace(condition, text=with_constant_values(self.context.spark, text, columns))
 
     def _bind_expression(self, text: str) -> str:
         """Bind an expression, or the body of a function."""

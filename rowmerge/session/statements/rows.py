@@ -7,6 +7,7 @@ the source is evaluated again for the next attempt. Any other source is evaluate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -95,7 +96,7 @@ class TargetRowsPlanner:
         """Return the plan on this version of the target."""
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot, command.with_clause)
-        condition = None if command.condition is None else scope.bind(command.condition)
+        condition = None if command.condition is None else scope.bind_condition(command.condition, snapshot.schema.names)
         case_sensitive, time_zone = is_case_sensitive(spark), session_time_zone(spark)
         if isinstance(command, Delete):
             plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
@@ -121,9 +122,10 @@ class MergePlanner:
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan on this version of the target, with the source."""
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
-        clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
-        command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
-        frame = scope.query(source_query(command))
+        frame = scope.query(source_query(self.command))
+        columns = (*snapshot.schema.names, *frame.columns)
+        clauses = tuple(_bind_clause(clause, scope, columns) for clause in self.command.clauses)
+        command = replace(self.command, on=scope.bind_condition(self.command.on, columns), clauses=clauses)
         reads_target, self.scans = scope.reads(snapshot), scope.scans
         if self._source is None or reads_target:
             self._source = SourceRowsOnce(frame, _resolve_source(command, frame, self.context.names).alias)
@@ -150,12 +152,12 @@ def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope
     return tuple(replace(assignment, value=scope.bind(assignment.value)) for assignment in assignments)
 
 
-def _bind_clause(clause: When, scope: StatementScope) -> When:
-    """Bind the names in the subqueries and function calls of a WHEN clause."""
+def _bind_clause(clause: When, scope: StatementScope, columns: Sequence[str]) -> When:
+    """Bind the names in the subqueries and function calls of a WHEN clause. `columns`: the columns that its condition can use."""
     action = clause.action
     if not isinstance(action, DeleteAction) and action.assignments is not None:
         action = replace(action, assignments=_bind_assignments(action.assignments, scope))
-    condition = None if clause.condition is None else scope.bind(clause.condition)
+    condition = None if clause.condition is None else scope.bind_condition(clause.condition, columns)
     return replace(clause, condition=condition, action=action)
 
 
