@@ -4,7 +4,7 @@ from rowmerge.catalog import Relation
 from rowmerge.commands.names import CATALOGS, TABLE_FORMATS
 from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
-from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.answers.results import StatementResult, TableScan
 from rowmerge.session.session import Session, connect
 from rowmerge.sql import split_statements
 from rowmerge.version import __version__
@@ -17,6 +17,7 @@ __all__ = [
     "RowCounts",
     "Session",
     "StatementResult",
+    "TableScan",
     "__version__",
     "connect",
     "split_statements",

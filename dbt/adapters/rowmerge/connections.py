@@ -60,7 +60,7 @@ class RowmergeConnectionManager(SQLConnectionManager):
 
     @classmethod
     def get_response(cls, cursor: Any) -> AdapterResponse:
-        return RowmergeResponse(_message="OK") if cursor.result is None else response_from(cursor.result)
+        return RowmergeResponse(_message="OK") if cursor.result is None else response_from(cursor.result, cursor.scans)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:

@@ -92,6 +92,7 @@ class Cursor:
         self._rows: list[tuple[Any, ...]] | None = None
         self._position = 0
         self.result: Any = None
+        self.scans: list[Any] = []  # the tables that all statements of the last call of `execute` read
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
         """Run one or more SQL statements in order. Stop at the first statement that fails.
@@ -106,10 +107,11 @@ class Cursor:
         """
         if bindings:
             raise DbtRuntimeError("rowmerge does not support bindings. Write the values into the SQL statement.")
-        self._rows, self._position = None, 0
+        self._rows, self._position, self.scans = None, 0, []
         with self._handle.cancelable():
             for statement in split_statements(sql):
                 self.result = self._handle.session.execute(statement)
+                self.scans += self.result.scans
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, bool]] | None:
@@ -135,7 +137,7 @@ class Cursor:
         return next(iter(self._next_rows(1)), None)
 
     def close(self) -> None:
-        self.result, self._rows, self._position = None, None, 0
+        self.result, self._rows, self._position, self.scans = None, None, 0, []
 
     def _next_rows(self, limit: int | None) -> list[tuple[Any, ...]]:
         """Return at most `limit` of the rows that have not been fetched yet; all of these rows if `limit` is None."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Dict, Optional
 
 from dbt.adapters.contracts.connection import AdapterResponse
 
-from rowmerge import RowCounts, StatementResult
+from rowmerge import RowCounts, StatementResult, TableScan
+from rowmerge.errors import RowmergeError
 
 
 # dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
@@ -17,6 +19,9 @@ class RowmergeResponse(AdapterResponse):
 
     `version` is the table's version after the statement, and `seconds` contains the duration of each stage. `retries` is the number of
     times that the statement was retried because a concurrent commit changed the table first.
+
+    `files_read` and `bytes_read` describe the data files that the statement's queries read, in all tables together, after files were
+    skipped. `files_total` and `bytes_total` describe all files of these tables, and are None if the metadata that was read does not tell.
     """
 
     rows_inserted: Optional[int] = None
@@ -27,18 +32,30 @@ class RowmergeResponse(AdapterResponse):
     files_removed: Optional[int] = None
     files_marked: Optional[int] = None  # files with a new deletion vector or position-delete file
     bytes_added: Optional[int] = None
+    files_read: Optional[int] = None
+    files_total: Optional[int] = None
+    bytes_read: Optional[int] = None
+    bytes_total: Optional[int] = None
     retries: Optional[int] = None
     seconds: Optional[Dict[str, float]] = None
 
 
-def response_from(result: StatementResult) -> RowmergeResponse:
-    """Return dbt's adapter response for the engine's result of a statement."""
+def response_from(result: StatementResult, scans: Optional[Sequence[TableScan]] = None) -> RowmergeResponse:
+    """Return dbt's adapter response for the engine's result of a statement.
+
+    Args:
+        result: The result.
+        scans: The scans of several statements of which it is the last one, or None for the scans of the result alone.
+    """
     operation, changes = str(result.operation), result.changes
+    reads = _counts_of_reads(result.scans if scans is None else scans)
+    reads_phrase = _reads_phrase(reads)
     if changes is None:
-        return RowmergeResponse(_message="OK", code=operation, version=result.version)
+        message = f"OK: {reads_phrase}" if reads_phrase else "OK"
+        return RowmergeResponse(_message=message, code=operation, version=result.version, **reads)
     retries = result.attempts - 1
     return RowmergeResponse(
-        _message=_console_line(operation, changes, result.version, retries),
+        _message=_console_line(operation, changes, reads_phrase, result.version, retries),
         code=operation,
         rows_affected=changes.affected,
         rows_inserted=changes.inserted,
@@ -49,15 +66,48 @@ def response_from(result: StatementResult) -> RowmergeResponse:
         files_removed=changes.files_removed,
         files_marked=changes.files_marked,
         bytes_added=changes.bytes_added,
+        **reads,
         retries=retries,
         seconds={stage: round(duration, 3) for stage, duration in result.seconds.items()} or None,
     )
 
 
-def _console_line(operation: str, changes: RowCounts, version: int | None, retries: int) -> str:
-    """Return the line to print, such as `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`."""
+def _counts_of_reads(scans: Sequence[TableScan]) -> Dict[str, Optional[int]]:
+    """Return the counts of files and bytes that scans read together. Without scans, the result is empty."""
+    if not scans:
+        return {}
+    try:
+        return {
+            "files_read": sum(scan.files for scan in scans),
+            "files_total": _sum_if_known(scan.total_files for scan in scans),
+            "bytes_read": sum(scan.size for scan in scans),
+            "bytes_total": _sum_if_known(scan.total_size for scan in scans),
+        }
+    except RowmergeError:
+        # The counts may need metadata that the statement has not read. The statement has succeeded without them.
+        return {}
+
+
+def _sum_if_known(counts: Iterable[Optional[int]]) -> Optional[int]:
+    """Return the sum, or None if one of the counts is unknown."""
+    known = list(counts)
+    return None if None in known else sum(filter(None, known))
+
+
+def _reads_phrase(reads: Mapping[str, Optional[int]]) -> str:
+    """Return a phrase such as `read 3 of 1,826 files`, or an empty string if the tables have no files."""
+    files, total = reads.get("files_read"), reads.get("files_total")
+    if files is None or total == 0:
+        return ""
+    return f"read {count(files, 'file')}" if total is None else f"read {files:,} of {count(total, 'file')}"
+
+
+def _console_line(operation: str, changes: RowCounts, reads_phrase: str, version: int | None, retries: int) -> str:
+    """Return the line to print: `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, read 3 of 1,826 files, version 7`."""
     verb = operation.split(" ", 1)[0].lower()
     phrases = [*_row_phrases(verb, changes), *_file_phrases(changes)] or ["nothing to do"]
+    if reads_phrase:
+        phrases.append(reads_phrase)
     if version is not None:
         phrases.append(f"version {version}")
     if retries:

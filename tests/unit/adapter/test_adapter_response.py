@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from dbt.adapters.rowmerge.response import response_from
-from rowmerge import RowCounts, StatementResult
+from rowmerge import RowCounts, StatementResult, TableScan
+from rowmerge.table.snapshots.files import FileListing, MatchingFiles, listing_schema
+
+
+def scan_of(selected, files):
+    """Return the scan of the first `selected` of some files of 1,000 bytes."""
+    nothing = pa.struct([])
+    rows = [{"path": str(number), "size": 1000, "records": 1, "deleted": 0} for number in range(files)]
+    listing = FileListing(pa.Table.from_pylist(rows, listing_schema(nothing, nothing, nothing)))
+    return TableScan(None, matching=MatchingFiles(FileListing(listing.rows.slice(0, selected)), files, 1000 * files))
 
 
 def result_of(operation, changes=None, version=None, seconds=None, attempts=1):
@@ -37,6 +47,24 @@ def result_of(operation, changes=None, version=None, seconds=None, attempts=1):
 )
 def test_the_message_describes_the_statement(result, message):
     assert str(response_from(result)) == message
+
+
+def test_the_message_and_the_response_add_the_files_that_all_scans_read():
+    result = result_of("MERGE", RowCounts(inserted=1), 2)
+    response = response_from(result, [scan_of(1, 1200), scan_of(2, 300)])
+    assert str(response) == "OK merge: 1 inserted, read 3 of 1,500 files, version 2"
+    assert (response.files_read, response.files_total, response.bytes_read, response.bytes_total) == (3, 1500, 3000, 1_500_000)
+    assert str(response_from(result_of("SELECT"), [scan_of(1, 1)])) == "OK: read 1 of 1 file"
+
+
+def test_the_total_is_missing_if_the_metadata_do_not_tell_it():
+    listing = scan_of(3, 3).matching.listing
+    response = response_from(result_of("SELECT"), [scan_of(1, 2), TableScan(None, matching=MatchingFiles(listing, None, None))])
+    assert (str(response), response.files_read, response.files_total) == ("OK: read 4 files", 4, None)
+
+
+def test_tables_without_files_are_not_in_the_message():
+    assert str(response_from(result_of("SELECT"), [scan_of(0, 0)])) == "OK"
 
 
 def test_the_response_has_the_row_counts():
