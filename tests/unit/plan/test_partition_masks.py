@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.snapshots.files import FileListing
 from tests.unit.plan.listings import column, partitions
 
 
@@ -68,3 +70,15 @@ def test_a_time_without_a_known_zone_is_never_exact() -> None:
     side = Side("t", (), ("x",))
     assert exact_partition_mask(["x > TIMESTAMP '2024-01-01 00:00:00'"], side, Struct((column("timestamp"),)), ("x",)) is None
     assert exact_partition_mask(["x > TIMESTAMP '2024-01-01 00:00:00Z'"], side, Struct((column("timestamp"),)), ("x",)) is not None
+
+
+@pytest.mark.parametrize("condition", ["x = 1", "x = 2", "x IS NULL", "x IS NOT NULL", "x <=> 1", "NOT x = 1", "x IN (7)"])
+def test_a_file_of_another_partitioning_is_never_pruned_by_partition(condition: str) -> None:
+    field = column("integer")
+    listed = partitions(field, [1, None])
+    is_other = pa.array([False, True])
+    values = listed.rows["partition"].combine_chunks()
+    partition = pa.StructArray.from_arrays([values.field(0)], names=["x"], mask=is_other)
+    rows = listed.rows.set_column(listed.rows.column_names.index("partition"), "partition", partition)
+    mask, _ = file_mask([condition], Side("t", (), ("x",)), Struct((field,)), ("x",))
+    assert mask(FileListing(rows)).to_pylist()[1]
