@@ -18,7 +18,7 @@ from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.reading.splits import pack
 from rowmerge.spark.reading.stored_columns import initial_values, nullable_schema
 from rowmerge.spark.spark_session import is_case_sensitive, setting
-from rowmerge.spark.types import estimated_row_bytes, to_spark
+from rowmerge.spark.types import to_spark
 from rowmerge.table.metadata.schema import Struct, bare
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
@@ -33,6 +33,8 @@ MAX_FILE_BYTES = 128 * 1024
 For larger files, this takes longer than Spark's reader needs to open the file and to read one column."""
 
 
+_ID_BYTES = 8
+"""The size of an id in Spark's estimates. The rows of `mapInArrow` have the estimated size of its input."""
 DEFAULT_OPEN_FILE_COST = 512 * 1024
 """The number of bytes that Arrow decodes while it opens a file, as a generous estimate. A task gets up to 256 small files by default."""
 
@@ -80,9 +82,7 @@ def _read_lists(spark: SparkSession, spec: SmallFilesSpec, schema: Struct, file_
     Spark estimates the size of the result from the number of ids in the range, before the filter. By this size, it decides whether to
     broadcast the rows in a join. So the number of ids makes the estimate equal to the size of the files.
     """
-    # For an id, Spark counts 8 bytes. When it scales the size to other columns, it counts 8 more for the row itself.
-    id_count = 2 * total_size // estimated_row_bytes(schema)
-    ids_per_list = max(1, id_count // len(file_lists))
+    ids_per_list = max(1, total_size // _ID_BYTES // len(file_lists))
     streams = [_arrow_stream(files) for files in file_lists]
     ids = spark.range(0, ids_per_list * len(streams), 1, len(streams)).where(f"id % {ids_per_list} = 0")
     task = bind_for_executors(small_files.small_files_task, spec, streams, ids_per_list)
