@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import rowmerge
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_bounds import FileBounds
 from rowmerge.plan.pruning.predicates import to_predicate
@@ -300,3 +301,17 @@ def test_no_verdict_contradicts_sparks_answer_for_a_row(spark: SparkSession, zon
                 excluded += not may_be_true[index]
     assert len(truth) > 0.6 * len(chosen)
     assert excluded > 0.2 * len(truth) * len(files)
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_fields_of_structs_and_functions_exclude_files_of_a_table(session: rowmerge.Session, format_: str) -> None:
+    session.sql(f"create table t (id int, d date, s struct<a: int, t: struct<b: string>>) using {format_}")
+    for number in range(3):
+        nested = f"named_struct('a', {number}, 't', named_struct('b', 'x{number}'))"
+        session.sql(f"insert into t values ({number}, date'202{number}-01-01', {nested}), ({number}, null, null)")
+    expected = {"s.a = 1": 1, "s.t.b = 'x2'": 1, "S.T.B >= 'x1'": 2, "s.a IS NULL": 3, "year(d) = 2021": 1, "coalesce(id, 0) > 5": 0}
+    for condition, files in expected.items():
+        ((text,),) = session.sql(f"explain delete from t where {condition}").collect()
+        assert f"files: {files} of 3 may contain rows to change" in text, condition
+        counted = session.sql(f"select count(*) as n from t where {condition}").collect()[0]["n"]
+        assert counted == (3 if "NULL" in condition else 2 * files if "id" in condition else files)

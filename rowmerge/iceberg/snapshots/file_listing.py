@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from pyiceberg.types import (
     IntegerType,
     LongType,
     NestedField,
+    StructType,
     TimestampType,
     TimestamptzType,
 )
@@ -56,19 +57,21 @@ def list_files(live: LiveFiles, schema: Schema, columns: Struct, metadata: Table
         schema: The Iceberg schema of the table.
         columns: The columns of `schema` in the engine's types.
         metadata: The metadata of the table. For files of other specs than the current one, the partition in the listing is null.
-        bound_names: The names of the top-level columns whose bounds and ranges the listing contains. Only primitive types have bounds.
+        bound_names: The names of the top-level columns whose bounds and ranges the listing contains. Fields in lists and maps have none.
 
     Raises:
         CorruptLog: A partition value does not have the type of its field, or a delete file is damaged or missing.
         StorageError: The store fails while delete files are read to count deleted rows.
     """
-    bound_columns = [column for column in columns if column.name in bound_names and isinstance(column.type, Primitive | Decimal)]
-    ranges = partition_ranges(metadata.specs().values(), schema, [column.name for column in bound_columns])
+    bound_columns = [bound_field for column in columns if column.name in bound_names and (bound_field := _bound_field(column)) is not None]
+    ranges = partition_ranges(
+        metadata.specs().values(), schema, [column.name for column in bound_columns if not isinstance(column.type, Struct)]
+    )
     spec = metadata.spec()
     arrow_schema = _listing_schema(_partition_type(schema, spec), bound_columns, ranges)
     if not live.data:
         return FileListing(arrow_schema.empty_table())
-    iceberg_columns = [schema.find_field(column.name) for column in bound_columns]
+    iceberg_columns = [_selected(schema.find_field(column.name), column) for column in bound_columns]
     # The columns of each manifest's files are cached, so each manifest has its own batch.
     batches = []
     for manifest in live.data_by_manifest:
@@ -103,9 +106,33 @@ def exact_files(live: LiveFiles, schema: Schema, listing: FileListing) -> FileLi
 
 def _listing_schema(partition_type: pa.StructType, bound_columns: Sequence[Field], ranges: Sequence[PartitionRange]) -> pa.Schema:
     """Return the Arrow schema of a listing. Bounds and null counts are structs with a field for each column in `bound_columns`."""
-    bounds_type = pa.struct([(column.name, arrow_type(column.type)) for column in bound_columns])
-    null_counts_type = pa.struct([(column.name, pa.int64()) for column in bound_columns])
+    bounds_type = arrow_type(Struct(tuple(bound_columns)))
+    null_counts_type = _counts_type(bounds_type)
     return listing_schema(partition_type, bounds_type, null_counts_type, pa.struct([range_.arrow_field for range_ in ranges]))
+
+
+def _bound_field(field: Field) -> Field | None:
+    """Return a field with those nested fields that have bounds, or None if it has none. Fields in lists and maps have no bounds here."""
+    if not isinstance(field.type, Struct):
+        return field if isinstance(field.type, Primitive | Decimal) else None
+    children = [child for nested in field.type if (child := _bound_field(nested)) is not None]
+    return replace(field, type=Struct(tuple(children))) if children else None
+
+
+def _selected(iceberg_field: NestedField, field: Field) -> NestedField:
+    """Return the Iceberg field with only the nested fields of `field`."""
+    if not isinstance(field.type, Struct):
+        return iceberg_field
+    children = {child.name: child for child in cast(StructType, iceberg_field.field_type).fields}
+    selected = StructType(*(_selected(children[nested.name], nested) for nested in field.type))
+    return NestedField(iceberg_field.field_id, iceberg_field.name, selected, required=iceberg_field.required)
+
+
+def _counts_type(bounds_type: pa.DataType) -> pa.DataType:
+    """Return the type of null counts for a type of bounds: an int64 for each leaf."""
+    if not pa.types.is_struct(bounds_type):
+        return pa.int64()
+    return pa.struct([(field.name, _counts_type(field.type)) for field in bounds_type])
 
 
 def _manifest_columns(
@@ -186,6 +213,8 @@ def _column_bounds(manifest: ManifestFiles, column: NestedField) -> _Bounds:
 
 def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> _Bounds:
     """Return the bounds and null counts of a column, with one value for each file of the manifest."""
+    if isinstance(column.field_type, StructType):
+        return _struct_bounds([(nested.name, _compute_bounds(manifest, nested)) for nested in column.field_type.fields])
     files = [entry.file for entry in manifest.entries]
     null_counts = pa.array([_null_count(file, column.field_id) for file in files], pa.int64())
     lower_bounds, upper_bounds = file_bounds(files, column.field_id, column.field_type)
@@ -193,6 +222,13 @@ def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> _Bounds:
         has_invalid_bounds([getattr(file, kind).get(column.field_id) for file in files], column.field_type) for kind in ("lower", "upper")
     )
     return _Bounds({"lower": lower_bounds, "upper": upper_bounds, "nulls": null_counts}, has_invalid)
+
+
+def _struct_bounds(children: Sequence[tuple[str, _Bounds]]) -> _Bounds:
+    """Return the bounds and null counts of a struct from those of its fields, with their names."""
+    names = [name for name, _ in children]
+    by_kind = {kind: pa.StructArray.from_arrays([bounds.by_kind[kind] for _, bounds in children], names) for kind in _BOUND_KINDS}
+    return _Bounds(by_kind, any(bounds.has_invalid for _, bounds in children))
 
 
 def _null_count(file: ContentFile, field_id: int) -> int | None:
