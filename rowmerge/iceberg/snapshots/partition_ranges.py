@@ -145,13 +145,13 @@ def _manifest_ranges(manifests: Sequence[Manifest], range_: PartitionRange) -> p
     return pa.StructArray.from_arrays([lower, upper, has_nulls, has_values], fields=list(range_.arrow_field.type), mask=is_other)
 
 
-def _summary_bounds(stored: Sequence[bytes | None], range_: PartitionRange) -> pa.Array:
+def _summary_bounds(stored_bounds: Sequence[bytes | None], range_: PartitionRange) -> pa.Array:
     """Return the least or the greatest transformed values of manifests, null if they are unknown."""
     if isinstance(range_.source_type, t.UUIDType) and pa.types.is_string(range_.value_type):
-        return pa.nulls(len(stored), range_.value_type)  # Java compares UUIDs as pairs of signed integers.
+        return pa.nulls(len(stored_bounds), range_.value_type)  # Java compares UUIDs as pairs of signed integers.
     type_ = t.IntegerType() if pa.types.is_int32(range_.value_type) else range_.source_type
-    bounds = decode_bounds(stored, type_)
-    return bounds if bounds.type == range_.value_type else pa.nulls(len(stored), range_.value_type)
+    bounds = decode_bounds(stored_bounds, type_)
+    return bounds if bounds.type == range_.value_type else pa.nulls(len(stored_bounds), range_.value_type)
 
 
 def _may_have_values(summary: PartitionSummary, range_: PartitionRange) -> bool:
