@@ -82,7 +82,7 @@ def _definitions(size: Size, format_: str) -> list[str]:
         table("versions", events(size, high=0.5)),
         f"insert into {SCHEMA}.versions {events(size, low=0.5)}",
     )
-    dimension = f"select id as region, format_string('region %d', id) as title, id * {size.rows // 50} + 7 as k from range(0, 50, 1, 1)"
+    dimension = f"select cast(id as int) as region, format_string('region %d', id) as title, id * {size.rows // 50} + 7 as k from range(0, 50, 1, 1)"
     shared = [
         table("events", events(size)),
         table("by_region", events(size), "region"),

@@ -116,6 +116,8 @@ def _delta_spark(warehouse: Path, jars: list[Path]) -> SparkReader:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(warehouse.parent / "peer-warehouse"),
+        # The default of 50 tasks for each log is slow on few cores.
+        "spark.databricks.delta.snapshotPartitions": "2",
     }
     reader = SparkReader("Delta on Spark", settings, jars)
     reader.rows(f"create schema {SCHEMA}")
