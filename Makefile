@@ -177,6 +177,7 @@ bench-metadata: $(STAMP)
 # The files that queries open and their seconds, next to the peers: docs/reads.md. BEFORE names a checkout of an earlier rowmerge.
 bench-reads: java $(STAMP)
 	$(READS) shapes
+	$(READS) shapes --groups 'Dynamic*' --rows 1500000 --out benchmarks/measured/reads_shapes_large.json
 	$(READS) figures
 	$(READS) tpch --scale $(SCALE)
 	PYTHONPATH=. $(BIN)/python -m benchmarks.reads.page

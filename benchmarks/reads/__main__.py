@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.reads import count, figures, tpch
-from benchmarks.reads.count import Counts, count_files
+from benchmarks.reads.count import count_files
 from benchmarks.reads.figures import Figures, measure_figures
 from benchmarks.reads.process import ROOT, Places
 from benchmarks.reads.tables import Size
@@ -41,7 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--engines", default="*", help="names with commas: ours, delta-spark, …; the results of others are kept")
     parser.add_argument("--repetitions", type=int, help="the measured runs of a statement")
     parts = parser.add_subparsers(required=True)
-    _add_part(parts, "shapes", _shapes, "count the files that each query shape opens", {"files": Size.files, "rows": Size.rows})
+    part = _add_part(parts, "shapes", _shapes, "count the files that each query shape opens", {"files": Size.files, "rows": Size.rows})
+    part.add_argument("--groups", default="*", help="a pattern of the groups of shapes, such as 'Dynamic*'")
     sizes = {"lookup-files": Figures.lookup_files, "small-files": Figures.small_files, "rows-of-a-file": Figures.rows_of_a_file}
     _add_part(parts, "figures", _figures, "measure a point lookup, one day, and small files", sizes)
     part = _add_part(parts, "tpch", _tpch, "measure the queries of TPC-H", {})
@@ -62,8 +63,7 @@ def _add_part(parts: Any, name: str, run: Callable[..., list[str]], text: str, s
 def _shapes(arguments: argparse.Namespace, places: Places) -> list[str]:
     size, out = Size(arguments.files, arguments.rows), arguments.out or MEASURED / "reads_shapes.json"
     places = places.below(f"shapes-{size.files}-{size.rows}")
-    counts = count_files(places, size, _engines(count.ENGINES, arguments), Counts.read(out) if out.exists() else None)
-    counts.write(out)
+    counts = count_files(places, size, _engines(count.ENGINES, arguments), arguments.groups, out)
     print("\n".join(counts.gaps()))
     return counts.disagreements()
 

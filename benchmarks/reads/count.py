@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +86,29 @@ class Counts:
         return cls(**{**fields, "counts": [Count(**count) for count in fields["counts"]]})
 
 
-def count_files(places: Places, size: Size, engines: list[tuple[str, str]], earlier: Counts | None = None) -> Counts:
-    """Run all shapes on these engines, and return the counts. `earlier`: the counts of a run of which the other engines are kept."""
-    create_tables(places, size)
-    result = earlier or Counts(asdict(size))
-    result.counts = [count for count in result.counts if (count.engine, count.format) not in engines]
+def count_files(places: Places, size: Size, engines: list[tuple[str, str]], groups: str, out: Path) -> Counts:
+    """Run shapes on these engines, and return the counts, with those of other engines from an earlier run.
+
+    Args:
+        places: The folders.
+        size: The size of the tables.
+        engines: The engines with the formats of their tables.
+        groups: A pattern of the groups of shapes.
+        out: The JSON file, which is written after each engine.
+    """
+    chosen = [shape for shape in shapes(size) if fnmatch(shape.group, groups)]
+    create_tables(places, size, [text for shape in chosen for text in (shape.statement, *shape.setup)])
+    result = Counts.read(out) if out.exists() else Counts(asdict(size))
+    replaced = {shape.group for shape in chosen}
+    result.counts = [count for count in result.counts if (count.engine, count.format) not in engines or count.group not in replaced]
     for engine_name, format_ in engines:
         with engine_process(places, engine_name, format_) as engine:
             result.versions |= engine.versions
-            for shape in shapes(size):
-                if format_ in shape.formats:
+            for shape in chosen:
+                if format_ in shape.formats and engine_name not in shape.rejected_by:
                     result.counts.append(_count(places, engine, shape))
                     print(result.counts[-1], file=sys.stderr, flush=True)
+        result.write(out)
     return result
 
 

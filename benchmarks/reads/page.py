@@ -11,6 +11,8 @@ from pathlib import Path
 from benchmarks.reads.count import Counts
 from benchmarks.reads.figures import Figures
 from benchmarks.reads.process import OURS, ROOT, TITLES
+from benchmarks.reads.shapes import shapes
+from benchmarks.reads.tables import Size
 from benchmarks.reads.timing import Timing, Timings
 
 MEASURED = ROOT / "benchmarks" / "measured"
@@ -23,7 +25,7 @@ COUNTED = (
     ("ours", "iceberg"),
     ("iceberg-spark", "iceberg"),
 )
-"""The columns of the table of opened files. Before, rowmerge opened as many files of Iceberg tables as of Delta tables, or more."""
+"""The columns of the table of opened files. A shape that only Iceberg has shows the Iceberg table before."""
 LAYOUT_TITLES = {
     "whole": "No deleted rows",
     "deleted": "1 % of the rows deleted",
@@ -59,9 +61,11 @@ def main() -> None:
 def page() -> str:
     """Return the whole page."""
     parts = [TEXT.read_text(encoding="utf-8").rstrip()]
-    counted, measured = MEASURED / "reads_shapes.json", MEASURED / "reads_figures.json"
-    if counted.exists():
-        parts.append("\n".join(_shapes(Counts.read(counted))))
+    measured = MEASURED / "reads_figures.json"
+    for name, title in (("reads_shapes", "Files opened"), ("reads_shapes_large", "Files opened of a larger table")):
+        counted = MEASURED / f"{name}.json"
+        if counted.exists():
+            parts.append("\n".join(_shapes(title, Counts.read(counted))))
     if measured.exists():
         parts.append("\n".join(_figures(Timings.read(measured))))
     for path in sorted(MEASURED.glob("reads_tpch_sf*.json"), key=lambda path: float(path.stem.rsplit("sf", 1)[1])):
@@ -69,17 +73,18 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _shapes(counts: Counts) -> Iterator[str]:
+def _shapes(title: str, counts: Counts) -> Iterator[str]:
     columns = [entry for entry in COUNTED if any((count.engine, count.format) == entry for count in counts.counts)]
-    yield "## Files opened"
+    yield f"## {title}"
     yield ""
     yield f"Tables of {counts.size['files']} files with {counts.size['rows']:,} rows. {_versions(counts.versions)} *Files* are those in the"
-    yield "folders of the tables that the query reads. A number in bold is higher than that of the better peer."
-    for group in dict.fromkeys(count.group for count in counts.counts):
+    yield "folders of the tables that the query reads; *before* is rowmerge when only Spark skipped files, by their folders."
+    yield "A number in bold is higher than that of the better peer."
+    for group in dict.fromkeys(shape.group for shape in shapes(Size()) if any(count.group == shape.group for count in counts.counts)):
         yield ""
-        yield f"### {group}"
-        yield ""
-        yield from _header(["query", "files", *(_title(engine, format_) for engine, format_ in columns)])
+        yield from _header(
+            [group.lower(), "files", *("before" if engine == "ours-before" else _title(engine, format_) for engine, format_ in columns)]
+        )
         for shape in dict.fromkeys(count.shape for count in counts.counts if count.group == group):
             yield _shape_row(counts, group, shape, columns)
 
@@ -89,7 +94,7 @@ def _shape_row(counts: Counts, group: str, shape: str, columns: Sequence[tuple[s
     peers = [count.opened for (engine, _), count in by_engine.items() if engine not in OURS and count.opened is not None]
     cells = []
     for entry in columns:
-        count = by_engine.get(entry)
+        count = by_engine.get(entry) or (counts.of(shape, group, "ours-before", "iceberg") if entry[0] == "ours-before" else None)
         opened = None if count is None else count.opened
         exceeds = opened is not None and entry[0] == "ours" and bool(peers) and opened > min(peers)
         cells.append(f"**{opened}**" if exceeds else "–" if count is None else "failed" if opened is None else str(opened))

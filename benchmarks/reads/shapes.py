@@ -23,6 +23,7 @@ class Shape:
         formats: The formats that have the tables of the shape.
         setup: The statements that run first, whose files do not count.
         any_rows: Whether engines may return different rows.
+        rejected_by: The engines that do not support the statement.
     """
 
     group: str
@@ -31,6 +32,7 @@ class Shape:
     formats: tuple[str, ...] = BOTH
     setup: tuple[str, ...] = ()
     any_rows: bool = False
+    rejected_by: tuple[str, ...] = ()
 
     @property
     def creates_target(self) -> bool:
@@ -100,7 +102,7 @@ def _functions(size: Size) -> list[Shape]:
 def _partitions() -> list[Shape]:
     group, today = "Partitions", datetime.now(timezone.utc)
     day, next_day = (f"{today - timedelta(days=days):%Y-%m-%d}" for days in (10, 9))
-    hour, next_hour = (f"{today - timedelta(hours=hours):%Y-%m-%d %H:00:00}" for hours in (10, 9))
+    hour, next_hour = "2024-03-02 10:00:00", "2024-03-02 11:00:00"
     select = "select count(k), sum(k) from bench."
     month = "where ts >= timestamp'2023-05-01' and ts < timestamp'2023-06-01'"
     return [
@@ -244,5 +246,6 @@ def _dml(size: Size) -> list[Shape]:
             "a subquery of a `DELETE`",
             f"delete from bench.{TARGET} where k in ({some.replace('k, name', 'k')} k = {key})",
             setup=(f"{create} {some} k between {key - 10} and {key + 10}",),
+            rejected_by=("delta-spark",),
         ),
     ]

@@ -17,8 +17,8 @@ from benchmarks.reads.worker import SCHEMA
 
 DAYS = 1826
 """The days of the column `d`, from 2020-01-01 to 2024-12-30."""
-RECENT_DAYS = 100
-"""The days of the tables that end today."""
+FIRST_HOUR = "2024-03-01 00:00:00"
+"""The start of the table by hour."""
 
 
 @dataclass(frozen=True)
@@ -45,28 +45,38 @@ def events(size: Size, *, low: float = 0, high: float = 1, tasks: int | None = N
         cast(id div {max(1, size.rows // 50)} as int) as region from range({first}, {last}, 1, {tasks})"""
 
 
-def _recent(size: Size, unit: str) -> str:
-    """Return the query of events whose `ts` moves by one unit per file, up to now. Each task writes one partition."""
-    seconds = {"day": 86_400, "hour": 3600}[unit]
-    start = f"unix_timestamp(date_trunc('{unit}', current_timestamp())) - {(size.files - 1) * seconds}"
-    moment = f"timestamp_seconds({start} + cast(id * {size.files * seconds / size.rows} as bigint))"
+def _moving(size: Size, start: str, seconds: int) -> str:
+    """Return the query of events whose `ts` moves by some seconds per file. Each task writes one partition."""
+    moment = f"timestamp_seconds(unix_timestamp({start}) + cast(id * {size.files * seconds / size.rows} as bigint))"
     return f"""select id as k, format_string('cust-%07d', id) as name, {moment} as ts, cast({moment} as date) as d
         from range(0, {size.rows}, 1, {size.files})"""
 
 
-def create_tables(places: Places, size: Size) -> None:
-    """Write the tables of both formats that are missing or of another size."""
+def _days(size: Size) -> str:
+    """Return the query of events of one day per file. The last day is today."""
+    return _moving(size, f"timestamp(current_date() - {size.files - 1})", 86_400)
+
+
+def _hours(size: Size) -> str:
+    """Return the query of events of one hour per file."""
+    return _moving(size, f"timestamp'{FIRST_HOUR}'", 3600)
+
+
+def create_tables(places: Places, size: Size, statements: list[str]) -> None:
+    """Write the tables that statements read, in both formats, if they are missing or of another size."""
+    names = {name for statement in statements for name in _names_in(statement)}
     for format_ in ("delta", "iceberg"):
         warehouse = places.warehouse(format_)
         note = warehouse / "size.json"
-        expected = json.dumps([size.files, size.rows, [" ".join(statement.split()) for statement in _definitions(size, format_)]])
+        definitions = [" ".join(statement.split()) for statement in _definitions(size, format_) if _names_in(statement)[0] in names]
+        expected = json.dumps([size.files, size.rows, definitions])
         if note.exists() and note.read_text() == expected:
             continue
         shutil.rmtree(warehouse, ignore_errors=True)
         warehouse.mkdir(parents=True)
         with engine_process(places, "ours", format_) as engine:
             engine.require(f"create schema {SCHEMA}")
-            for statement in _definitions(size, format_):
+            for statement in definitions:
                 engine.require(statement)
         note.write_text(expected)
 
@@ -82,7 +92,8 @@ def _definitions(size: Size, format_: str) -> list[str]:
         table("versions", events(size, high=0.5)),
         f"insert into {SCHEMA}.versions {events(size, low=0.5)}",
     )
-    dimension = f"select cast(id as int) as region, format_string('region %d', id) as title, id * {size.rows // 50} + 7 as k from range(0, 50, 1, 1)"
+    columns = f"cast(id as int) as region, format_string('region %d', id) as title, id * {size.rows // 50} + 7 as k"
+    dimension = f"select {columns} from range(0, 50, 1, 1)"
     shared = [
         table("events", events(size)),
         table("by_region", events(size), "region"),
@@ -98,10 +109,10 @@ def _delta_partitions(size: Size) -> list[str]:
     recent = "select k, name, ts, d from"
     of_events = f"select k, name, ts, d from ({events(size)})"
     return [
-        *_generated("by_day", columns, "day date generated always as (cast(ts as date))", "day", f"{recent} ({_recent(size, 'day')})"),
+        *_generated("by_day", columns, "day date generated always as (cast(ts as date))", "day", f"{recent} ({_days(size)})"),
         *_generated("by_month", columns, "month string generated always as (date_format(ts, 'yyyy-MM'))", "month", of_events),
         *_generated(
-            "by_hour", columns, "hour timestamp generated always as (date_trunc('HOUR', ts))", "hour", f"{recent} ({_recent(size, 'hour')})"
+            "by_hour", columns, "hour timestamp generated always as (date_trunc('HOUR', ts))", "hour", f"{recent} ({_hours(size)})"
         ),
         *_generated("by_prefix", columns, "prefix string generated always as (substring(name, 1, 9))", "prefix", of_events),
     ]
@@ -117,9 +128,9 @@ def _generated(name: str, columns: str, generated: str, partition: str, query: s
 def _iceberg_partitions(size: Size, table: Callable[..., str]) -> list[str]:
     of_events = f"select k, name, ts, d from ({events(size)})"
     return [
-        table("by_day", _recent(size, "day"), "days(ts)"),
+        table("by_day", _days(size), "days(ts)"),
         table("by_month", of_events, "months(ts)"),
-        table("by_hour", _recent(size, "hour"), "hours(ts)"),
+        table("by_hour", _hours(size), "hours(ts)"),
         table("by_prefix", of_events, "truncate(9, name)"),
         table("by_bucket", f"select k, name, ts, d from ({events(size, tasks=max(1, size.files // 50))})", "bucket(50, k)"),
         table("evolved", f"select k, name, ts, d from ({events(size, high=0.5)})"),
@@ -130,9 +141,13 @@ def _iceberg_partitions(size: Size, table: Callable[..., str]) -> list[str]:
 
 def folders_of(places: Places, format_: str, statement: str, *, outputs: tuple[str, ...] = ()) -> list[Path]:
     """Return the folders of the tables that a statement names, without its outputs."""
-    names = dict.fromkeys(re.findall(rf"{SCHEMA}\.(\w+)", statement))
-    folders = [places.warehouse(format_) / SCHEMA / name for name in names if name not in outputs]
+    folders = [places.warehouse(format_) / SCHEMA / name for name in dict.fromkeys(_names_in(statement)) if name not in outputs]
     return [folder for folder in folders if folder.exists()]
+
+
+def _names_in(statement: str) -> list[str]:
+    """Return the names of the tables in a statement."""
+    return re.findall(rf"{SCHEMA}\.(\w+)", statement)
 
 
 def drop(engine: EngineProcess, name: str) -> None:
