@@ -99,7 +99,7 @@ def test_explain_shows_dynamic_filters_and_does_not_evaluate_them(tables: rowmer
     newer, keys = "select * from t where id > (select max(id) from s)", "select * from t where id in (select id from s where y = 2)"
     maximum = "    `id` > (select max(id) from default.s AS `s`): "
     assert explain(tables, newer)[2].startswith(f"{maximum}not evaluated, because it could exclude at most ")
-    monkeypatch.setattr(file_selection, "MIN_DYNAMIC_BYTES", 0)
+    monkeypatch.setattr(file_selection, "MIN_DYNAMIC_COST", 0)
     monkeypatch.setattr(file_selection, "evaluate", None)
     monkeypatch.setattr(file_selection, "distinct_values", None)
     assert explain(tables, newer)[1:3] == [

@@ -18,20 +18,22 @@ from rowmerge.plan.queries.constants import constant_operands
 from rowmerge.plan.queries.push_down import TableConditions, is_exact
 from rowmerge.plan.queries.subqueries import KeySource, has_query
 from rowmerge.session.answers.results import TableScan
-from rowmerge.spark.reading.evaluation import distinct_values, evaluate
+from rowmerge.spark.reading.evaluation import distinct_values, evaluate, literals
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.files import FileListing, FileMask, MatchingFiles
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
-MIN_DYNAMIC_BYTES = 32 * 2**20
-"""The least size of the files that a dynamic filter may exclude. Reading fewer bytes takes no more time than the filter's own query."""
+OPEN_COST = 4 * 2**20
+"""The number of bytes that take as long to read as opening a file, as in Spark's setting `spark.sql.files.openCostInBytes`."""
+MIN_DYNAMIC_COST = 128 * 2**20
+"""The least cost of the files that a dynamic filter may exclude. Reading cheaper files takes no more time than the filter's own query."""
 MAX_KEY_SHARE = 1 / 8
-"""The greatest share of these bytes that the query for the keys of a dynamic filter reads."""
+"""The greatest share of this cost that the query for the keys of a dynamic filter may have."""
 MAX_KEYS = 100_000
 """The maximum number of keys of a dynamic filter."""
 
@@ -80,13 +82,14 @@ class FileSelection:
         """Return a condition in which the columns of the table have no qualifier."""
         return text.replace(f"{backquote(name)}.", "")
 
-    def apply_dynamic_filters(self, bound: Callable[[str], str]) -> None:
-        """Evaluate the conditions with subqueries that can exclude many bytes, and exclude files by their values.
+    def apply_dynamic_filters(self, bound: Callable[[str], str], answer: Callable[[str], DataFrame | None]) -> None:
+        """Evaluate the conditions with subqueries that can exclude many files, and exclude files by their values.
 
         Args:
             bound: The function that replaces the placeholders in the text of a query by names of Spark views over the selected files.
+            answer: The function that returns the rows of a query from metadata, or None if it needs data files.
         """
-        large = [name for name in self._conditions.by_table if self._dynamic_conditions(name) and self._can_exclude_many_bytes(name)]
+        large = [name for name in self._conditions.by_table if self._dynamic_conditions(name) and self._is_worthwhile(name)]
         # Small tables first: their files are the keys of the larger ones.
         for name in sorted(large, key=lambda name: self.files[name].total_size):
             for text in self._dynamic_conditions(name):
@@ -94,7 +97,7 @@ class FileSelection:
                 if source is not None:
                     self._exclude_by_keys(source, bound)
                 else:
-                    self._exclude_by_values(name, text, bound)
+                    self._exclude_by_values(name, text, bound, answer)
 
     def _dynamic_conditions(self, name: str) -> list[str]:
         """Return the conditions on a table that contain a subquery."""
@@ -106,8 +109,9 @@ class FileSelection:
         return {self._unqualified(name, text): self._explain_dynamic_filter(name, text) for text in texts}
 
     def _explain_dynamic_filter(self, name: str, text: str) -> str:
-        if not self._can_exclude_many_bytes(name):
-            return f"not evaluated, because it could exclude at most {self.files[name].total_size:,} bytes"
+        if not self._is_worthwhile(name):
+            files = self.files[name]
+            return f"not evaluated, because it could exclude at most {len(files)} file(s) with {files.total_size:,} bytes"
         source = KeySource.parse(text)
         if source is not None and not self._is_supported(source):
             return "not evaluated, because the types of the columns differ"
@@ -115,9 +119,10 @@ class FileSelection:
             return f"not evaluated, because the files of {self._snapshots[source.key_table].name} are not much smaller"
         return "evaluated when the query runs (dynamic filter)"
 
-    def _can_exclude_many_bytes(self, name: str) -> bool:
+    def _is_worthwhile(self, name: str) -> bool:
+        """Return whether reading the files of a table takes so long that a query for a dynamic filter is worthwhile."""
         files = self.files[name]
-        return len(files) > 1 and files.total_size >= MIN_DYNAMIC_BYTES
+        return len(files) > 1 and _cost(files) >= MIN_DYNAMIC_COST
 
     def _is_supported(self, source: KeySource) -> bool:
         """Return whether the keys have the type of the column, and equal values of this type are interchangeable."""
@@ -127,8 +132,8 @@ class FileSelection:
     def _is_too_large(self, source: KeySource) -> bool:
         """Return whether reading the keys takes too long, compared with reading the files that they can exclude."""
         key_files = self.files.get(source.key_table)
-        size = self._snapshots[source.key_table].files().total_size if key_files is None else key_files.total_size
-        return size > self.files[source.table].total_size * MAX_KEY_SHARE
+        key_cost = _cost(self._snapshots[source.key_table].files() if key_files is None else key_files)
+        return key_cost > _cost(self.files[source.table]) * MAX_KEY_SHARE
 
     def _exclude_by_keys(self, source: KeySource, bound: Callable[[str], str]) -> None:
         """Exclude the files of a table without any of the keys that another table has for the statement."""
@@ -138,18 +143,19 @@ class FileSelection:
         key_texts = [text for text in self._conditions.by_table.get(source.key_table, ()) if not has_query(text)]
         where = " where " + " and ".join(f"({text})" for text in key_texts) if key_texts else ""
         query = f"select {backquote(source.key_column)} from {bound(backquote(source.key_table))} as {backquote(source.key_table)}{where}"
-        keys = distinct_values(self._spark.sql(query), MAX_KEYS)
+        keys = distinct_values(self._spark, query, MAX_KEYS)
         if keys is None:
             return
         mask = key_mask(source.column, "=", keys, False, snapshot.schema, snapshot.partition_columns).mask
         self.files[source.table] = files.filter(mask(files))
         self._used[source.table].append(f"{backquote(source.column)} IN ({len(keys)} keys of {self._snapshots[source.key_table].name})")
 
-    def _exclude_by_values(self, name: str, text: str, bound: Callable[[str], str]) -> None:
+    def _exclude_by_values(self, name: str, text: str, bound: Callable[[str], str], answer: Callable[[str], DataFrame | None]) -> None:
         """Exclude the files of a table by a condition with subqueries, whose values also replace the subqueries in the statement."""
         for query in self._conditions.values:
             if query in text and query not in self.values:
-                (literal,) = evaluate(self._spark, [f"({bound(query)})"])
+                rows = answer(query)
+                (literal,) = evaluate(self._spark, [f"({bound(query)})"]) if rows is None else literals(rows)
                 if literal is None:
                     return
                 self.values[query] = literal
@@ -174,6 +180,11 @@ class FileSelection:
         return None if files is None or len(files) == self._all[name].total_files else files
 
 
+def _cost(files: FileListing) -> int:
+    """Return the cost of reading files, in bytes."""
+    return files.total_size + len(files) * OPEN_COST
+
+
 def with_constant_values(spark: SparkSession, condition: str, columns: Sequence[str]) -> str:
     """Return a condition with its constant operands, such as `current_date() - 7`, replaced by their values.
 
@@ -189,9 +200,9 @@ def _with_constant_values(spark: SparkSession, texts: Sequence[str], columns: Se
     """Return each condition with its constant operands replaced by their values, which one query of Spark returns."""
     spans = {text: constant_operands(text, columns) for text in texts}
     operands = list(dict.fromkeys(text[start:end] for text in texts for start, end in spans[text]))
-    literals = dict(zip(operands, evaluate(spark, operands), strict=True)) if operands else {}
+    values = dict(zip(operands, evaluate(spark, operands), strict=True)) if operands else {}
 
     def evaluated(text: str) -> str:
-        return rewrite(text, ((start, end, literals[text[start:end]] or text[start:end]) for start, end in spans[text]))
+        return rewrite(text, ((start, end, values[text[start:end]] or text[start:end]) for start, end in spans[text]))
 
     return {text: evaluated(text) for text in texts}

@@ -7,7 +7,7 @@ Its placeholder is then replaced by the name of a Spark view over the files that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from rowmerge.table.snapshots.files import FileListing, MatchingFiles
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _HAS_TIME_FUNCTION = re.compile(r"\b(?:current_timestamp|now|current_date|curdate|localtimestamp)\b", re.IGNORECASE)
 _HAS_CONDITION = re.compile(r"\b(?:where|on|having|using)\b", re.IGNORECASE)
@@ -47,6 +47,9 @@ class ViewRead:
 
 Read = Snapshot | ViewRead
 
+AnswerSimpleQuery = Callable[[str, "StatementReads", "SparkSession", SparkViews], "DataFrame | None"]
+"""A function that answers a query of one table from metadata, or with few data files, or returns None."""
+
 
 class StatementReads:
     """The reads of one statement. Each read has a placeholder, which occurs once in all texts of the statement.
@@ -54,8 +57,10 @@ class StatementReads:
     `explains`: whether the statement is only explained, so that no query runs for a dynamic filter.
     """
 
-    def __init__(self, spark: SparkSession, views: SparkViews, *, explains: bool = False) -> None:
+    def __init__(self, spark: SparkSession, views: SparkViews, answer: AnswerSimpleQuery, *, explains: bool = False) -> None:
+        """Create the reads of a statement, without any read yet. `answer`: the function that answers simple queries from metadata."""
         self._spark, self._views, self._explains = spark, views, explains
+        self._answer_simple_query = answer
         self._reads: dict[str, Read] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
@@ -138,9 +143,14 @@ class StatementReads:
         snapshots = {name: read for name, read in reads.items() if not isinstance(read, ViewRead)}
         selection = FileSelection(self._spark, snapshots, conditions)
         if not self._explains:
-            selection.apply_dynamic_filters(lambda query: self._replaced(query, selection))
-        self._record(conditions, selection, snapshots)
+            selection.apply_dynamic_filters(lambda query: self._replaced(query, selection), self._answer)
+        evaluated = set(self._names_in(" ".join(selection.values)))
+        self._record(conditions, selection, [name for name in snapshots if name not in evaluated])
         return selection
+
+    def _answer(self, query: str) -> DataFrame | None:
+        """Return the rows of a bound query from metadata, or None if it needs data files."""
+        return self._answer_simple_query(query, self, self._spark, self._views)
 
     def _record(self, conditions: TableConditions, selection: FileSelection, names: Iterable[str]) -> None:
         """Record the scans of these tables, and the conditions that are not used."""

@@ -116,7 +116,7 @@ class StatementScope:
         """
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
-        table_reads = StatementReads(context.spark, context.views, explains=context.explains)
+        table_reads = StatementReads(context.spark, context.views, answer_simple_query, explains=context.explains)
         return cls(context, context.names.schema, PinnedSnapshots(snapshots), table_reads, clause)
 
     def query(self, text: str) -> DataFrame:

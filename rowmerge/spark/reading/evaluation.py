@@ -30,15 +30,20 @@ def evaluate(spark: SparkSession, expressions: Sequence[str]) -> list[str | None
     """
     names = [f"value_{index}" for index in range(len(expressions))]
     try:
-        frame = spark.sql("select " + ", ".join(f"{text} as {name}" for text, name in zip(expressions, names, strict=True)))
-        types = [field.type for field in schema_of(frame)]
-        (row,) = frame.selectExpr(*(_as_text(name, type_) for name, type_ in zip(names, types, strict=True))).collect()
+        return literals(spark.sql("select " + ", ".join(f"{text} as {name}" for text, name in zip(expressions, names, strict=True))))
     except PySparkException as error:
         # The statement itself has the same expression, so Spark reports the error when it runs.
         if len(expressions) > 1:
             return [literal for expression in expressions for literal in evaluate(spark, [expression])]
         logger.debug("Spark does not evaluate %s: %s", expressions[0], error)
         return [None]
+
+
+def literals(frame: DataFrame) -> list[str | None]:
+    """Return the values in the only row of a frame as SQL literals. None for a type whose values file pruning cannot use."""
+    names = [f"value_{index}" for index in range(len(frame.columns))]
+    types = [field.type for field in schema_of(frame)]
+    (row,) = frame.toDF(*names).selectExpr(*(_as_text(name, type_) for name, type_ in zip(names, types, strict=True))).collect()
     return [_literal(text, type_) for text, type_ in zip(row, types, strict=True)]
 
 
@@ -73,7 +78,19 @@ def _literal(text: str | None, type_: DataType) -> str | None:
     return None
 
 
-def distinct_values(frame: DataFrame, limit: int) -> pa.Array | None:
-    """Return the distinct values of a frame with one column, except NULL. None if there are more than `limit` values."""
-    values = frame.where(f"`{frame.columns[0]}` is not null").distinct().limit(limit + 1).toArrow().column(0)
+def distinct_values(spark: SparkSession, query: str, limit: int) -> pa.Array | None:
+    """Return the distinct values of a query with one column, except NULL. None if there are more than `limit` values, or if it fails.
+
+    Args:
+        spark: The session that runs the query.
+        query: The SQL text of the query.
+        limit: The maximum number of values.
+    """
+    try:
+        frame = spark.sql(query)
+        values = frame.where(f"`{frame.columns[0]}` is not null").distinct().limit(limit + 1).toArrow().column(0)
+    except PySparkException as error:
+        # The statement evaluates the same conditions, so it reports the error if the order of its joins and filters allows one.
+        logger.debug("Spark does not return the keys of %s: %s", query, error)
+        return None
     return values.combine_chunks() if len(values) <= limit else None
