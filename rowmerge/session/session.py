@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pyarrow as pa
 
 from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath
-from rowmerge.commands.definitions import CreateTable, Explain, Query
+from rowmerge.commands.definitions import Explain, Query
 from rowmerge.commands.functions import FunctionCommand
 from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.names import TABLE_FORMATS, TableName
 from rowmerge.commands.rows import RowCommand
-from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
+from rowmerge.errors import ConfigurationError, PlanError, TableNotFound
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, Overwrite, insert
 from rowmerge.execution.result import ChangeResult
@@ -37,11 +37,18 @@ from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command
 from rowmerge.session.statements.maintenance import run_maintenance
 from rowmerge.session.statements.rows import run_row_command
-from rowmerge.session.statements.settings import IdempotencyKey, is_checksum_mismatch_fatal, may_evolve, transaction_of
+from rowmerge.session.statements.settings import (
+    IdempotencyKey,
+    is_checksum_mismatch_fatal,
+    key_of_statement,
+    may_evolve,
+    transaction_of,
+    writes_rows,
+)
 from rowmerge.spark.failures import translated
 from rowmerge.spark.spark_session import check_session, set_hadoop_settings
 from rowmerge.spark.types import frame_of
-from rowmerge.sql import Statement, idempotency_key as hinted_key, parse, parse_table_name, references
+from rowmerge.sql import parse, parse_table_name, references
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Durability, Storage
@@ -201,7 +208,8 @@ class Session:
             RowmergeError: The base class of all errors of the engine and of Spark.
         """
         command, context = parse(text), self._context
-        options = self._options_for(command, text, idempotency_key)
+        key = key_of_statement(command, text, idempotency_key)
+        options = self._with_key(key) if writes_rows(command) else self._options
         with translated(text):
             if isinstance(command, Query):
                 scope = StatementScope.begin(context)
@@ -216,20 +224,6 @@ class Session:
             if isinstance(command, FunctionCommand):
                 return run_function_command(context, command)
             return run_definition(context, command, options)
-
-    def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
-        """Return the commit options with the key. Raise ConfigurationError for two keys, UnsupportedStatement if no key is allowed."""
-        key_in_hint = hinted_key(text)
-        if key is not None and key_in_hint is not None:
-            raise ConfigurationError("The statement has two idempotency keys, one in an argument and one in a hint. Specify only one.")
-        statement_key = key_in_hint if key is None else key
-        creates_rows = isinstance(command, CreateTable) and command.query is not None
-        if creates_rows or isinstance(command, RowCommand):
-            return self._with_key(statement_key)
-        if statement_key is None:
-            return self._options
-        statements = "MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS"
-        raise UnsupportedStatement(f"Only statements that write rows accept an idempotency key: {statements}. Omit the key", text=text)
 
     def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
         """Return the commit options with the transaction of the key. If the key is None, Delta's settings give the transaction."""

@@ -101,11 +101,11 @@ class Subqueries:
         comparison = comparison_operands(text)
         if comparison is None:
             return None
-        left, op, right = comparison
-        if has_query(left):
-            left, op, right = right, MIRRORED[op], left
-        query = _query_with_text(right.strip()[1:-1].strip(), queries)
-        expression = None if has_query(left) else to_expression(left, names)
+        value_text, op, query_text = comparison
+        if has_query(value_text):
+            value_text, op, query_text = query_text, MIRRORED[op], value_text
+        query = _query_with_text(query_text.strip()[1:-1].strip(), queries)
+        expression = None if has_query(value_text) else to_expression(value_text, names)
         if expression is None or query is None or not self._has_stable_value(query):
             return None
         self.values.append(query.text)
@@ -161,34 +161,34 @@ class Subqueries:
         names = {token.text.lower() for token, calls in zip(tokens, is_call, strict=False) if calls and token.text[:1].isalpha()}
         return names <= _DETERMINISTIC_FUNCTIONS
 
-    def _reads_fixed_versions(self, query: Query, named: Set[int]) -> bool:
+    def _reads_fixed_versions(self, query: Query, own_queries: Set[int]) -> bool:
         """Return whether a query returns all rows of fixed versions of tables that match its conditions.
 
-        `named`: the ids of the visible queries of its own WITH lists. It cannot run alone if it reads a query of an outer list.
+        `own_queries`: the ids of the visible queries of its own WITH lists. It cannot run alone if it reads a query of an outer list.
         """
         if query.is_limited:
             return False
         for named_query in query.named_queries:
-            if not self._reads_fixed_versions(named_query.query, named):
+            if not self._reads_fixed_versions(named_query.query, own_queries):
                 return False
-            named = named | {id(named_query)}
+            own_queries = own_queries | {id(named_query)}
         match query.body:
             case SelectBlock():
-                subqueries = all(self._reads_fixed_versions(subquery, named) for subquery in query.body.subqueries)
-                return subqueries and not query.body.windows and self._has_fixed_version(query.body.relation, named)
+                subqueries = all(self._reads_fixed_versions(subquery, own_queries) for subquery in query.body.subqueries)
+                return subqueries and not query.body.windows and self._has_fixed_version(query.body.relation, own_queries)
             case SetOperation(branches=branches):
-                return all(self._reads_fixed_versions(branch, named) for branch in branches)
+                return all(self._reads_fixed_versions(branch, own_queries) for branch in branches)
         return False
 
-    def _has_fixed_version(self, relation: Relation | None, named: Set[int]) -> bool:
+    def _has_fixed_version(self, relation: Relation | None, own_queries: Set[int]) -> bool:
         match relation:
             case Join():
-                on = all(self._reads_fixed_versions(query, named) for query in relation.queries)
-                return on and self._has_fixed_version(relation.left, named) and self._has_fixed_version(relation.right, named)
+                on = all(self._reads_fixed_versions(query, own_queries) for query in relation.queries)
+                return on and self._has_fixed_version(relation.left, own_queries) and self._has_fixed_version(relation.right, own_queries)
             case Subquery(query=query):
-                return self._reads_fixed_versions(query, named)
+                return self._reads_fixed_versions(query, own_queries)
             case NamedQueryRead(named_query=named_query):
-                return id(named_query) in named
+                return id(named_query) in own_queries
             case TableRead():
                 source = self._outputs.source(relation)
                 is_fixed_view = isinstance(source, View) and self._reads_fixed_versions(source.query, frozenset())

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rowmerge.errors import ConfigurationError
+from rowmerge.commands.definitions import CreateTable
+from rowmerge.commands.rows import RowCommand
+from rowmerge.errors import ConfigurationError, UnsupportedStatement
 from rowmerge.spark.spark_session import setting
+from rowmerge.sql import Statement, idempotency_key as hinted_key
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -48,6 +51,33 @@ def is_retention_checked(spark: SparkSession) -> bool:
 def is_vacuum_logged(spark: SparkSession) -> bool:
     """Return whether, according to Delta's setting, VACUUM adds its start and end to the table's history."""
     return setting(spark, "spark.databricks.delta.vacuum.logging.enabled", "true") == "true"
+
+
+def writes_rows(command: Statement) -> bool:
+    """Return whether a statement writes rows, so that it accepts an idempotency key."""
+    return isinstance(command, RowCommand) or (isinstance(command, CreateTable) and command.query is not None)
+
+
+def key_of_statement(command: Statement, text: str, key: IdempotencyKey | None) -> IdempotencyKey | None:
+    """Return the idempotency key of a statement: the argument, or the key in its hint. None if it has neither.
+
+    Args:
+        command: The parsed statement.
+        text: The text of the statement, which can have a hint.
+        key: The key that the caller passes, or None.
+
+    Raises:
+        ConfigurationError: The statement has two keys.
+        UnsupportedStatement: The statement writes no rows, so it accepts no key.
+    """
+    key_in_hint = hinted_key(text)
+    if key is not None and key_in_hint is not None:
+        raise ConfigurationError("The statement has two idempotency keys, one in an argument and one in a hint. Specify only one.")
+    statement_key = key_in_hint if key is None else key
+    if statement_key is not None and not writes_rows(command):
+        statements = "MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS"
+        raise UnsupportedStatement(f"Only statements that write rows accept an idempotency key: {statements}. Omit the key", text=text)
+    return statement_key
 
 
 def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str, int] | None:

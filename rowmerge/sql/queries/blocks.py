@@ -51,7 +51,7 @@ def parse_query(text: str) -> q.Query:
 class _QueryParser:
     """A parser of one text. Each method moves the cursor. The parameter `end` is the index of the token after the parsed query.
 
-    The parameter `named` contains the visible queries of WITH lists by lower-case name. `explained`: the indices of name tokens whose
+    The parameter `visible` contains the visible queries of WITH lists by lower-case name. `explained`: the indices of name tokens whose
     meaning is known. A name of a query of a WITH list at any other token may be a read of this query.
     """
 
@@ -80,57 +80,57 @@ class _QueryParser:
                 if token.is_name or token.text.startswith('"'):
                     yield token.name.strip('"').lower()
 
-    def parse_query(self, end: int, named: _NamedQueries) -> q.Query:
+    def parse_query(self, end: int, visible: _NamedQueries) -> q.Query:
         """Parse the query from the cursor to `end`. If its structure is unknown, only the queries in its brackets are parsed."""
         start, explained_count = self.cursor.index, len(self.explained)
         self.depth += 1
         try:
             if self.depth > _DEEPEST:
                 raise _OpaqueError
-            query = self._parse_known_query(end, named)
+            query = self._parse_known_query(end, visible)
         except _OpaqueError:
             del self.explained[explained_count:]
             # A WITH list that is not analysed hides queries of outer lists with the same names.
-            visible = {} if self.tokens.keys[start] == "WITH" else named
+            visible = {} if self.tokens.keys[start] == "WITH" else visible
             query = q.Query(q.OpaqueQuery(self._queries_between(start, end, visible)))
         self.depth -= 1
         self.cursor.index = end
         return replace(query, text=clause(self.tokens, start, end).text) if start < end else query
 
-    def _queries_between(self, start: int, end: int, named: _NamedQueries) -> tuple[q.Query, ...]:
+    def _queries_between(self, start: int, end: int, visible: _NamedQueries) -> tuple[q.Query, ...]:
         """Parse the queries in brackets between two tokens. The cursor does not move."""
-        return tuple(self._bracketed_queries(start, end, named)) if self.depth <= _DEEPEST else ()
+        return tuple(self._bracketed_queries(start, end, visible)) if self.depth <= _DEEPEST else ()
 
-    def _bracketed_queries(self, start: int, end: int, named: _NamedQueries) -> Iterator[q.Query]:
+    def _bracketed_queries(self, start: int, end: int, visible: _NamedQueries) -> Iterator[q.Query]:
         cursor, index = self.cursor, self.cursor.index
         position = start
         while position < end:
             if self.tokens.keys[position] in CLOSING:
                 cursor.index = position + 1
                 if expressions.begins_query(cursor) and not cursor.next_is("("):
-                    yield self.parse_query(self.closings[position], named)
+                    yield self.parse_query(self.closings[position], visible)
                     position = self.closings[position]
             position += 1
         cursor.index = index
 
-    def _parse_known_query(self, end: int, named: _NamedQueries) -> q.Query:
+    def _parse_known_query(self, end: int, visible: _NamedQueries) -> q.Query:
         """Parse `[WITH …] term [UNION term …] [ORDER BY …] [LIMIT …]`."""
         named_queries: tuple[q.NamedQuery, ...] = ()
         if self.cursor.next_is("WITH"):
-            named_queries = self._parse_with_list(named)
-            named = {**named, **{query.name.lower(): query for query in named_queries}}
-        terms = [self._parse_term(end, named)]
+            named_queries = self._parse_with_list(visible)
+            visible = {**visible, **{query.name.lower(): query for query in named_queries}}
+        terms = [self._parse_term(end, visible)]
         while self.cursor.index < end and self.cursor.accept_any(*_SET_OPERATORS):
             self.cursor.accept_any("ALL", "DISTINCT")
-            terms.append(self._parse_term(end, named))
+            terms.append(self._parse_term(end, visible))
         is_limited = self._skip_organization(end)
         if len(terms) > 1 or terms[0].named_queries:
             return q.Query(q.SetOperation(tuple(terms)), named_queries, is_limited)
         return replace(terms[0], named_queries=named_queries, is_limited=is_limited or terms[0].is_limited)
 
-    def _parse_with_list(self, named: _NamedQueries) -> tuple[q.NamedQuery, ...]:
+    def _parse_with_list(self, visible: _NamedQueries) -> tuple[q.NamedQuery, ...]:
         """Parse `WITH name [(columns)] [AS] (query), …`. Each query sees the queries before it."""
-        cursor, visible, queries = self.cursor, dict(named), list[q.NamedQuery]()
+        cursor, visible, queries = self.cursor, dict(visible), list[q.NamedQuery]()
         cursor.index += 1
         if expressions.accept_recursive(cursor):
             raise _OpaqueError
@@ -162,27 +162,27 @@ class _QueryParser:
         self.cursor.index = closing + 1
         return tuple(token.name for token in self.tokens[first:closing:2])
 
-    def _parse_bracketed_query(self, named: _NamedQueries) -> q.Query:
+    def _parse_bracketed_query(self, visible: _NamedQueries) -> q.Query:
         """Parse `(query)`."""
         if not self.cursor.next_is("("):
             raise _OpaqueError
         closing = self.closings[self.cursor.index]
         self.cursor.index += 1
-        query = self.parse_query(closing, named)
+        query = self.parse_query(closing, visible)
         self.cursor.index = closing + 1
         return query
 
-    def _parse_term(self, end: int, named: _NamedQueries) -> q.Query:
+    def _parse_term(self, end: int, visible: _NamedQueries) -> q.Query:
         """Parse one operand of a set operation: a SELECT block, `(query)` or `TABLE name`."""
         cursor = self.cursor
         if cursor.next_is("("):
-            return self._parse_bracketed_query(named)
+            return self._parse_bracketed_query(visible)
         if cursor.next_is("TABLE") and cursor.token(1).is_name:
             cursor.index += 1
-            return q.Query(q.SelectBlock((_STAR,), self._parse_table(end, named)))
+            return q.Query(q.SelectBlock((_STAR,), self._parse_table(end, visible)))
         if cursor.index >= end or not cursor.accept("SELECT"):
             raise _OpaqueError
-        return q.Query(self._parse_select(end, named))
+        return q.Query(self._parse_select(end, visible))
 
     def _skip_organization(self, end: int) -> bool:
         """Skip ORDER BY, LIMIT and similar clauses up to `end`. Return whether one of them chooses rows.
@@ -212,7 +212,7 @@ class _QueryParser:
         key = self.cursor.key()
         return key in _LIMITS or (key in expressions.BEFORE_BY - {"GROUP"} and self.cursor.key(1) == "BY")
 
-    def _parse_select(self, end: int, named: _NamedQueries) -> q.SelectBlock:
+    def _parse_select(self, end: int, visible: _NamedQueries) -> q.SelectBlock:
         """Parse a SELECT block after the word SELECT."""
         cursor, start = self.cursor, self.cursor.index
         cursor.accept_any("ALL", "DISTINCT")
@@ -221,7 +221,7 @@ class _QueryParser:
         items_start = cursor.index
         self._skip_to_clause(end, in_select_list=True)
         items_end = cursor.index
-        relation = self._parse_from(end, named) if cursor.index < end and cursor.accept("FROM") else None
+        relation = self._parse_from(end, visible) if cursor.index < end and cursor.accept("FROM") else None
         relation_end = cursor.index
         where = self._parse_clause(end, "WHERE")
         grouping = self._parse_clause(end, "GROUP", "BY")
@@ -230,7 +230,7 @@ class _QueryParser:
         self._parse_clause(end, "WINDOW")
         if cursor.index < end and not (cursor.key() in _SET_OPERATORS or self._begins_organization()):
             raise _OpaqueError
-        subqueries = self._queries_between(start, items_end, named) + self._queries_between(relation_end, cursor.index, named)
+        subqueries = self._queries_between(start, items_end, visible) + self._queries_between(relation_end, cursor.index, visible)
         has_grouping_sets = grouping is not None and not _GROUPING_SETS.isdisjoint(self.tokens.keys[relation_end : cursor.index])
         windows = tuple(window_partitions(self.tokens, start, cursor.index))
         items = parse_select_list(self.tokens, items_start, items_end)
@@ -263,31 +263,31 @@ class _QueryParser:
             return False  # `* EXCEPT (a)`
         return key in _CLAUSES or (key in expressions.BEFORE_BY and cursor.key(1) == "BY") or (key == "LATERAL" and cursor.key(1) == "VIEW")
 
-    def _parse_from(self, end: int, named: _NamedQueries) -> q.Relation:
+    def _parse_from(self, end: int, visible: _NamedQueries) -> q.Relation:
         """Parse the relations of FROM and the LATERAL VIEWs after them. Commas join like CROSS JOIN, after all other joins."""
-        relation = self._parse_joined_relation(end, named)
+        relation = self._parse_joined_relation(end, visible)
         while self.cursor.index < end and self.cursor.accept(","):
-            relation = q.Join("INNER", relation, self._parse_joined_relation(end, named))
+            relation = q.Join("INNER", relation, self._parse_joined_relation(end, visible))
         while self.cursor.index < end and self.cursor.accept("LATERAL", "VIEW"):
             start = self.cursor.index
             self._skip_to_clause(end)
             if not _EXTENSIONS.isdisjoint(self.tokens.keys[start : self.cursor.index]):  # PIVOT after it
                 raise _OpaqueError
-            relation = q.Join("INNER", relation, q.OpaqueRelation(self._queries_between(start, self.cursor.index, named)))
+            relation = q.Join("INNER", relation, q.OpaqueRelation(self._queries_between(start, self.cursor.index, visible)))
         return relation
 
-    def _parse_joined_relation(self, end: int, named: _NamedQueries) -> q.Relation:
+    def _parse_joined_relation(self, end: int, visible: _NamedQueries) -> q.Relation:
         """Parse `relation [JOIN relation [ON …] …]`."""
-        relation = self._parse_relation(end, named)
+        relation = self._parse_relation(end, visible)
         while self.cursor.index < end and (join := accept_join(self.cursor)) is not None:
             kind, is_natural = join
-            right = self._parse_relation(end, named)
+            right = self._parse_relation(end, visible)
             if self.cursor.index < end and self.cursor.accept("USING"):
                 relation = q.Join(kind, relation, right, using=self._parse_columns())
                 continue
             start = self.cursor.index
             condition = self._parse_on_condition(end)
-            queries = self._queries_between(start, self.cursor.index, named)
+            queries = self._queries_between(start, self.cursor.index, visible)
             relation = q.Join(kind, relation, right, condition, is_natural=is_natural, queries=queries)
         return relation
 
@@ -309,31 +309,31 @@ class _QueryParser:
             raise _OpaqueError
         return key == "," or begins_join(self.cursor) or self._begins_clause()
 
-    def _parse_relation(self, end: int, named: _NamedQueries) -> q.Relation:
+    def _parse_relation(self, end: int, visible: _NamedQueries) -> q.Relation:
         """Parse one relation of FROM with its alias: a table, a query, or joined relations in parentheses."""
         cursor = self.cursor
         if cursor.index >= end:
             raise _OpaqueError
         is_lateral = cursor.accept("LATERAL")
         if cursor.next_is("("):
-            relation = self._parse_bracketed_relation(named)
+            relation = self._parse_bracketed_relation(visible)
             return q.OpaqueRelation((relation.query,)) if is_lateral and isinstance(relation, q.Subquery) else relation
         if cursor.next_is("VALUES") or not cursor.token().is_name:
             raise _OpaqueError
-        return self._parse_table(end, named)
+        return self._parse_table(end, visible)
 
-    def _parse_bracketed_relation(self, named: _NamedQueries) -> q.Relation:
+    def _parse_bracketed_relation(self, visible: _NamedQueries) -> q.Relation:
         """Parse `(query) [alias]` or `(relation JOIN …)`."""
         cursor, closing = self.cursor, self.closings[self.cursor.index]
         is_query = self.tokens.keys[self.tokens.after_parentheses[cursor.index]] in ("SELECT", "WITH")
         if is_query:
-            query = self._parse_bracketed_query(named)
+            query = self._parse_bracketed_query(visible)
             if self._follows_extension():
                 return q.OpaqueRelation((query,))
             alias, columns = self._parse_alias()
             return q.Subquery(query, alias, columns)
         cursor.index += 1
-        relation = self._parse_from(closing, named)
+        relation = self._parse_from(closing, visible)
         if cursor.index != closing:
             raise _OpaqueError
         cursor.index += 1
@@ -341,7 +341,7 @@ class _QueryParser:
             raise _OpaqueError
         return relation
 
-    def _parse_table(self, end: int, named: _NamedQueries) -> q.Relation:
+    def _parse_table(self, end: int, visible: _NamedQueries) -> q.Relation:
         """Parse a table name with its alias, or a call of a table function, whose columns are unknown."""
         cursor, start = self.cursor, self.cursor.index
         cursor.index += 1
@@ -349,7 +349,7 @@ class _QueryParser:
             cursor.index += 2
         name = tuple(token.name for token in self.tokens[start : cursor.index : 2])
         if cursor.index < end and cursor.next_is("("):
-            queries = self._queries_between(cursor.index, self.closings[cursor.index] + 1, named)
+            queries = self._queries_between(cursor.index, self.closings[cursor.index] + 1, visible)
             cursor.index = self.closings[cursor.index] + 1
             self._parse_alias()
             return q.OpaqueRelation(queries)
@@ -358,7 +358,7 @@ class _QueryParser:
         if self._follows_extension():
             raise _OpaqueError
         alias, columns = self._parse_alias()
-        named_query = named.get(name[0].lower()) if len(name) == 1 else None
+        named_query = visible.get(name[0].lower()) if len(name) == 1 else None
         if named_query is None:
             return q.TableRead(name, alias or name[-1], columns)
         self.explained.append(start)

@@ -23,7 +23,13 @@ _WINDOW_CLAUSES = frozenset({"ORDER", "SORT", "ROWS", "RANGE"})
 
 
 def clause(tokens: Tokens, start: int, end: int) -> Clause:
-    """Return the verbatim text of the tokens from `start` to `end` (exclusive)."""
+    """Return the verbatim text of some tokens.
+
+    Args:
+        tokens: The tokens of the statement.
+        start: The index of the first token.
+        end: The index after the last token.
+    """
     offset = tokens.starts[start]
     return Clause(tokens.text[offset : tokens.ends[end - 1]], offset)
 
