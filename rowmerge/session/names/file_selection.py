@@ -7,6 +7,7 @@ must be cheap compared with the files that it can exclude.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from rowmerge.plan.queries.constants import constant_operands
 from rowmerge.plan.queries.push_down import TableConditions, is_exact
 from rowmerge.plan.queries.subqueries import KeySource, has_query
 from rowmerge.session.answers.results import TableScan
+from rowmerge.spark.functions import BUILT_IN
 from rowmerge.spark.reading.evaluation import distinct_values, evaluate, literals
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.table.metadata.schema import backquote
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
+_CALL = re.compile(r"([^\W\d]\w*)\s*\((\s*\))?")
+"""A function name before a parenthesis, and the parenthesis that closes a call without arguments."""
+_NOT_STABLE = re.compile(r"\b(?:current_time|localtime)\b", re.IGNORECASE)
+_SYNTAX = frozenset(
+    {"cast", "try_cast", "interval", "extract", "in", "and", "or", "not", "decimal", "if", "date", "timestamp", "case", "when"}
+)
+"""Keywords and types, which may precede a parenthesis."""
 OPEN_COST = 4 * 2**20
 """The number of bytes that take as long to read as opening a file, as in Spark's setting `spark.sql.files.openCostInBytes`."""
 MIN_DYNAMIC_COST = 128 * 2**20
@@ -199,10 +208,20 @@ def with_constant_values(spark: SparkSession, condition: str, columns: Sequence[
 def _with_constant_values(spark: SparkSession, texts: Sequence[str], columns: Sequence[str] | None = None) -> dict[str, str]:
     """Return each condition with its constant operands replaced by their values, which one query of Spark returns."""
     spans = {text: constant_operands(text, columns) for text in texts}
-    operands = list(dict.fromkeys(text[start:end] for text in texts for start, end in spans[text]))
+    operands = list(dict.fromkeys(text[start:end] for text in texts for start, end in spans[text] if _is_stable(text[start:end])))
     values = dict(zip(operands, evaluate(spark, operands), strict=True)) if operands else {}
 
     def evaluated(text: str) -> str:
-        return rewrite(text, ((start, end, values[text[start:end]] or text[start:end]) for start, end in spans[text]))
+        return rewrite(text, ((start, end, values.get(text[start:end]) or text[start:end]) for start, end in spans[text]))
 
     return {text: evaluated(text) for text in texts}
+
+
+def _is_stable(operand: str) -> bool:
+    """Return whether an operand has the same value now and when the statement runs: it calls only built-in functions with arguments.
+
+    A user's function may return another value each time. Functions without arguments, such as `unix_timestamp()`, can depend on the time.
+    """
+    if _NOT_STABLE.search(operand):
+        return False
+    return all(not end and name.lower() in BUILT_IN | _SYNTAX for name, end in _CALL.findall(operand))
