@@ -30,7 +30,7 @@ from rowmerge.spark.values.outcomes import OutcomeShape, new_rows, outcome_rows
 from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.snapshots.files import FileListing, FileMask
-from rowmerge.table.snapshots.snapshot import Snapshot
+from rowmerge.table.snapshots.snapshot import RowFiles, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -224,7 +224,7 @@ def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
         outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
-def effect_of_condition(snapshot: Snapshot, side: Side, condition: str, time_zone: str | None, *, case_sensitive: bool = False) -> str:
+def effect_of_condition(snapshot: RowFiles, side: Side, condition: str, time_zone: str | None, *, case_sensitive: bool = False) -> str:
     """Explain how many files a condition excludes, by partition values or column bounds, or why it excludes none.
 
     Args:

@@ -256,7 +256,7 @@ def _have_partition_values(removes: pa.Table) -> bool:
 
 
 def _changed_file(version: _FeedVersion, file: ListedFile) -> ChangedFile:
-    return ChangedFile(version.number, version.timestamp, file.path, None, file.partition or {})
+    return ChangedFile(version.number, version.timestamp, file.path, None, file.partition or {}, size=file.size or 0)
 
 
 def _derive_changes(added: Mapping[str, ChangedFile], removed: Mapping[str, ChangedFile]) -> list[ChangedFile]:

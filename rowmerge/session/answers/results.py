@@ -11,7 +11,7 @@ from rowmerge.execution.result import ChangeResult, RowCounts
 from rowmerge.session.answers.frames import empty_frame
 from rowmerge.spark.spark_session import SKIP_FILES
 from rowmerge.table.snapshots.files import MatchingFiles
-from rowmerge.table.snapshots.snapshot import Snapshot
+from rowmerge.table.snapshots.snapshot import RowFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,14 +31,14 @@ class ScanReason(Enum):
 
 @dataclass(frozen=True)
 class TableScan:
-    """The files of one table that a query reads.
+    """The files of one table, or of its changes, that a query reads.
 
     `conditions`: the conditions of the query on the table's columns, each of which can exclude files. `matching`: the files to read, or
     None for all files. `dynamic`: the conditions with subqueries that EXPLAIN has not evaluated, each with what happens to it when the
     query runs. `reason`: why there are no conditions, or None if there are.
     """
 
-    snapshot: Snapshot
+    snapshot: RowFiles
     conditions: tuple[str, ...] = ()
     matching: MatchingFiles | None = None
     dynamic: Mapping[str, str] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from rowmerge.spark.reading.evaluation import distinct_values, evaluate, literal
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.files import FileListing, FileMask, MatchingFiles
-from rowmerge.table.snapshots.snapshot import Snapshot
+from rowmerge.table.snapshots.snapshot import RowFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +54,7 @@ class FileSelection:
     the text of the subquery without parentheses.
     """
 
-    def __init__(self, spark: SparkSession, snapshots: Mapping[str, Snapshot], conditions: TableConditions) -> None:
+    def __init__(self, spark: SparkSession, snapshots: Mapping[str, RowFiles], conditions: TableConditions) -> None:
         """Select files by the conditions without subqueries.
 
         Args:

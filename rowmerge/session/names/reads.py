@@ -22,6 +22,7 @@ from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.spark_session import is_case_sensitive, skips_files
 from rowmerge.sql import parse_query
 from rowmerge.table.metadata.schema import backquote
+from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.files import FileListing, MatchingFiles
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -45,7 +46,7 @@ class ViewRead:
     columns: tuple[str, ...] = ()
 
 
-Read = Snapshot | ViewRead
+Read = Snapshot | TableChanges | ViewRead
 
 AnswerSimpleQuery = Callable[[str, "StatementReads", "SparkSession", SparkViews], "DataFrame | None"]
 """A function that answers a query of one table from metadata, or with few data files, or returns None."""
@@ -81,7 +82,7 @@ class StatementReads:
     def snapshot_of(self, name: str) -> Snapshot | None:
         """Return the version of the table for which a placeholder stands, or None if the name is not the placeholder of a table."""
         read = self._reads.get(name)
-        return None if isinstance(read, ViewRead) else read
+        return None if isinstance(read, ViewRead | TableChanges) else read
 
     def record_scan(self, snapshot: Snapshot, files: FileListing) -> None:
         """Record that only some files of a table are read, because the metadata tell the rest of the result."""
@@ -178,6 +179,8 @@ class StatementReads:
         if isinstance(read, ViewRead):
             return self._views.register_query(self._replaced(read.text, selection), read.columns)
         files = None if selection is None else selection.selected(name)
+        if isinstance(read, TableChanges):
+            return self._views.register_changes(read if files is None else read.selected(files))
         return self._views.register_snapshot(read) if files is None else self._views.register_files(read, files)
 
 

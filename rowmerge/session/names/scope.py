@@ -24,6 +24,7 @@ from rowmerge.spark.reading.file_sources import absolute, read_file_source
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote, string_literal
+from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -188,7 +189,7 @@ class StatementScope:
     def _read(self, reference: TableReference) -> Read | str | None:
         """Resolve a reference to a snapshot or a view. Return the quoted name of a Spark view for other rows, or None for Spark's names."""
         if reference.changes is not None:
-            return self._register_changes(reference.changes)
+            return self._read_changes(reference.changes)
         if reference.files is not None:
             return self._file_rows(reference.files)
         names = self.context.names
@@ -266,8 +267,8 @@ class StatementScope:
             return table.snapshot_at(timestamp=evaluate_timestamp_millis(self.context.spark, timestamp))
         return self.snapshots.record_read(self.snapshots.newest(table))
 
-    def _register_changes(self, arguments: tuple[SqlText, ...]) -> str:
-        """Register the change rows that `table_changes(…)` returns."""
+    def _read_changes(self, arguments: tuple[SqlText, ...]) -> TableChanges:
+        """Return the changes whose rows `table_changes(…)` returns."""
         table_name, first, last = parse_change_range(self.context.spark, arguments)
         table = self._table_with_changes(table_name)
         newest = self.snapshots.newest(table)
@@ -276,7 +277,7 @@ class StatementScope:
         has_fixed_end = last is not None and last.version == changes.last
         if changes.last == newest.version and not has_fixed_end:
             self.snapshots.record_read(newest)
-        return self.context.views.register_changes(changes)
+        return changes
 
     def _table_with_changes(self, table_name: TableName) -> Table:
         """Open the table that `table_changes(…)` names. Raise PlanError for a view."""

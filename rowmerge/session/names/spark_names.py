@@ -57,9 +57,9 @@ class SparkViews:
         return backquote(name)
 
     def register_changes(self, changes: TableChanges) -> str:
-        """Register the change rows between two versions of a table."""
-        snapshot = changes.snapshot
-        name = view_name("changes", snapshot.shape.location, snapshot.identity, str(changes.first), str(changes.last))
+        """Register the change rows between two versions of a table, or those of some changed files."""
+        snapshot, files = changes.snapshot, (f"{file.version} {file.change} {file.path}" for file in changes.changed_files)
+        name = view_name("changes", snapshot.shape.location, snapshot.identity, str(changes.first), str(changes.last), *files)
         self._register_once(name, lambda: read_changes(self._spark, changes))
         return backquote(name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +17,6 @@ from rowmerge.table.snapshots.files import FileLayout
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _STRING, _LONG, _TIMESTAMP = Primitive("string"), Primitive("long"), Primitive("timestamp")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_CHANGE_COLUMNS = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, _TIMESTAMP))
 _FILE_PATH, _FILE_CHANGE, _VERSION, _TIME = "__rowmerge_path", "__rowmerge_change", "__rowmerge_version", "__rowmerge_timestamp"
 _FIRST_WORD, _BIT_WORDS, _IS_LISTED, _RECORDED_CHANGE = "__rowmerge_first", "__rowmerge_words", "__rowmerge_listed", "__rowmerge_recorded"
 _CHANGED_FILE_TYPES: dict[str, DataType] = {_FILE_PATH: _STRING, _FILE_CHANGE: _STRING, _VERSION: _LONG, _TIME: _TIMESTAMP}
@@ -41,10 +38,10 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
         MissingDataFile: Spark does not find one of the files while it lists them.
     """
     snapshot = changes.snapshot
-    if not changes.files:
-        return empty_frame(spark, bare(Struct((*snapshot.schema, *_CHANGE_COLUMNS))))
+    if not changes.changed_files:
+        return empty_frame(spark, bare(changes.schema))
     # Only Delta tables have a change data feed, and all files of a Delta table have one layout.
-    (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
+    (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.changed_files)))
     # The small table has the partition columns under names that no column of a file has. Their original names return after the join.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
     file_rows = _read_changed_files(spark, snapshot, layout)
@@ -88,14 +85,13 @@ def _changed_files(spark: SparkSession, changes: TableChanges, partition_names: 
     partition_columns = changes.snapshot.schema.select(tuple(partition_names))
     types = _CHANGED_FILE_TYPES | {partition_names[column.name]: column.type for column in partition_columns}
     schema = bare(Struct(tuple(Field(name, type_) for name, type_ in types.items())))
-    rows = [_changed_file(file, partition_names) for file in changes.files]
+    rows = [_changed_file(file, partition_names) for file in changes.changed_files]
     return frame_of(spark, pa.Table.from_pylist(rows, arrow_schema(schema)), schema)
 
 
 def _changed_file(file: ChangedFile, partition_names: dict[str, str]) -> dict[str, Any]:
     """Return the row that describes a changed file (see `_changed_files`)."""
     words, first_word = bit_set_of(file.rows) if file.rows else (None, None)
-    time = _EPOCH + timedelta(milliseconds=file.timestamp)
-    change = {_FILE_PATH: spark_path(file.path), _FILE_CHANGE: file.change, _VERSION: file.version, _TIME: time}
+    change = {_FILE_PATH: spark_path(file.path), _FILE_CHANGE: file.change, _VERSION: file.version, _TIME: file.time}
     bit_set = {_FIRST_WORD: first_word, _BIT_WORDS: words, _IS_LISTED: file.listed}
     return change | bit_set | {column: file.partition.get(name) for name, column in partition_names.items()}

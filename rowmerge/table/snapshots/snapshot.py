@@ -23,6 +23,26 @@ class FileDifference:
     other_sizes: tuple[int, ...]
 
 
+class RowFiles(Protocol):
+    """The rows in the files of a table that a query can read: those of a snapshot, or its changes. The members are as in `Snapshot`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def schema(self) -> Struct: ...
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]: ...
+
+    def files(self, columns: Collection[str] = ()) -> FileListing: ...
+
+    def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles: ...
+
+
 class Snapshot(Protocol):
     """One version of a table. A snapshot is immutable and reads the metadata of files on first use."""
 

@@ -1,0 +1,71 @@
+"""Queries of `table_changes` read only the files that can contain a change row of the result."""
+
+from __future__ import annotations
+
+import pytest
+
+import rowmerge
+from rowmerge.spark.spark_session import SKIP_FILES
+from tests.engine.test_explain_queries import explain
+
+FEED = "table_changes('default.t', 1)"
+CASES = {
+    "_commit_version = 2": (1, 4),
+    "_commit_version between 2 and 3": (2, 4),
+    "_change_type = 'insert'": (3, 4),
+    "_change_type in ('delete', 'update_preimage') and p = 'b'": (1, 4),
+    "p = 'a'": (2, 4),
+    "p is null": (0, 4),
+    "_commit_timestamp > timestamp'2999-01-01'": (0, 4),
+    "_commit_timestamp < timestamp'2999-01-01' or p = 'a'": (4, 4),
+    "_COMMIT_VERSION < 3 and P = 'a'": (1, 4),
+    "id + _commit_version = 4": (4, 4),
+}
+"""For each condition on the changes of `t`, the numbers of files that are read and of all files."""
+
+
+@pytest.fixture
+def feed(session: rowmerge.Session) -> rowmerge.Session:
+    """Create `t`: versions 1 to 3 insert rows into partitions a, b and a. Version 4 deletes the row of b with a deletion vector or file."""
+    session.sql("create table t (id int, p string) using delta partitioned by (p) tblproperties ('delta.enableChangeDataFeed' = 'true')")
+    for rows in ("(1, 'a')", "(2, 'b')", "(3, 'a')"):
+        session.sql(f"insert into t values {rows}")
+    session.sql("delete from t where p = 'b'")
+    return session
+
+
+@pytest.mark.parametrize("condition", CASES)
+def test_a_condition_on_changes_excludes_files_and_no_rows(feed: rowmerge.Session, condition: str) -> None:
+    query = f"select * from {FEED} where {condition}"
+    read, total = CASES[condition]
+    result = feed.execute(query)
+    rows = sorted(result.frame.collect())
+    (scan,) = result.scans
+    assert (scan.files, scan.total_files) == (read, total)
+    feed.sql(f"set {SKIP_FILES} = false")
+    try:
+        assert rows == sorted(feed.sql(query).collect())
+    finally:
+        feed.spark.conf.unset(SKIP_FILES)
+
+
+def test_two_reads_of_one_feed_have_their_own_files(feed: rowmerge.Session) -> None:
+    query = f"select o.id, n.id from {FEED} o join {FEED} n on o.p = n.p where o._commit_version = 1 and n._commit_version = 3"
+    result = feed.execute(query)
+    assert [tuple(row) for row in result.frame.collect()] == [(1, 3)]
+    assert [scan.files for scan in result.scans] == [1, 1]
+
+
+def test_a_view_of_changes_reads_the_files_for_its_condition(feed: rowmerge.Session) -> None:
+    feed.sql(f"create view v as select *, _commit_version as version from {FEED}")
+    result = feed.execute("select id from v where version = 2")
+    assert [tuple(row) for row in result.frame.collect()] == [(2,)]
+    assert [scan.files for scan in result.scans] == [1]
+
+
+def test_explain_shows_the_files_of_changes(feed: rowmerge.Session) -> None:
+    assert explain(feed, f"select * from {FEED} where _commit_version = 2 and p = 'b'")[1:] == [
+        "  changes of default.t: 1 of 4 files",
+        "    `_commit_version` = 2: excludes 3 by statistics",
+        "    `p` = 'b': excludes 2 by partition values",
+    ]
