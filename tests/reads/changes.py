@@ -31,13 +31,15 @@ class ChangeWriter(QueryWriter):
     def statement(self) -> str:
         """Return a random statement."""
         random = self.random
-        match random.randrange(6):
+        match random.randrange(7):
             case 0:
                 return f"delete from {TARGET} a{self.where(self.target, 1) or ' where a.k = 5'}"
             case 1:
                 return f"update {TARGET} a set v = {random.choice(['77', 'a.v + 1', 'null'])}{self.where(self.target, 1)}"
             case 2:
                 return f"insert into {TARGET} (k, v) {self._keys()}"
+            case 3:
+                return f"create table {TARGET} using iceberg as {self.body(1).text}"
         return self._merge()
 
     def _keys(self) -> str:

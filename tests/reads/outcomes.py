@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 import rowmerge
+from rowmerge.session.answers.results import ScanReason
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
 _SHOWN_ROWS = 5
@@ -25,7 +26,8 @@ Row = tuple[Any, ...]
 class Outcome:
     """The types and rows of a query, or the class of its error. `text`: the error's text.
 
-    `files`, `total_files`: the number of files that it reads, and of all files of the versions of its tables.
+    `files`, `total_files`: the number of files that it reads, and of all files of the versions of its tables. `from_metadata`: whether
+    metadata contains the result, or names the files that do.
     """
 
     types: tuple[str, ...] = ()
@@ -34,6 +36,7 @@ class Outcome:
     text: str = ""
     files: int = 0
     total_files: int = 0
+    from_metadata: bool = False
 
 
 def run(session: rowmerge.Session, text: str) -> Outcome:
@@ -43,8 +46,10 @@ def run(session: rowmerge.Session, text: str) -> Outcome:
         arrow = result.frame.toArrow()
     except Exception as error:  # noqa: BLE001  # every error is an outcome to compare
         return Outcome(error=error_class(error), text=str(error))
-    files, total_files = sum(scan.files for scan in result.scans), sum(scan.total_files for scan in result.scans)
-    return Outcome(tuple(str(field.type) for field in arrow.schema), rows_of(arrow), files=files, total_files=total_files)
+    types = tuple(str(field.type) for field in arrow.schema)
+    scans = [(scan.files, scan.total_files if scan.total_files is not None else len(scan.snapshot.files())) for scan in result.scans]
+    has_reason = any(scan.reason in (ScanReason.METADATA, ScanReason.FEW_FILES) for scan in result.scans)
+    return Outcome(types, rows_of(arrow), None, "", sum(files for files, _ in scans), sum(total for _, total in scans), has_reason)
 
 
 def error_class(error: Exception) -> str:

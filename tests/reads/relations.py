@@ -67,8 +67,8 @@ class Query:
 class RelationWriter:
     """A writer of random items of FROM over some sources.
 
-    `ctes`: the common table expressions of the query, which are sources too. `conditions`: the writer of conditions, which also records
-    whether the query means the same in DuckDB.
+    `ctes`: the common table expressions of the query, which are sources too. `newest`: the source that was read last. `conditions`: the
+    writer of conditions, which also records whether the query means the same in DuckDB.
     """
 
     def __init__(self, random: Random, sources: Sequence[Source], *, case_sensitive: bool = False) -> None:
@@ -76,6 +76,7 @@ class RelationWriter:
         self.conditions = Conditions(random, portable=random.random() < 0.35)
         self.aliases = 0
         self.ctes: list[Source] = []
+        self.newest: Source | None = None
 
     def body(self, depth: int) -> Query:
         """Return a query without a WITH list, for a derived table."""
@@ -125,9 +126,12 @@ class RelationWriter:
         return Relation(f"{text}{random.choice([' ', ' as '])}{alias}", self.refs(alias, columns))
 
     def _source(self) -> Source:
+        """Return a source: often a common table expression, or the same source again."""
         if self.ctes and self.random.random() < 0.6:
             return self.random.choice(self.ctes)
-        return self.random.choice([source for source in self.sources if source.shared or not self.conditions.portable])
+        if self.newest is None or self.random.random() < 0.8:
+            self.newest = self.random.choice([source for source in self.sources if source.shared or not self.conditions.portable])
+        return self.newest
 
     def refs(self, alias: str, columns: Sequence[Column]) -> list[Ref]:
         """Return the columns of an alias, some of them in upper case."""
@@ -158,6 +162,8 @@ class RelationWriter:
         choice = random.random()
         if choice < 0.15:
             return self._cross_join(one, other)
+        if choice < 0.2 and not self.conditions.portable:
+            return self._lateral_join(one)
         if common and choice < 0.35:
             return self._using(one, other, common)
         kind = random.choice(_JOINS)
@@ -179,6 +185,18 @@ class RelationWriter:
         items = ", ".join(f"{ref.text} as {name_in_sql(ref.name)}" for ref in one.refs)
         inner_refs = self.refs(inner, [ref.column for ref in one.refs])
         return Relation(f"(select {items} from {one.text}) {inner}{op}{aggregate}", [*inner_refs, *refs], is_join=True)
+
+    def _lateral_join(self, one: Relation) -> Relation:
+        """Join each row with an aggregate of the matching rows of a table."""
+        alias, name, other = self.alias(), self.name("m"), self.table()
+        pairs = self.pairs(one.refs, other.refs, _KEY_KINDS)
+        if not pairs:
+            return one
+        self.only_in_spark()
+        a, b = self.random.choice(pairs)
+        kind = self.random.choice(["join", "left join"])
+        text = f"(select count(*) as {name} from {other.text} where {b.text} = {a.text} and {self.conditions.condition(other.refs, 2)})"
+        return Relation(f"{one.text} {kind} lateral {text} {alias}", [*one.refs, *self.refs(alias, [Column(name, "bigint")])], is_join=True)
 
     def _common(self, one: Relation, other: Relation) -> list[str]:
         """Return the names of the columns that both sides have once, with the same kind."""

@@ -78,5 +78,5 @@ def _needed_statements(script: Sequence[str], text: str) -> list[str]:
     return [
         statement
         for statement, subject in zip(script, subjects, strict=True)
-        if "declare" in statement or tables_in(subject, sorted(names))
+        if statement.startswith(("declare", "create function")) or tables_in(subject, sorted(names))
     ]

@@ -137,7 +137,7 @@ class TableWriter:
 
     def _fields(self, table: TableScript, count: int) -> list[str]:
         candidates = self.random.sample(table.columns, len(table.columns))
-        return [self._transform(column) for column in candidates if column.kind != "struct"][:count]
+        return [self._transform(column) for column in candidates][:count]
 
     def _transform(self, column: Column) -> str:
         """Return a random partition transform of a column."""
@@ -153,6 +153,8 @@ class TableWriter:
                 choices = ["years({0})", "months({0})", "days({0})", "hours({0})", "bucket(3, {0})"]
             case "binary":
                 choices = ["bucket(3, {0})", "truncate(1, {0})"]
+            case "struct":
+                choices = ["{0}.f", "bucket(3, {0}.g)", "truncate(1, {0}.g)", "days({0}.e.d)", "months({0}.e.d)"]
         return self.random.choice(choices).format(name)
 
     def _fill(self, table: TableScript, inserts: int) -> None:

@@ -25,6 +25,7 @@ VARIABLES = (
     "declare or replace variable session_text string default 'abc'",
     "declare or replace variable session_day date default date '2024-01-15'",
 )
+FUNCTION = "create function doubled(x bigint) returns bigint return x * 2"
 BUILD_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "false"}
 
 
@@ -102,6 +103,7 @@ def fill(warehouse: Warehouse, seed: int, tables: int, most_inserts: int) -> Non
     warehouse.set(BUILD_SETTINGS)
     for statement in VARIABLES:
         warehouse.run_everywhere(statement)
+    warehouse.run(FUNCTION)
     for number in range(tables):
         random = Random(f"{seed}/table/{number}")
         script = TableWriter(random).table(f"t{number}", random.choice(["delta", "iceberg"]), most_inserts)
@@ -131,7 +133,7 @@ def _create_table(warehouse: Warehouse, script: TableScript) -> Source:
 
 def _create_view(warehouse: Warehouse, random: Random, number: int) -> None:
     """Create a view over the sources so far, in the catalog or a temporary one, with or without a column list."""
-    writer = QueryWriter(random, warehouse.sources)
+    writer = QueryWriter(random, warehouse.sources, case_sensitive=True)  # queries read the view also in case-sensitive sessions
     query = writer.body(1)
     name, columns, column_list = f"view{number}", list(query.columns), ""
     if random.random() < 0.4:
