@@ -31,9 +31,10 @@ class QueryWriter(FilterWriter):
         if choice < 0.1 and _can_be_sorted(query.columns):
             order = ", ".join(f"{number}{random.choice(['', ' desc', ' nulls last'])}" for number in range(1, len(query.columns) + 1))
             return replace(query, text=f"{text} order by {order} limit {random.choice([1, 5, 20])}")
-        if choice < 0.14 and not ctes:
+        if choice < 0.17 and not ctes:
             limit = random.choice([1, 3, 10, 50])
-            return replace(query, text=f"select * from ({text}) limit {limit}", limited_from=text, limit=limit)
+            limited = f"{text} limit {limit}" if "|>" not in text and random.random() < 0.7 else f"select * from ({text}) limit {limit}"
+            return replace(query, text=limited, limited_from=text, limit=limit)
         return query
 
     def body(self, depth: int) -> Query:
@@ -41,7 +42,7 @@ class QueryWriter(FilterWriter):
         writers: list[tuple[int, Callable[[int], Query]]] = [(9, self._rows), (3, self._groups), (2, self._windows)]
         writers += [(2, self._set_operation), (1, self._pivot)]
         if depth == 0:
-            writers += [(2, self._metadata), (1, self._pipe), (1, self._random_share), (2, self._newest_rows)]
+            writers += [(4, self._metadata), (1, self._pipe), (1, self._random_share), (2, self._newest_rows)]
         weights, functions = zip(*writers, strict=True)
         return self.random.choices(functions, weights)[0](depth)
 
@@ -172,7 +173,8 @@ class QueryWriter(FilterWriter):
 
     def _metadata(self, depth: int) -> Query:
         """Return a query that metadata can answer."""
-        random, relation = self.random, self.table()
+        random, tables = self.random, [source for source in self.sources if source.name.startswith("t")]
+        relation = self.table(random.choice(tables or self.sources))
         ref = random.choice([ref for ref in relation.refs if ref.column.kind in ORDERED_KINDS] or relation.refs)
         where = "" if random.random() < 0.6 else f" where {self.conditions.condition([random.choice(relation.refs)], 2)}"
         counts = [*_ONE_COUNT, Column("n2", "bigint")]

@@ -106,9 +106,9 @@ class RelationWriter:
             return Relation(f"({query.text}) {self.random.choice(['', 'as '])}{alias}", self.refs(alias, query.columns))
         return self._values() if choice < 0.48 else self.table()
 
-    def table(self) -> Relation:
+    def table(self, source: Source | None = None) -> Relation:
         """Return a table, a version of it, its change rows, a view or a common table expression, with or without an alias."""
-        random, alias, source = self.random, self.alias(), self._source()
+        random, alias, source = self.random, self.alias(), source or self._source()
         text, columns, choice = source.name, list(source.columns), random.random()
         if not self.conditions.portable and source.versions and choice < 0.12:
             text += random.choice(source.versions)
