@@ -83,7 +83,7 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
     """Return the value of a literal after the minus sign, date conversion or CAST in `node`, or None if it is unknown."""
     match node:
         case exp.Neg() if isinstance(operand, ExactNumber):
-            return replace(operand, value=-operand.value)
+            return replace(operand, value=operand.value.copy_negate())  # the operator `-` rounds to 28 digits
         case exp.Neg():
             return replace(operand, value=-operand.value) if isinstance(operand, FloatNumber) else None
         case exp.TsOrDsToDate():
@@ -180,7 +180,7 @@ def _cast_to_decimal(value: Constant, to: exp.DataType) -> ExactNumber | None:
     parameters = [int(parameter.name) for parameter in to.expressions]
     precision, scale = parameters + [10, 0][len(parameters) :]
     number = _exact_number(value, _PLAIN_DECIMAL)
-    if number is None or number != rounded(number, scale, ROUND_FLOOR) or abs(number) >= Decimal(10) ** (precision - scale):
+    if number is None or number != rounded(number, scale, ROUND_FLOOR) or number.copy_abs() >= Decimal(10) ** (precision - scale):
         return None
     return _decimal(number, precision, scale)
 

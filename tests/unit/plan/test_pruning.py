@@ -162,6 +162,13 @@ def test_decimals_are_compared_exactly(condition: str, expected: list[int]) -> N
     assert select_files(column(Decimal(20, 2)), files, condition) == expected
 
 
+@pytest.mark.parametrize("condition", ["x = {0}", "x IN ({0})", "x <= {0}", "x <=> {0}", "x = CAST({0} AS DECIMAL(38, 10))"])
+def test_negative_decimals_of_38_digits_are_not_rounded(condition: str) -> None:
+    least = "-9999999999999999999999999999.9999999999"
+    files = between((Number(least), Number(least)), (Number("-9999999999999999999999999999.9"), Number("0.0")))
+    assert select_files(column(Decimal(38, 10)), files, condition.format(least)) == [0]
+
+
 @pytest.mark.parametrize("type_", ["float", "double"])
 def test_a_file_with_nan_bounds_is_not_pruned(type_: str) -> None:
     files = [*between((0.0, 1.0), (2.0, 3.0)), {**MISSING, "nulls": 0}]
