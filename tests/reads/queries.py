@@ -47,9 +47,22 @@ class QueryWriter(FilterWriter):
         return self.random.choices(functions, weights)[0](depth)
 
     def _cte(self) -> str:
-        name, query = f"cte{len(self.ctes) + 1}", self.body(1)
+        name, number = f"cte{len(self.ctes) + 1}", self.name("r")
+        if not self.ctes and not self.conditions.portable and self.random.random() < 0.05:
+            return self._recursive_cte(name, number)
+        query = self.body(1)
         self.ctes.append(Source(name, query.columns))
         return f"{name} as ({query.text})"
+
+    def _recursive_cte(self, name: str, number: str) -> str:
+        """Return a recursive query, whose rows all depend on those of its first part."""
+        self.only_in_spark()
+        relation = self.relation(2)
+        column = next((ref.text for ref in relation.refs if ref.column.kind == "integer"), "1")
+        first = f"select distinct cast({column} as bigint) from {relation.text}{self.where(relation.refs, 2)}"
+        next_rows = f"select {number} + 7 from {name} where {number} < {self.random.choice([10, 40])}"
+        self.ctes.append(Source(name, [Column(number, "bigint")]))
+        return f"recursive {name}({number}) as ({first} union all {next_rows})"
 
     def _sample(self, refs: Sequence[Ref], most: int = 5) -> list[Ref]:
         return self.random.sample(list(refs), min(len(refs), self.random.randint(1, most)))
@@ -153,7 +166,8 @@ class QueryWriter(FilterWriter):
 
     def _other_side(self, ref: Ref, relation: Relation) -> str:
         """Return a column of the type of `ref`, or a constant of this type."""
-        same = [other.text for other in relation.refs if other.type == ref.type]
+        is_mixed = not self.conditions.portable and self.random.random() < 0.3
+        same = [other.text for other in relation.refs if other.type == ref.type or (is_mixed and other.column.kind == ref.column.kind)]
         constant = value(self.random, ref.type, ANYWHERE) if not self.conditions.portable else "null"
         return self.random.choice(same) if same else f"cast({constant} as {ref.type})"
 

@@ -11,6 +11,17 @@ from tests.reads.values import ANYWHERE, Column, name_in_sql, value
 
 ORDERED_KINDS = ("integer", "decimal", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 _KEY_KINDS = ("integer", "date", "string", "decimal")
+_CAST_KINDS = {
+    "integer": ("decimal", "string", "float"),
+    "decimal": ("integer", "float"),
+    "float": ("integer",),
+    "char": ("string",),
+    "string": ("char", "integer", "date"),
+    "date": ("timestamp", "string"),
+    "timestamp_ntz": ("date",),
+    "timestamp": ("timestamp_ntz", "date", "string"),
+}
+"""Kinds that Spark casts before it compares them, as in a join of numbers with texts."""
 _JOINS = ("join", "inner join", "left join", "right join", "full join", "left outer join", "left semi join", "left anti join")
 
 
@@ -144,9 +155,12 @@ class RelationWriter:
         return refs
 
     def pairs(self, one: Sequence[Ref], other: Sequence[Ref], kinds: Sequence[str]) -> list[tuple[Ref, Ref]]:
-        """Return pairs of columns that can be compared: those with the same name, or others if there are none."""
+        """Return pairs of columns that can be compared: with the same name, or others, and sometimes columns that Spark casts first."""
         if self.conditions.portable:
             kinds = [kind for kind in kinds if kind in SHARED_KINDS]
+        elif self.random.random() < 0.1:
+            cast_pairs = [(a, b) for a in one for b in other if b.column.kind in _CAST_KINDS.get(a.column.kind, ())]
+            return cast_pairs or self.pairs(one, other, kinds)
         pairs = [(a, b) for a in one for b in other if a.column.kind == b.column.kind and a.column.kind in kinds]
         return [(a, b) for a, b in pairs if a.name == b.name] or pairs
 
@@ -211,10 +225,15 @@ class RelationWriter:
         random, alias = self.random, self.alias()
         kind, name = random.choice(_JOINS), "k" if "k" in common else common[0]
         type_ = next(ref.type for ref in one.refs if ref.name == name)
-        joined = f"select {name} from {one.text} {kind} {other.operand} using ({name})"
+        items, columns = f"{name}", [Column(name, type_)]
+        for relation in [one] if "semi" in kind or "anti" in kind else [one, other]:
+            ref, new_name = random.choice(relation.refs), self.name("u")
+            if ref.name != name:  # DuckDB and Spark qualify a USING column differently
+                items, columns = f"{items}, {ref.text} as {new_name}", [*columns, Column(new_name, ref.type)]
+        joined = f"select {items} from {one.text} {kind} {other.operand} using ({name})"
         if random.random() < 0.3 and list(common) == [name] and "semi" not in kind and "anti" not in kind:
-            joined = f"select {name} from {one.text} natural {kind} {other.operand}"
-        return Relation(f"({joined}) {alias}", self.refs(alias, [Column(name, type_)]))
+            joined = f"select {items} from {one.text} natural {kind} {other.operand}"
+        return Relation(f"({joined}) {alias}", self.refs(alias, columns))
 
     def _on(self, one: Relation, other: Relation) -> str:
         """Return an ON condition with an equality of the two sides, and perhaps conditions on each side."""
