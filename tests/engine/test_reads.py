@@ -2,32 +2,133 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.session.names import spark_names
+from rowmerge.spark.spark_session import SKIP_FILES
 
-pytestmark = pytest.mark.one_of("warehouse")
+pytestmark = pytest.mark.one_of("format_")
 
 
 @pytest.fixture(params=["delta", "iceberg"])
-def warehouse(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> rowmerge.Session:
-    """Return a session with a table `t` of four files: (k, v, s) = (n, 10 * n, 's<n>') in each."""
-    session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=request.param)
+def format_(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def warehouse(format_: str, spark: SparkSession, tmp_path: Path) -> rowmerge.Session:
+    """Return a session with a table `t` of four files: each has one row (n, 10 * n, 's<n>')."""
+    session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=format_)
     session.sql("create table t (k int, v int, s string)")
     for number in range(4):
         session.sql(f"insert into t values ({number}, {number * 10}, 's{number}')")
     return session
 
 
-def files_read(session: rowmerge.Session, query: str) -> list[tuple[int, int]]:
-    """Return the files read of all files, for each scan with conditions."""
-    return [(scan.files, scan.total_files) for scan in session.execute(query).scans]
+def files_read(session: rowmerge.Session, query: str) -> list[int]:
+    """Return the number of files that each scan of a query reads."""
+    return [scan.files for scan in session.execute(query).scans]
+
+
+def test_each_shape_of_a_query_opens_the_files_with_needed_rows(warehouse: rowmerge.Session) -> None:
+    warehouse.sql("create view w(a, b) as select k, v from t where v > 5")
+    shapes = {
+        "select * from t where k = 2": [1],
+        "select * from t where k in (0, 3) or v = 10": [3],
+        "select * from t where s like 's1%'": [1],
+        "select * from t where k = 77": [0],
+        "select * from w where a < 2": [1],
+        "with a as (select k as x from t) select * from a where x = 1": [1],
+        "select k from t where k = 0 union all select v from t where k > 1": [1, 2],
+        "select * from t x join t y on x.k = y.k where y.k = 3": [1, 1],
+        "select * from t x left join t y on x.k = y.k and y.v = 10": [4, 1],
+        "select k, max(v) from t group by k having k = 2": [1],
+        "select * from t where exists (select 1 from t u where u.k = 1)": [4, 1],
+    }
+    assert {query: files_read(warehouse, query) for query in shapes} == shapes
 
 
 def test_a_query_without_a_file_does_not_change_later_queries(warehouse: rowmerge.Session) -> None:
-    assert files_read(warehouse, "select * from t where k = 77") == [(0, 4)]
-    assert warehouse.sql("select count(*), sum(v) from t where k = 77").collect() == [(0, None)]
-    assert warehouse.sql("select count(v) from t").collect() == [(4,)]
+    assert warehouse.sql("select max(s), sum(v) from t where k = 77").collect() == [(None, None)]
+    assert warehouse.sql("select sum(v) from t").collect() == [(60,)]
+
+
+def test_names_that_mean_something_else_exclude_no_file(warehouse: rowmerge.Session) -> None:
+    warehouse.sql("create table n (k int, st struct<k: int, v: int>, d date)")
+    warehouse.sql("insert into n values (1, named_struct('k', 5, 'v', 6), date'2020-01-01')")
+    assert warehouse.sql("select st.k, count(*) from n group by st.k having k = 5").collect() == [(5, 1)]
+    # A column of a query is no call of a function, and is no column of the table.
+    assert warehouse.sql("select k from (select k, d as current_date from n) where current_date = date'2020-01-01'").collect() == [(1,)]
+    warehouse.sql("declare or replace variable v double default 50.0")
+    assert warehouse.sql("select count(s) from (select k, s from t) where v > 40").collect() == [(4,)]
+
+
+def test_the_switch_reads_all_files(warehouse: rowmerge.Session) -> None:
+    warehouse.spark.conf.set(SKIP_FILES, "false")
+    try:
+        result = warehouse.execute("select * from t where k = 2")
+        assert [scan.files for scan in result.scans if scan.conditions] == []
+        assert result.frame.collect() == [(2, 20, "s2")]
+        assert len(result.frame.inputFiles()) == 4
+    finally:
+        warehouse.spark.conf.unset(SKIP_FILES)
+    assert len(warehouse.sql("select * from t where k = 2").inputFiles()) == 1
+
+
+def test_session_table_skips_files(warehouse: rowmerge.Session) -> None:
+    frame = warehouse.table("t", where="k > 1 and v < 30")
+    assert frame.collect() == [(2, 20, "s2")]
+    assert len(frame.inputFiles()) == 1
+
+
+def test_a_frame_keeps_its_files_after_other_commits(warehouse: rowmerge.Session) -> None:
+    frame = warehouse.sql("select k, v from t where k >= 2")
+    warehouse.sql("update t set v = -1 where k = 2")
+    warehouse.sql("insert into t values (5, 50, 's5')")
+    warehouse.sql("optimize t")
+    assert sorted(frame.collect()) == [(2, 20), (3, 30)]
+    assert sorted(warehouse.sql("select k, v from t where k >= 2").collect()) == [(2, -1), (3, 30), (5, 50)]
+
+
+def test_two_versions_and_two_filters_in_one_query(warehouse: rowmerge.Session) -> None:
+    version = warehouse.sql("describe history t").agg({"version": "max"}).collect()[0][0]
+    warehouse.sql("delete from t where k = 2")
+    query = f"select 'old', v from t version as of {version} where k = 2 union all select 'new', v from t where k in (1, 2)"
+    assert files_read(warehouse, query)[0] == 1
+    assert sorted(warehouse.sql(query).collect()) == [("new", 10), ("old", 20)]
+
+
+def test_statements_that_write_read_few_files(warehouse: rowmerge.Session) -> None:
+    warehouse.sql("create table target (k int, v int)")
+    warehouse.sql("insert into target select k, v from t where k >= 2")
+    warehouse.sql("update target set v = (select max(v) from t where k = 1) where k in (select k from t where k = 3)")
+    warehouse.sql("merge into target using (select k, v from t where k < 2) s on s.k = target.k when not matched then insert *")
+    assert sorted(warehouse.sql("select * from target").collect()) == [(0, 0), (1, 10), (2, 20), (3, 10)]
+
+
+def test_a_statement_can_read_more_views_than_a_session_keeps(warehouse: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def count_views() -> int:
+        return sum(view["viewName"].startswith("__rowmerge_") for view in warehouse.spark.sql("show views").collect())
+
+    views_before = count_views()
+    monkeypatch.setattr(spark_names, "MOST_VIEWS", 2)
+    filters = ("k = 0", "k = 1", "k = 2", "k = 3", "k < 2", "k < 3", "k > 0", "k > 1")
+    query = " union all ".join(f"select v from t where {condition}" for condition in filters)
+    assert warehouse.sql(query).count() == 4 + 2 + 3 + 3 + 2
+    warehouse.sql("select v from t where k in (0, 2)")
+    assert count_views() <= views_before + 2
+
+
+def test_threads_read_their_own_files(warehouse: rowmerge.Session) -> None:
+    def read(number: int) -> bool:
+        key = number % 5
+        rows = warehouse.sql(f"select k, v from t where k = {key}").collect()
+        return rows == ([(key, key * 10)] if key < 4 else [])
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, range(24)))

@@ -5,6 +5,7 @@ The statement itself must use the same values. So the time functions in its cond
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence, Set
 
 from sqlglot import Token, TokenType, exp
@@ -18,6 +19,7 @@ from rowmerge.plan.pruning.literals import constant
 
 _SEPARATORS = frozenset("""AND OR NOT EQ NEQ NULLSAFE_EQ LT LTE GT GTE BETWEEN IN IS LIKE ILIKE RLIKE ESCAPE DISTINCT FROM COMMA""".split())
 """The names of sqlglot's tokens between the operands of conditions."""
+_BARE_TIME_NAME = re.compile(r"\b(current_timestamp|current_date|localtimestamp)\b(?!\s*\()", re.IGNORECASE)
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 
@@ -68,7 +70,20 @@ def _is_unknown_constant(text: str, *, allows_variables: bool) -> bool:
     tree = parse(text)
     if tree is None or not can_be_evaluated_apart(tree, text) or (tree.find(exp.Column) is not None and not allows_variables):
         return False
-    return constant(tree) is None
+    # A time function in a SELECT list is evaluated later, when the statement runs.
+    return constant(tree) is None and replace_time_functions(text, 0) == text
+
+
+def bare_time_names(text: str, query: Query) -> set[str]:
+    """Return `current_date` and similar names without parentheses outside the conditions of a query. They can be names of columns.
+
+    Args:
+        text: The text of the statement.
+        query: Its structure.
+    """
+    for clause in _conditions(query):
+        text = text[: clause.start] + " " * len(clause.text) + text[clause.end :]
+    return {match[1].lower() for match in _BARE_TIME_NAME.finditer(text)}
 
 
 def with_fixed_time(text: str, query: Query, microseconds: int, columns: Collection[str]) -> str:

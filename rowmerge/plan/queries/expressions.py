@@ -98,6 +98,9 @@ class Names:
         if len(parts) == 1 and name_key(parts[0], self.case_sensitive) in self.merged:
             column = self.merged[name_key(parts[0], self.case_sensitive)]
             return None if column is None else (column, 1)
+        if len(parts) == 1:
+            columns = self._columns.get(name_key(parts[0], self.case_sensitive), [])
+            return (columns[0], 1) if len(columns) == 1 else None
         if len(parts) > 1 and parts[0].lower() in self.other_aliases:
             return None
         resolved = resolve(parts, [side for side, _ in self.sides], case_sensitive=self.case_sensitive)
@@ -105,6 +108,15 @@ class Names:
             return None
         ids = [relation for side, relation in self.sides if side is resolved.side]
         return Column(ids[0], resolved.column), resolved.qualifier_size + 1
+
+    @cached_property
+    def _columns(self) -> dict[str, list[Column]]:
+        """The visible columns by `name_key`."""
+        columns: dict[str, list[Column]] = {}
+        for side, relation in self.sides:
+            for name in side.columns:
+                columns.setdefault(name_key(name, self.case_sensitive), []).append(Column(relation, name))
+        return columns
 
     def is_variable(self, parts: Sequence[str]) -> bool:
         """Return whether a dotted name that is no column can only be a variable of the session: `x`, `session.x`, `system.session.x`."""

@@ -34,6 +34,8 @@ class View:
     columns: tuple[str, ...] = ()
 
 
+_LITERALS = frozenset({"NULL", "TRUE", "FALSE"})
+"""Names that are no columns without quotes."""
 _Visible = TableRead | Subquery | NamedQueryRead | OpaqueRelation
 Source = Struct | View
 """What a name in a statement refers to: the columns of a table, or a view."""
@@ -199,7 +201,8 @@ class QueryOutputs:
         return Outputs(tuple(outputs), complete)
 
     def _item_output(self, item: SelectItem, block: SelectBlock) -> Output:
-        expression = to_expression(item.expression.text, self.names(block.relation))
+        names = self.names(block.relation)
+        expression = _column_of(item, names) or to_expression(item.expression.text, names)
         name = item.alias or (item.name[-1] if item.name else None)
         return Output(name, expression, None if expression is None else self.type_of(expression, block.relation))
 
@@ -351,6 +354,14 @@ class QueryOutputs:
             if leaf.id == column.relation:
                 return next((output.type for output in leaf.outputs.columns if output.name == column.name), None)
         return None
+
+
+def _column_of(item: SelectItem, names: Names) -> Expression | None:
+    """Return the column of which an item consists, without a parser. None for other items, for fields and for quoted names."""
+    if not item.name or item.expression.text.upper() in _LITERALS or "`" in item.expression.text:
+        return None
+    resolved = names.column(item.name)
+    return Expression((resolved[0],)) if resolved is not None and resolved[1] == len(item.name) else None
 
 
 def _visible(relation: Relation | None) -> Iterator[_Visible]:

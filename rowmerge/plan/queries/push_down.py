@@ -28,6 +28,7 @@ from rowmerge.commands.queries import (
 )
 from rowmerge.plan.expressions.conditions import Side, nondeterministic_function, split_conjuncts
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
+from rowmerge.plan.queries.constraints import Constraints
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, disjunction, to_expression
 from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View
 from rowmerge.plan.queries.subqueries import Subqueries, has_query, keys_condition
@@ -61,7 +62,10 @@ def push_down(query: Query, sources: Mapping[str, Source], *, case_sensitive: bo
         case_sensitive: Whether names that differ only in case are different.
     """
     push = _PushDown(QueryOutputs(sources, case_sensitive=case_sensitive))
-    push.through_query(query, [])
+    try:
+        push.through_query(query, [])
+    except RecursionError:  # hundreds of joins or views that read each other
+        return TableConditions({})
     texts = {name: tuple(dict.fromkeys(condition.text for condition in conditions)) for name, conditions in push.conditions.items()}
     by_table = {name: conditions for name, conditions in texts.items() if conditions}
     return TableConditions(by_table, tuple(push.subqueries.values), frozenset(texts), tuple(dict.fromkeys(push.not_used)))
@@ -76,6 +80,7 @@ class _PushDown:
 
     def __init__(self, outputs: QueryOutputs) -> None:
         self._outputs, self.subqueries = outputs, Subqueries(outputs)
+        self._constraints = Constraints(outputs, self._conjuncts)
         self.conditions: dict[str, list[Expression]] = defaultdict(list)
         self.not_used: list[str] = []
         self._reads: dict[int, list[list[Expression]]] = defaultdict(list)
@@ -85,6 +90,8 @@ class _PushDown:
         """Push conditions on its output columns into a query and its WITH list."""
         if query.is_limited:
             conditions = ()
+        for named_query in query.named_queries:  # in this order, a long list needs no deep recursion
+            self._outputs.of_query(named_query.query)
         match query.body:
             case SelectBlock():
                 self._through_block(query.body, conditions)
@@ -189,12 +196,12 @@ class _PushDown:
                 self.not_used.append(text)
             yield from existence
 
-    def _through_relation(self, relation: Relation, conditions: Sequence[Expression]) -> None:
-        """Push conditions into a relation of a FROM clause."""
+    def _through_relation(self, relation: Relation, conditions: Sequence[Expression], *, with_inferred: bool = False) -> None:
+        """Push conditions into a relation of a FROM clause. `with_inferred`: see `_through_join`."""
         match relation:
             case Join():
                 self._independently(relation.queries)
-                self._through_join(relation, conditions)
+                self._through_join(relation, conditions, with_inferred=with_inferred)
             case OpaqueRelation(queries=queries):
                 self._independently(queries)
             case _:
@@ -217,14 +224,19 @@ class _PushDown:
         elif isinstance(source, View):
             self.through_query(source.query, positional)
 
-    def _through_join(self, join: Join, conditions: Sequence[Expression]) -> None:
-        """Push conditions, and the condition of the join itself, into both sides as far as the kind of the join allows."""
+    def _through_join(self, join: Join, conditions: Sequence[Expression], *, with_inferred: bool) -> None:
+        """Push conditions, and the condition of the join itself, into both sides as far as the kind of the join allows.
+
+        Args:
+            join: The join.
+            conditions: The conditions on its rows.
+            with_inferred: Whether they include all conditions that the constraints of this relation imply.
+        """
         leaves = list(self._outputs.leaves(join))
         left_ids = {leaf.id for leaf in self._outputs.leaves(join.left)}
         right_ids = {leaf.id for leaf in self._outputs.leaves(join.right)}
-        on = list(self._outputs.using_equalities(join))
-        if join.condition is not None:
-            on += self._conjuncts(join.condition, self._outputs.names_of_condition(join))
+        on = self._constraints.on(join)
+        rows = [*self._constraints.of_relation(join.left), *self._constraints.of_relation(join.right)]
         kind = _effective_kind(join.kind, conditions, left_ids, right_ids, leaves)
         on_left = [condition for condition in conditions if condition.relations <= left_ids]
         on_right = [condition for condition in conditions if condition.relations <= right_ids]
@@ -232,16 +244,18 @@ class _PushDown:
         right: list[Expression] = []
         if kind in ("INNER", "SEMI"):
             both = [*conditions, *on]
-            inferred = _with_inferred(both, leaves)
+            inferred = both if with_inferred and join.kind == kind else _with_inferred(both, rows, leaves)
             left = [*inferred, *self._keys_of_other_side(both, left_ids)]
             right = [*inferred, *self._keys_of_other_side(both, right_ids)]
         elif kind in ("LEFT", "ANTI"):
             # Rows of the right side matter only if they match a row of the left side that can contribute.
-            left, right = on_left, [*_with_inferred([*on_left, *on], leaves), *self._keys_of_other_side(on, right_ids)]
+            left, right = on_left, [*_with_inferred([*on_left, *on], rows, leaves), *self._keys_of_other_side(on, right_ids)]
         elif kind == "RIGHT":
-            left, right = [*_with_inferred([*on_right, *on], leaves), *self._keys_of_other_side(on, left_ids)], on_right
-        self._through_relation(join.left, [condition for condition in left if condition.relations <= left_ids])
-        self._through_relation(join.right, [condition for condition in right if condition.relations <= right_ids])
+            left, right = [*_with_inferred([*on_right, *on], rows, leaves), *self._keys_of_other_side(on, left_ids)], on_right
+        left = [condition for condition in left if condition.relations <= left_ids]
+        right = [condition for condition in right if condition.relations <= right_ids]
+        self._through_relation(join.left, left, with_inferred=kind not in ("LEFT", "ANTI", "FULL"))
+        self._through_relation(join.right, right, with_inferred=kind not in ("RIGHT", "FULL"))
 
     def _keys_of_other_side(self, conditions: Sequence[Expression], ids: Set[str]) -> Iterator[Expression]:
         """Yield `column IN (keys)` for each column of one side of a join that equals a column of the other side.
@@ -285,18 +299,24 @@ def _rejects_null_rows(conditions: Sequence[Expression], ids: Set[str], leaves: 
     return False
 
 
-def _with_inferred(conditions: Sequence[Expression], leaves: Sequence[Leaf]) -> list[Expression]:
-    """Add the conditions that equalities of columns imply: `x.k = y.k AND y.k = 5` implies `x.k = 5`."""
-    classes = _classes_of_equal_columns(conditions, leaves)
-    inferred = list(conditions)
-    for condition in conditions:
+def _with_inferred(conditions: Sequence[Expression], constraints: Sequence[Expression], leaves: Sequence[Leaf]) -> list[Expression]:
+    """Add the conditions that equalities of columns imply: `x.k = y.k AND y.k = 5` implies `x.k = 5`.
+
+    Args:
+        conditions: The conditions of a join, and those on its rows.
+        constraints: Further conditions that hold for the rows of its sides. They are not returned, because the sides have them already.
+        leaves: The relations of the join.
+    """
+    classes = _classes_of_equal_columns([*conditions, *constraints], leaves)
+    inferred = dict.fromkeys(conditions)
+    for condition in [*conditions, *constraints]:
         if len(condition.columns) != 1:
             continue
         (column,) = condition.columns
         for equal_column in classes.get(column, frozenset()) - {column}:
             parts = (equal_column if isinstance(part, Column) else part for part in condition.parts)
-            inferred.append(Expression(tuple(parts)))
-    return inferred
+            inferred[Expression(tuple(parts))] = None
+    return list(inferred)
 
 
 def _classes_of_equal_columns(conditions: Sequence[Expression], leaves: Sequence[Leaf]) -> dict[Column, frozenset[Column]]:

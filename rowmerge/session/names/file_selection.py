@@ -45,6 +45,8 @@ MAX_KEY_SHARE = 1 / 8
 """The greatest share of this cost that the query for the keys of a dynamic filter may have."""
 MAX_KEYS = 100_000
 """The maximum number of keys of a dynamic filter."""
+_UNKNOWN_VALUE = "`unknown value`"
+"""The replacement of a constant that Spark does not evaluate. The name of a variable could also be that of a column of the table."""
 
 
 class FileSelection:
@@ -206,13 +208,17 @@ def with_constant_values(spark: SparkSession, condition: str, columns: Sequence[
 
 
 def _with_constant_values(spark: SparkSession, texts: Sequence[str], columns: Sequence[str] | None = None) -> dict[str, str]:
-    """Return each condition with its constant operands replaced by their values, which one query of Spark returns."""
+    """Return each condition with its constant operands replaced by their values, which one query of Spark returns.
+
+    `columns`: the columns that the conditions can use, or None if they are used for files alone, and each column is in backquotes.
+    """
+    unknown = _UNKNOWN_VALUE if columns is None else None
     spans = {text: constant_operands(text, columns) for text in texts}
     operands = list(dict.fromkeys(text[start:end] for text in texts for start, end in spans[text] if _is_stable(text[start:end])))
     values = dict(zip(operands, evaluate(spark, operands), strict=True)) if operands else {}
 
     def evaluated(text: str) -> str:
-        return rewrite(text, ((start, end, values.get(text[start:end]) or text[start:end]) for start, end in spans[text]))
+        return rewrite(text, ((start, end, values.get(text[start:end]) or unknown or text[start:end]) for start, end in spans[text]))
 
     return {text: evaluated(text) for text in texts}
 

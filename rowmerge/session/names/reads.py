@@ -13,7 +13,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from rowmerge.plan.queries.constants import with_fixed_time
+from rowmerge.plan.queries.constants import bare_time_names, with_fixed_time
 from rowmerge.plan.queries.outputs import Source, View
 from rowmerge.plan.queries.push_down import TableConditions, push_down
 from rowmerge.session.answers.results import ScanReason, TableScan
@@ -62,6 +62,7 @@ class StatementReads:
         """Create the reads of a statement, without any read yet. `answer`: the function that answers simple queries from metadata."""
         self._spark, self._views, self._explains = spark, views, explains
         self._answer_simple_query = answer
+        views.protect_views_of(self)
         self._reads: dict[str, Read] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
@@ -125,13 +126,14 @@ class StatementReads:
 
     def _with_fixed_time(self, text: str, names: Sequence[str]) -> str:
         """Replace the time functions in the conditions of a text, and of the views that it reads, by the time of the statement."""
+        views = {name: read for name in names if isinstance(read := self._reads[name], ViewRead)}
+        texts = [each for each in (text, *(view.text for view in views.values())) if _HAS_TIME_FUNCTION.search(each)]
+        queries = {each: parse_query(each) for each in texts}
         columns = {column for name in names for column in self._column_names(self._reads[name])}
-        for name in names:
-            read = self._reads[name]
-            if isinstance(read, ViewRead) and _HAS_TIME_FUNCTION.search(read.text):
-                view_text = with_fixed_time(read.text, parse_query(read.text), self.microseconds, columns)
-                self._reads[name] = replace(read, text=view_text)
-        return with_fixed_time(text, parse_query(text), self.microseconds, columns) if _HAS_TIME_FUNCTION.search(text) else text
+        columns.update(*(bare_time_names(*item) for item in queries.items()))
+        fixed = {each: with_fixed_time(each, query, self.microseconds, columns) for each, query in queries.items()}
+        self._reads |= {name: replace(view, text=fixed.get(view.text, view.text)) for name, view in views.items()}
+        return fixed.get(text, text)
 
     def _column_names(self, read: Read) -> tuple[str, ...]:
         return read.columns if isinstance(read, ViewRead) else read.schema.names

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from rowmerge.catalog import Catalog, Function
 from rowmerge.spark.functions import is_known, register_python, register_sql, unregister
@@ -38,7 +39,15 @@ class SparkViews:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._frames: OrderedDict[str, DataFrame] = OrderedDict()
+        self._uses: dict[str, int] = {}
+        self._use_count = 0
+        self._statements: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._lock = threading.Lock()
+
+    def protect_views_of(self, statement: object) -> None:
+        """Keep all views that are used from now on as long as an object exists, because a statement can read more than `MOST_VIEWS`."""
+        with self._lock:
+            self._statements[statement] = self._use_count
 
     def rows(self, snapshot: Snapshot) -> DataFrame:
         """Return the rows of a snapshot, and register them as a view on the first call."""
@@ -93,16 +102,24 @@ class SparkViews:
         with self._lock:
             if name not in self._frames:
                 self._register(name, read())
-            self._frames.move_to_end(name)
+            self._record_use(name)
             return self._frames[name]
 
     def _register(self, name: str, frame: DataFrame) -> None:
-        """Register a view under a new name. If there are too many views, drop the least recently used one."""
+        """Register a view under a new name. If there are too many views, drop the least recently used ones."""
         register_view(frame, name)
         self._frames[name] = frame
-        while len(self._frames) > MOST_VIEWS:
+        self._record_use(name)
+        first_protected_use = min(self._statements.values(), default=self._use_count)
+        while len(self._frames) > MOST_VIEWS and self._uses[next(iter(self._frames))] <= first_protected_use:
             least_recent, _ = self._frames.popitem(last=False)
+            del self._uses[least_recent]
             drop_view(self._spark, least_recent)
+
+    def _record_use(self, name: str) -> None:
+        self._use_count += 1
+        self._uses[name] = self._use_count
+        self._frames.move_to_end(name)
 
 
 class TemporaryViews:

@@ -24,6 +24,8 @@ _EXTENSIONS = frozenset({"PIVOT", "UNPIVOT", "TABLESAMPLE", "REPEATABLE", "MATCH
 _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "WINDOW"}) | _SET_OPERATORS | _LIMITS
 _DEEPEST = 60
 """The maximum nesting depth of queries and relations. Deeper ones are opaque."""
+_MOST_PASSES = 100
+"""The maximum number of times that the parser reads the text on average. An opaque query is read twice on each level around it."""
 
 _NamedQueries = Mapping[str, q.NamedQuery]
 _STAR = q.SelectItem(q.Clause("*", 0))
@@ -61,6 +63,7 @@ class _QueryParser:
         self.named_queries: list[q.NamedQuery] = []
         self.explained: list[int] = []
         self.depth = 0
+        self.tokens_left = _MOST_PASSES * len(self.tokens)
 
     def mark_other_reads(self) -> None:
         """Set `has_other_reads` of each query of a WITH list whose name is in the text at a token of unknown meaning."""
@@ -84,8 +87,9 @@ class _QueryParser:
         """Parse the query from the cursor to `end`. If its structure is unknown, only the queries in its brackets are parsed."""
         start, explained_count = self.cursor.index, len(self.explained)
         self.depth += 1
+        self.tokens_left -= end - start
         try:
-            if self.depth > _DEEPEST:
+            if self._is_too_deep():
                 raise _OpaqueError
             query = self._parse_known_query(end, visible)
         except _OpaqueError:
@@ -99,7 +103,10 @@ class _QueryParser:
 
     def _queries_between(self, start: int, end: int, visible: _NamedQueries) -> tuple[q.Query, ...]:
         """Parse the queries in brackets between two tokens. The cursor does not move."""
-        return tuple(self._bracketed_queries(start, end, visible)) if self.depth <= _DEEPEST else ()
+        return () if self._is_too_deep() else tuple(self._bracketed_queries(start, end, visible))
+
+    def _is_too_deep(self) -> bool:
+        return self.depth > _DEEPEST or self.tokens_left < 0
 
     def _bracketed_queries(self, start: int, end: int, visible: _NamedQueries) -> Iterator[q.Query]:
         cursor, index = self.cursor, self.cursor.index

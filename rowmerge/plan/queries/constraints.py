@@ -1,0 +1,119 @@
+"""The conditions that hold for all rows of a relation, so that its equalities and constants apply to the relations around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rowmerge.commands.queries import (
+    Clause,
+    Join,
+    NamedQueryRead,
+    OpaqueRelation,
+    Query,
+    Relation,
+    SelectBlock,
+    SetOperation,
+    Subquery,
+    TableRead,
+)
+from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression
+from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, View
+
+Conjuncts = Callable[[Clause, Names], Iterable[Expression]]
+"""A function that returns the conjuncts of a condition without subqueries."""
+
+
+class Constraints:
+    """The constraints of the relations of one statement. Each is computed once."""
+
+    def __init__(self, outputs: QueryOutputs, conjuncts: Conjuncts) -> None:
+        self._outputs, self._conjuncts = outputs, conjuncts
+        self._of_relations: dict[int, list[Expression]] = {}
+        self._of_queries: dict[int, list[Expression]] = {}
+
+    def of_relation(self, relation: Relation) -> list[Expression]:
+        """Return conditions that hold for each row of a relation. An outer join returns rows for which its condition does not hold."""
+        constraints = self._of_relations.get(id(relation))
+        if constraints is None:
+            match relation:
+                case OpaqueRelation():
+                    constraints = []
+                case Join(kind="INNER" | "SEMI"):
+                    constraints = [*self.of_relation(relation.left), *self.of_relation(relation.right), *self.on(relation)]
+                case Join(kind="LEFT" | "ANTI"):
+                    constraints = self.of_relation(relation.left)
+                case Join(kind="RIGHT"):
+                    constraints = self.of_relation(relation.right)
+                case Join():
+                    constraints = []
+                case _:
+                    constraints = self._of_leaf(self._outputs.leaf(relation))
+            self._of_relations[id(relation)] = constraints
+        return constraints
+
+    def on(self, join: Join) -> list[Expression]:
+        """Return the conjuncts of the condition of a join."""
+        conjuncts = list(self._outputs.using_equalities(join))
+        if join.condition is not None:
+            conjuncts += self._conjuncts(join.condition, self._outputs.names_of_condition(join))
+        return conjuncts
+
+    def _of_leaf(self, leaf: Leaf) -> list[Expression]:
+        """Return the constraints of a query on the columns of the relation that reads it."""
+        query = self._query_of(leaf)
+        if query is None:
+            return []
+        names = [output.name for output in leaf.outputs.columns]
+
+        def by_name(column: Column) -> Expression | None:
+            name = names[int(column.name)]
+            return None if name is None or names.count(name) > 1 else column_expression(leaf.id, name)
+
+        constraints = (constraint.substituted(by_name) for constraint in self._of_query(query)) if names else ()
+        return [constraint for constraint in constraints if constraint is not None]
+
+    def _query_of(self, leaf: Leaf) -> Query | None:
+        """Return the query whose rows a relation has, or None for a table."""
+        match leaf.relation:
+            case Subquery(query=query):
+                return query
+            case NamedQueryRead(named_query=named_query):
+                return named_query.query
+            case TableRead():
+                source = self._outputs.source(leaf.relation)
+                return source.query if isinstance(source, View) else None
+
+    def _of_query(self, query: Query) -> list[Expression]:
+        """Return conditions that hold for each row of a query. The name of a column is its position, and its relation is empty."""
+        constraints = self._of_queries.get(id(query))
+        if constraints is None:
+            match query.body:
+                case SelectBlock():
+                    constraints = list(self._of_block(query.body))
+                case SetOperation(branches=(branch,)):
+                    constraints = self._of_query(branch)
+                case _:
+                    constraints = []
+            self._of_queries[id(query)] = constraints
+        return constraints
+
+    def _of_block(self, block: SelectBlock) -> Iterable[Expression]:
+        """Yield the conditions whose columns are output columns. Grouping sets set columns to NULL after WHERE."""
+        if block.relation is None or block.has_grouping_sets:
+            return
+        constraints = list(self.of_relation(block.relation))
+        if block.where is not None:
+            constraints += self._conjuncts(block.where, self._outputs.names(block.relation))
+        positions: dict[Column, str] = {}
+        for position, output in enumerate(self._outputs.of_block(block).columns):
+            column = None if output.expression is None else output.expression.only_column
+            if column is not None:
+                positions[column] = str(position)
+
+        def positional(column: Column) -> Expression | None:
+            return column_expression("", positions[column]) if column in positions else None
+
+        for constraint in constraints:
+            pushed = constraint.substituted(positional) if constraint.columns else None
+            if pushed is not None:
+                yield pushed
