@@ -6,9 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from sqlglot import Token, TokenType
+from sqlglot.dialects.spark import Spark
+
 from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse, references, tokens_of
 from rowmerge.plan.expressions.conditions import Side, can_be_evaluated_apart, resolve
 from rowmerge.table.metadata.schema import backquote
+
+_BARE_CALLS = frozenset(Spark.Parser.NO_PAREN_FUNCTIONS)
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,14 @@ class Names:
         return aliases.isdisjoint(prefix) and columns.isdisjoint(prefix or (parts[0].lower(),))
 
 
+def _has_bare_call(tokens: Sequence[Token]) -> bool:
+    """Return whether an expression contains `current_date` or a similar name without parentheses, which can be a column for Spark."""
+    following = [*(token.token_type for token in tokens[1:]), None]
+    return any(
+        token.token_type in _BARE_CALLS and next_type is not TokenType.L_PAREN for token, next_type in zip(tokens, following, strict=True)
+    )
+
+
 def to_expression(text: str, names: Names, *, allows_variables: bool = False) -> Expression | None:
     """Return an expression with its columns, or None if its meaning apart from the query is uncertain.
 
@@ -139,7 +152,7 @@ def to_expression(text: str, names: Names, *, allows_variables: bool = False) ->
         allows_variables: Whether a name that is no column is a variable of the session, which stays in the text.
     """
     tree, tokens = parse(text), tokens_of(text)
-    if tree is None or tokens is None or not can_be_evaluated_apart(tree, text):
+    if tree is None or tokens is None or not can_be_evaluated_apart(tree, text) or _has_bare_call(tokens):
         return None
     column_references = references(tree, text)
     if column_references is None:

@@ -44,6 +44,7 @@ CASES = {
     "a name that is no column is a variable": ("select k as q from t where v = q", "t: v = q"),
     "a name in a subquery can be a column outside": ("select * from u where exists (select 1 from t where v = q)", ""),
     "a column in parentheses": ("select * from (select (k), (t.v) from t) where k = 5 and v = 3", "t: k = 5; v = 3"),
+    "a function without parentheses can be a column": ("select * from (select v as current_date from t) where current_date = 5", ""),
     "a literal is no column": ("select * from (select null, v from t) where `null` = 5", "t: (null) = 5"),
     "a star without a column": ("select * from (select * except (v) from t) where k = 5", "t: k = 5"),
     "a star without a field has unknown columns": ("select * from (select * except (st.k) from t) where k = 5", ""),
