@@ -179,3 +179,14 @@ select count(*) from t where d > date '2025-01-01';
 select * from t;
 => 1 | 2024-01-01
 => 2 | 2024-01-02
+
+--- a constant with a collation equals strings of other bounds
+create table t (s string, v int) tblproperties ({mode});
+insert into t values ('B', 1);
+insert into t values ('c', 2);
+select v from t where s = 'b' collate utf8_lcase;
+=> 1
+select v from t where s in (collate('b', 'UTF8_LCASE'), 'x' collate utf8_lcase);
+=> 1
+update t set v = 3 where s = 'b' collate utf8_lcase;
+=> 1

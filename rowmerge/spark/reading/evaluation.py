@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from rowmerge.spark.types import schema_of
-from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, sql_name, string_literal
+from rowmerge.spark.types import has_collation, schema_of
+from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, Struct, sql_name, string_literal
 
 logger = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)
@@ -40,11 +40,15 @@ def evaluate(spark: SparkSession, expressions: Sequence[str]) -> list[str | None
 
 
 def literals(frame: DataFrame) -> list[str | None]:
-    """Return the values in the only row of a frame as SQL literals. None for a type whose values file pruning cannot use."""
+    """Return the values in the only row of a frame as SQL literals. None for a type whose values file pruning cannot use.
+
+    A literal has no collation, so a string with a collation has no literal.
+    """
     names = [f"value_{index}" for index in range(len(frame.columns))]
-    types = [field.type for field in schema_of(frame)]
+    fields = list(schema_of(frame))
+    types = [field.type for field in fields]
     (row,) = frame.toDF(*names).selectExpr(*(_as_text(name, type_) for name, type_ in zip(names, types, strict=True))).collect()
-    return [_literal(text, type_) for text, type_ in zip(row, types, strict=True)]
+    return [None if has_collation(Struct((field,))) else _literal(text, field.type) for text, field in zip(row, fields, strict=True)]
 
 
 def _as_text(name: str, type_: DataType) -> str:
