@@ -16,6 +16,7 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
+from rowmerge.session.names import file_selection
 from tests.reads.changes import TARGET, ChangeWriter, can_be_copied, clone_statement, copy_statement
 from tests.reads.outcomes import Outcome, difference, is_part, row_difference, run
 from tests.reads.queries import QueryWriter
@@ -26,6 +27,7 @@ from tests.reads.tables import TableScript
 from tests.reads.warehouse import Warehouse, fill, open_warehouse, run_on_both
 
 TABLES, MOST_INSERTS = 8, 9
+DYNAMIC_LIMITS = file_selection.MIN_DYNAMIC_COST, file_selection.MAX_KEY_SHARE
 CHANGE_EVERY = 12
 """One in so many numbers is a statement that changes a table."""
 ZONES = ("UTC", "UTC", "Asia/Tokyo", "America/New_York", "Europe/Berlin", "Asia/Kathmandu")
@@ -104,9 +106,18 @@ class Differential:
 
     def failures(self, numbers: Iterator[int]) -> Iterator[Failure]:
         """Run queries and statements, and yield those whose rows differ."""
+        try:
+            yield from self._failures(numbers)
+        finally:
+            file_selection.MIN_DYNAMIC_COST, file_selection.MAX_KEY_SHARE = DYNAMIC_LIMITS
+
+    def _failures(self, numbers: Iterator[int]) -> Iterator[Failure]:
         for number in numbers:
             query, settings = self.query(number)
             self.warehouse.set(settings)
+            # Dynamic filters cost a query, so small tables have them only here.
+            is_dynamic = Random(f"{self.seed}/dynamic/{number // 10}").random() < 0.7
+            file_selection.MIN_DYNAMIC_COST, file_selection.MAX_KEY_SHARE = (0, 1e9) if is_dynamic else DYNAMIC_LIMITS
             change = self.change(number) if number % CHANGE_EVERY == CHANGE_EVERY - 1 else None
             if change is not None:
                 problem = self.check_change(number, *change)

@@ -49,6 +49,8 @@ FIRST_DAY = date(2024, 1, 1)
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 MOST_CENTRE = 60
 """Files have centres from 0 to this number."""
+_EXACT_IN_DOUBLE = 2**53
+"""Beyond this number, a double does not represent every integer."""
 _KINDS = {
     **dict.fromkeys(INTEGER_BITS, "integer"),
     **dict.fromkeys(("double", "float"), "float"),
@@ -131,8 +133,11 @@ def value(random: Random, type_: str, spot: Spot) -> str:
 def integer(random: Random, type_: str, number: int) -> str:
     """Return an integer of a type: the number or, rarely, the least or the greatest value."""
     most = 2 ** (INTEGER_BITS.get(type_, 64) - 1) - 1
-    if random.random() < 0.02:
+    choice = random.random()
+    if choice < 0.02:
         return random.choice([str(most), f"cast({-most - 1} as decimal(20, 0))"])
+    if choice < 0.05 and most > _EXACT_IN_DOUBLE:
+        return str(_EXACT_IN_DOUBLE + number % 5 - 2)
     return str(max(-most, min(most, number)))
 
 
@@ -143,13 +148,25 @@ def word(number: int) -> str:
 
 def _decimal(random: Random, type_: str, number: int) -> str:
     precision, scale = (int(part) for part in type_.split("(")[1].rstrip(")").split(","))
-    if random.random() < 0.02:
-        return f"{random.choice(['', '-'])}{'9' * (precision - scale)}.{'9' * scale}".rstrip(".")
+    if random.random() < 0.05:
+        digits = random.choice(["9" * precision, f"{10**precision // 3 + number}"[:precision]])
+        return f"{random.choice(['', '-'])}{digits[: precision - scale]}.{digits[precision - scale :]}".rstrip(".")
     return str(Decimal(number) + Decimal(random.choice([0, 0, 1, 5, -5, 25])).scaleb(-min(scale, 2)) if scale else number)
 
 
 def _float(random: Random, type_: str, number: int) -> str:
-    special = ["double('NaN')", "double('Infinity')", "double('-Infinity')", "-0.0D", "0.0D", "0.1D", "1e30D", "-1e-30D"]
+    special = [
+        "double('NaN')",
+        "double('Infinity')",
+        "double('-Infinity')",
+        "-0.0D",
+        "0.0D",
+        "0.1D",
+        "1e30D",
+        "-1e-30D",
+        "16777217D",
+        "9007199254740993D",
+    ]
     text = random.choice(special) if random.random() < 0.2 else f"{number + random.choice([0, 0, 0.5, 0.1, -0.25])}D"
     return f"cast({text} as float)" if type_ == "float" else text
 
