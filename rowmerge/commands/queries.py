@@ -71,8 +71,8 @@ class Join:
     """
 
     kind: str
-    left: Relation
-    right: Relation
+    left_side: Relation
+    right_side: Relation
     condition: Clause | None = None
     using: tuple[str, ...] = ()
     is_natural: bool = False

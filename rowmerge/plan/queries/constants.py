@@ -125,11 +125,11 @@ def _join_conditions(relation: Relation | None) -> Iterator[Clause]:
     """Yield the conditions of the joins and of the queries in a FROM clause."""
     queries: Sequence[Query] = ()
     match relation:
-        case Join(condition=condition, left=left, right=right):
+        case Join(condition=condition, left_side=left_side, right_side=right_side):
             if condition is not None:
                 yield condition
-            yield from _join_conditions(left)
-            yield from _join_conditions(right)
+            yield from _join_conditions(left_side)
+            yield from _join_conditions(right_side)
             queries = relation.queries
         case Subquery(query=query):
             queries = (query,)

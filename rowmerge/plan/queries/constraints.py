@@ -39,11 +39,11 @@ class Constraints:
                 case OpaqueRelation():
                     constraints = []
                 case Join(kind="INNER" | "SEMI"):
-                    constraints = [*self.of_relation(relation.left), *self.of_relation(relation.right), *self.on(relation)]
+                    constraints = [*self.of_relation(relation.left_side), *self.of_relation(relation.right_side), *self.on(relation)]
                 case Join(kind="LEFT" | "ANTI"):
-                    constraints = self.of_relation(relation.left)
+                    constraints = self.of_relation(relation.left_side)
                 case Join(kind="RIGHT"):
-                    constraints = self.of_relation(relation.right)
+                    constraints = self.of_relation(relation.right_side)
                 case Join():
                     constraints = []
                 case _:

@@ -87,9 +87,9 @@ def disjunction(alternatives: Sequence[Sequence[Expression]]) -> Expression:
 class Names:
     """The columns to which the expressions of a SELECT block can refer.
 
-    `sides`: the visible relations with their ids. `merged`: by `key` of its name, the column to which the unqualified name of a USING
-    column refers, or None if it is the value of several columns. `other_aliases`: the lower-case aliases of relations with unknown columns.
-    `has_unknown`: whether there is a relation with unknown columns or column names.
+    `sides`: the visible relations with their ids. `merged`: for each column after USING, by `name_key`, the column to which its
+    unqualified name refers. None if it is the value of several columns. `other_aliases`: the lower-case aliases of relations with unknown
+    columns. `has_unknown`: whether there is a relation with unknown columns or column names.
     """
 
     sides: tuple[tuple[Side, str], ...]

@@ -231,13 +231,13 @@ class QueryOutputs:
 
     def _without_merged_copies(self, columns: Sequence[Output], names: Names) -> Iterator[Output]:
         """Yield the columns of a star. A column after USING occurs once."""
-        seen: set[str] = set()
+        merged: set[str] = set()
         for output in columns:
             name = self._key(output.name or "")
             if name not in names.merged:
                 yield output
-            elif name not in seen:
-                seen.add(name)
+            elif name not in merged:
+                merged.add(name)
                 yield output if names.merged[name] is not None else Output(output.name)
 
     def names(self, relation: Relation | None) -> Names:
@@ -261,9 +261,9 @@ class QueryOutputs:
 
     def names_of_condition(self, join: Join) -> Names:
         """Return the columns to which the condition of a join can refer. The right side of a SEMI or ANTI join is visible there."""
-        key = id(join.right), id(join.left)
-        merged = self._merged_columns(join.left) | self._merged_columns(join.right)
-        return self._names_of(f"on {key}", [*_visible(join.left), *_visible(join.right)], merged)
+        key = id(join.right_side), id(join.left_side)
+        merged = self._merged_columns(join.left_side) | self._merged_columns(join.right_side)
+        return self._names_of(f"on {key}", [*_visible(join.left_side), *_visible(join.right_side)], merged)
 
     def visible_leaves(self, relation: Relation | None) -> Iterator[Leaf]:
         """Yield the relations whose columns are visible after the joins of a FROM clause, in text order."""
@@ -274,8 +274,8 @@ class QueryOutputs:
     def leaves(self, relation: Relation) -> Iterator[Leaf]:
         """Yield all relations of a FROM clause, in text order."""
         if isinstance(relation, Join):
-            yield from self.leaves(relation.left)
-            yield from self.leaves(relation.right)
+            yield from self.leaves(relation.left_side)
+            yield from self.leaves(relation.right_side)
         elif not isinstance(relation, OpaqueRelation):
             yield self.leaf(relation)
 
@@ -286,13 +286,13 @@ class QueryOutputs:
         """
         if not isinstance(relation, Join):
             return {}
-        merged = self._merged_columns(relation.left)
+        merged = self._merged_columns(relation.left_side)
         if relation.kind not in ("SEMI", "ANTI"):
-            merged |= self._merged_columns(relation.right)
+            merged |= self._merged_columns(relation.right_side)
         names, certain = self._equal_names(relation)
         for name in names:
             is_left = certain and relation.kind in ("INNER", "LEFT", "SEMI", "ANTI")
-            resolved = self.names(relation.left).column((name,)) if is_left else None
+            resolved = self.names(relation.left_side).column((name,)) if is_left else None
             merged[self._key(name)] = None if resolved is None else resolved[0]
         return merged
 
@@ -303,9 +303,9 @@ class QueryOutputs:
         """
         if not join.is_natural:
             return join.using, True
-        left, right = self.names(join.left), self.names(join.right)
-        left_names, right_names = ([name for side, _ in names.sides for name in side.columns] for names in (left, right))
-        if left.has_unknown or right.has_unknown:
+        sides = self.names(join.left_side), self.names(join.right_side)
+        left_names, right_names = ([name for side, _ in names.sides for name in side.columns] for names in sides)
+        if any(names.has_unknown for names in sides):
             return [*left_names, *right_names], False
         keys = {self._key(name) for name in right_names}
         return list({self._key(name): name for name in left_names if self._key(name) in keys}.values()), True
@@ -314,9 +314,9 @@ class QueryOutputs:
         """Yield `left.k = right.k` for each column after USING, and for the common columns of a NATURAL join."""
         names, certain = self._equal_names(join)
         for name in names if certain else ():
-            left, right = self.names(join.left).column((name,)), self.names(join.right).column((name,))
-            if left is not None and right is not None:
-                yield Expression((left[0], " = ", right[0]))
+            columns = self.names(join.left_side).column((name,)), self.names(join.right_side).column((name,))
+            if columns[0] is not None and columns[1] is not None:
+                yield Expression((columns[0][0], " = ", columns[1][0]))
 
     def origin(self, column: Column) -> Column | None:
         """Return the column of a table from which all values of a column come, except NULL. None if they come from several or are computed.
@@ -367,8 +367,8 @@ def _column_of(item: SelectItem, names: Names) -> Expression | None:
 def _visible(relation: Relation | None) -> Iterator[_Visible]:
     """Yield the relations whose columns are visible after the joins, in text order. The right side of SEMI and ANTI is not visible."""
     if isinstance(relation, Join):
-        yield from _visible(relation.left)
+        yield from _visible(relation.left_side)
         if relation.kind not in ("SEMI", "ANTI"):
-            yield from _visible(relation.right)
+            yield from _visible(relation.right_side)
     elif relation is not None:
         yield relation

@@ -1,7 +1,7 @@
 """Push the conditions of a query down to the tables that it reads, as Spark's optimizer does.
 
 A condition on a table holds for each of its rows that can contribute to the result. So files without such rows need not be read. The rules
-are those of Spark: conditions of WHERE, HAVING and ON pass through projections, unions, joins, grouping and windows, as far as the result
+are those of Spark. Conditions of WHERE, HAVING and ON pass through projections, unions, joins, grouping and windows, as far as the result
 stays the same. Equalities of inner joins transfer conditions from one table to another.
 """
 
@@ -75,7 +75,7 @@ class _PushDown:
     """The conditions of the tables of one statement. The methods `through_…` push conditions down into a part of the statement.
 
     Their parameter `conditions` are conditions that hold for each row of the part that can contribute to the result. In a condition on the
-    output of a query, the name of a column is its position among the query's outputs, and the relation is empty.
+    output of a query, the name of a column is its position, and the relation is empty.
     """
 
     def __init__(self, outputs: QueryOutputs) -> None:
@@ -233,29 +233,31 @@ class _PushDown:
             with_inferred: Whether they include all conditions that the constraints of this relation imply.
         """
         leaves = list(self._outputs.leaves(join))
-        left_ids = {leaf.id for leaf in self._outputs.leaves(join.left)}
-        right_ids = {leaf.id for leaf in self._outputs.leaves(join.right)}
+        left_ids = {leaf.id for leaf in self._outputs.leaves(join.left_side)}
+        right_ids = {leaf.id for leaf in self._outputs.leaves(join.right_side)}
         on = self._constraints.on(join)
-        rows = [*self._constraints.of_relation(join.left), *self._constraints.of_relation(join.right)]
+        rows = [*self._constraints.of_relation(join.left_side), *self._constraints.of_relation(join.right_side)]
         kind = _effective_kind(join.kind, conditions, left_ids, right_ids, leaves)
         on_left = [condition for condition in conditions if condition.relations <= left_ids]
         on_right = [condition for condition in conditions if condition.relations <= right_ids]
-        left: list[Expression] = []
-        right: list[Expression] = []
+        left_conditions: list[Expression] = []
+        right_conditions: list[Expression] = []
         if kind in ("INNER", "SEMI"):
             both = [*conditions, *on]
             inferred = both if with_inferred and join.kind == kind else _with_inferred(both, rows, leaves)
-            left = [*inferred, *self._keys_of_other_side(both, left_ids)]
-            right = [*inferred, *self._keys_of_other_side(both, right_ids)]
+            left_conditions = [*inferred, *self._keys_of_other_side(both, left_ids)]
+            right_conditions = [*inferred, *self._keys_of_other_side(both, right_ids)]
         elif kind in ("LEFT", "ANTI"):
             # Rows of the right side matter only if they match a row of the left side that can contribute.
-            left, right = on_left, [*_with_inferred([*on_left, *on], rows, leaves), *self._keys_of_other_side(on, right_ids)]
+            left_conditions = on_left
+            right_conditions = [*_with_inferred([*on_left, *on], rows, leaves), *self._keys_of_other_side(on, right_ids)]
         elif kind == "RIGHT":
-            left, right = [*_with_inferred([*on_right, *on], rows, leaves), *self._keys_of_other_side(on, left_ids)], on_right
-        left = [condition for condition in left if condition.relations <= left_ids]
-        right = [condition for condition in right if condition.relations <= right_ids]
-        self._through_relation(join.left, left, with_inferred=kind not in ("LEFT", "ANTI", "FULL"))
-        self._through_relation(join.right, right, with_inferred=kind not in ("RIGHT", "FULL"))
+            left_conditions = [*_with_inferred([*on_right, *on], rows, leaves), *self._keys_of_other_side(on, left_ids)]
+            right_conditions = on_right
+        left_conditions = [condition for condition in left_conditions if condition.relations <= left_ids]
+        right_conditions = [condition for condition in right_conditions if condition.relations <= right_ids]
+        self._through_relation(join.left_side, left_conditions, with_inferred=kind not in ("LEFT", "ANTI", "FULL"))
+        self._through_relation(join.right_side, right_conditions, with_inferred=kind not in ("RIGHT", "FULL"))
 
     def _keys_of_other_side(self, conditions: Sequence[Expression], ids: Set[str]) -> Iterator[Expression]:
         """Yield `column IN (keys)` for each column of one side of a join that equals a column of the other side.

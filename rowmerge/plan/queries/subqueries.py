@@ -184,7 +184,11 @@ class Subqueries:
         match relation:
             case Join():
                 on = all(self._reads_fixed_versions(query, own_queries) for query in relation.queries)
-                return on and self._has_fixed_version(relation.left, own_queries) and self._has_fixed_version(relation.right, own_queries)
+                return (
+                    on
+                    and self._has_fixed_version(relation.left_side, own_queries)
+                    and self._has_fixed_version(relation.right_side, own_queries)
+                )
             case Subquery(query=query):
                 return self._reads_fixed_versions(query, own_queries)
             case NamedQueryRead(named_query=named_query):

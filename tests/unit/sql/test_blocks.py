@@ -14,8 +14,8 @@ from rowmerge.sql import parse_query
 def text_of(query: q.Query) -> str:
     """Return the structure of a query in one line: `select k, * from t a where (k = 5)`. An opaque part is `?`, with its queries."""
     lists = "".join(
-        f"with {named.name}{list(named.columns) or ''}{'!' * named.has_other_reads} ({text_of(named.query)}) "
-        for named in query.named_queries
+        f"with {named_query.name}{list(named_query.columns) or ''}{'!' * named_query.has_other_reads} ({text_of(named_query.query)}) "
+        for named_query in query.named_queries
     )
     match query.body:
         case q.SetOperation(branches=branches):
@@ -56,7 +56,7 @@ def _relation(relation: q.Relation) -> str:
             )
             natural = "NATURAL " * relation.is_natural
             queries = "".join(f" sub ({text_of(query)})" for query in relation.queries)
-            return f"({_relation(relation.left)} {natural}{relation.kind} {_relation(relation.right)}{condition}{queries})"
+            return f"({_relation(relation.left_side)} {natural}{relation.kind} {_relation(relation.right_side)}{condition}{queries})"
         case q.OpaqueRelation(queries=queries):
             return _opaque(queries)
         case q.TableRead():
