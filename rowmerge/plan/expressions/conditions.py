@@ -27,11 +27,13 @@ class Side:
     """One input of a row-level statement: the target or the source.
 
     `names`: the dotted names other than the alias that can qualify the input's columns. `columns`: the names of these columns.
+    `qualified_only`: whether a name without qualifier is no column, but for example a variable of the session.
     """
 
     alias: str
     names: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
+    qualified_only: bool = False
 
 
 _NO_SIDE = Side("", (), ())
@@ -98,7 +100,7 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
     """
     for qualifier_size in range(len(parts) - 1, -1, -1):
         qualifier, name = parts[:qualifier_size], parts[qualifier_size]
-        qualified_sides = [side for side in sides if not qualifier or _is_qualifier(qualifier, side, case_sensitive)]
+        qualified_sides = [side for side in sides if _qualifies(qualifier, side, case_sensitive)]
         matches: list[tuple[Side, str]] = []
         for side in qualified_sides:
             matches += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
@@ -109,7 +111,10 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
     return None
 
 
-def _is_qualifier(parts: Sequence[str], side: Side, case_sensitive: bool) -> bool:
+def _qualifies(parts: Sequence[str], side: Side, case_sensitive: bool) -> bool:
+    """Return whether a qualifier, which can be empty, refers to the columns of a side."""
+    if not parts:
+        return not side.qualified_only
     return any(is_same_name(name, parts, case_sensitive) for name in {(side.alias,), *side.names})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +19,9 @@ _CONDITION = re.compile(r"\s*[\w.`\s]*?[\s`]IN\s*\(", re.IGNORECASE)
 """A condition up to its list: a name without quotes, comments and operators, an optional NOT, and IN."""
 _INTEGERS = re.compile(r"\s*-?[0-9]{1,18}\s*(?:,\s*-?[0-9]{1,18}\s*)*\)\s*")
 _STRINGS = re.compile(r"\s*'[^'\\]*'\s*(?:,\s*'[^'\\]*'\s*)*\)\s*")
+_IN = re.compile(r"\bIN\s*\(", re.IGNORECASE)
+_MARKER = 7_310_456_120_000_000
+"""The first of the members that stand for long lists."""
 _STRING = re.compile(r"'([^']*)'")
 
 
@@ -56,3 +60,42 @@ def divide_long_list(text: str) -> LongList | None:
     if _STRINGS.fullmatch(text, head.end()):
         return LongList(f"{head.group()}'')", _STRING.findall(text, head.end()))
     return None
+
+
+def shorten_lists(text: str, list_count: int = 0) -> tuple[str, dict[str, str]]:
+    """Replace the long lists of integers or strings after IN by lists with one member, so that sqlglot parses the text fast.
+
+    Args:
+        text: The text of a condition.
+        list_count: The number of lists that earlier calls replaced. Replacements with other numbers are different.
+
+    Returns:
+        The short text, and each replaced list by its replacement, for `with_lists`.
+    """
+    lists: dict[str, str] = {}
+    pieces, offset = list[str](), 0
+    for opening in _IN.finditer(text) if len(text) >= _MIN_LENGTH else ():
+        is_integers = _INTEGERS.match(text, opening.end())
+        members = is_integers or _STRINGS.match(text, opening.end())
+        if members is None or opening.end() < offset or len(members.group()) < _MIN_LENGTH:
+            continue
+        marker = _MARKER + list_count + len(lists)
+        replacement = f"{marker})" if is_integers else f"'{marker}')"
+        if replacement in text:
+            return text, {}
+        lists[replacement] = members.group()
+        pieces += [text[offset : opening.end()], replacement]
+        offset = members.end()
+    return "".join([*pieces, text[offset:]]), lists
+
+
+def with_lists(text: str, lists: Mapping[str, str]) -> str:
+    """Put the lists that `shorten_lists` replaced back into a text.
+
+    Args:
+        text: A text that contains parts of the short text.
+        lists: The replaced lists by their replacements.
+    """
+    for replacement, members in lists.items():
+        text = text.replace(replacement, members)
+    return text

@@ -149,7 +149,7 @@ def to_expression(text: str, names: Names, *, allows_variables: bool = False) ->
     Args:
         text: The SQL text of the expression.
         names: The columns to which it can refer.
-        allows_variables: Whether a name that is no column is a variable of the session, which stays in the text.
+        allows_variables: Whether a name that is no column is a variable of the session. It gets its full qualifier.
     """
     tree, tokens = parse(text), tokens_of(text)
     if tree is None or tokens is None or not can_be_evaluated_apart(tree, text) or _has_bare_call(tokens):
@@ -165,6 +165,9 @@ def to_expression(text: str, names: Names, *, allows_variables: bool = False) ->
     for reference in sorted(column_references, key=lambda reference: reference.start):
         resolved = names.column(reference.parts)
         if resolved is None and allows_variables and names.is_variable(reference.parts):
+            # With the full qualifier, the name is no column in any query.
+            parts.append(f"{text[offset : reference.start]}system.session.{text[reference.starts[-1] : reference.end]}")
+            offset = reference.end
             continue
         if resolved is None or reference.start < offset:
             return None

@@ -28,6 +28,7 @@ from rowmerge.commands.queries import (
 )
 from rowmerge.plan.expressions.conditions import Side, nondeterministic_function, split_conjuncts
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
+from rowmerge.plan.pruning.long_lists import shorten_lists, with_lists
 from rowmerge.plan.queries.constraints import Constraints
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, disjunction, to_expression
 from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View
@@ -66,9 +67,17 @@ def push_down(query: Query, sources: Mapping[str, Source], *, case_sensitive: bo
         push.through_query(query, [])
     except RecursionError:  # hundreds of joins or views that read each other
         return TableConditions({})
-    texts = {name: tuple(dict.fromkeys(condition.text for condition in conditions)) for name, conditions in push.conditions.items()}
+    texts = {
+        name: tuple(dict.fromkeys(with_lists(condition.text, push.lists) for condition in conditions))
+        for name, conditions in push.conditions.items()
+    }
     by_table = {name: conditions for name, conditions in texts.items() if conditions}
-    return TableConditions(by_table, tuple(push.subqueries.values), frozenset(texts), tuple(dict.fromkeys(push.not_used)))
+    return TableConditions(
+        by_table,
+        tuple(push.subqueries.values),
+        frozenset(texts),
+        tuple(dict.fromkeys(with_lists(text, push.lists) for text in push.not_used)),
+    )
 
 
 class _PushDown:
@@ -85,6 +94,7 @@ class _PushDown:
         self.not_used: list[str] = []
         self._reads: dict[int, list[list[Expression]]] = defaultdict(list)
         self._depth = 0
+        self.lists: dict[str, str] = {}
 
     def through_query(self, query: Query, conditions: Sequence[Expression]) -> None:
         """Push conditions on its output columns into a query and its WITH list."""
@@ -184,7 +194,9 @@ class _PushDown:
             allows_variables: Whether other names than those of columns can be variables of the session.
         """
         allows_variables = allows_variables and not self._depth
-        for text in split_conjuncts(clause.text):
+        condition, lists = shorten_lists(clause.text, len(self.lists))
+        self.lists |= lists
+        for text in split_conjuncts(condition):
             if has_query(text):
                 expression = self.subqueries.condition(text, names, queries)
             else:
@@ -296,7 +308,9 @@ def _rejects_null_rows(conditions: Sequence[Expression], ids: Set[str], leaves: 
         if len(condition.relations) == 1 and condition.relations <= ids:
             (leaf_id,) = condition.relations
             leaf = leaf_by_id[leaf_id]
-            if rejects_null_row(condition.text, Side(leaf_id, (), leaf.side.columns), leaf.schema, case_sensitive=True):
+            if rejects_null_row(
+                condition.text, Side(leaf_id, (), leaf.side.columns, qualified_only=True), leaf.schema, case_sensitive=True
+            ):
                 return True
     return False
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rowmerge.plan.expressions.column_refs import rewrite
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
+from rowmerge.plan.pruning.long_lists import shorten_lists, with_lists
 from rowmerge.plan.queries.constants import constant_operands
 from rowmerge.plan.queries.push_down import TableConditions, is_exact
 from rowmerge.plan.queries.subqueries import KeySource, has_query
@@ -85,7 +86,7 @@ class FileSelection:
     def _mask(self, name: str, texts: Sequence[str]) -> FileMask:
         """Return the mask of the files of a table that can contain a row for which the conditions are true."""
         snapshot = self._snapshots[name]
-        side = Side(name, (), snapshot.schema.names)
+        side = Side(name, (), snapshot.schema.names, qualified_only=True)
         self._used.setdefault(name, []).extend(self._unqualified(name, text) for text in texts)
         return file_mask(texts, side, snapshot.schema, snapshot.partition_columns, case_sensitive=True, time_zone=self._time_zone).mask
 
@@ -213,14 +214,15 @@ def _with_constant_values(spark: SparkSession, texts: Sequence[str], columns: Se
     `columns`: the columns that the conditions can use, or None if they are used for files alone, and each column is in backquotes.
     """
     unknown = _UNKNOWN_VALUE if columns is None else None
-    spans = {text: constant_operands(text, columns) for text in texts}
-    operands = list(dict.fromkeys(text[start:end] for text in texts for start, end in spans[text] if _is_stable(text[start:end])))
+    short_texts = {text: shorten_lists(text) for text in texts}
+    spans = {text: constant_operands(text, columns) for text, _ in short_texts.values()}
+    operands = list(dict.fromkeys(text[start:end] for text in spans for start, end in spans[text] if _is_stable(text[start:end])))
     values = dict(zip(operands, evaluate(spark, operands), strict=True)) if operands else {}
 
     def evaluated(text: str) -> str:
         return rewrite(text, ((start, end, values.get(text[start:end]) or unknown or text[start:end]) for start, end in spans[text]))
 
-    return {text: evaluated(text) for text in texts}
+    return {text: with_lists(evaluated(short_text), lists) for text, (short_text, lists) in short_texts.items()}
 
 
 def _is_stable(operand: str) -> bool:

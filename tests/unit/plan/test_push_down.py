@@ -41,7 +41,7 @@ CASES = {
     "a field": ("select * from t where st.a = 5", "t: st.a = 5"),
     "columns of an alias": ("select * from (select k, v from t) as a(b, c) where c = 5", "t: v = 5"),
     "a column precedes a lateral alias": ("select k + 1 as v, v as z from t where v = 5", "t: v = 5"),
-    "a name that is no column is a variable": ("select k as q from t where v = q", "t: v = q"),
+    "a name that is no column is a variable": ("select k as q from t where v = q", "t: v = system.session.q"),
     "a name in a subquery can be a column outside": ("select * from u where exists (select 1 from t where v = q)", ""),
     "a column in parentheses": ("select * from (select (k), (t.v) from t) where k = 5 and v = 3", "t: k = 5; v = 3"),
     "a function without parentheses can be a column": ("select * from (select v as current_date from t) where current_date = 5", ""),
