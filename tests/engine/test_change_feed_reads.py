@@ -20,6 +20,9 @@ CASES = {
     "_commit_timestamp < timestamp'2999-01-01' or p = 'a'": (4, 4),
     "_COMMIT_VERSION < 3 and P = 'a'": (1, 4),
     "id + _commit_version = 4": (4, 4),
+    "id = 3": (2, 4),
+    "id is null": (1, 4),
+    "id > 1 and _commit_version < 3": (1, 4),
 }
 """For each condition on the changes of `t`, the numbers of files that are read and of all files."""
 
@@ -47,6 +50,25 @@ def test_a_condition_on_changes_excludes_files_and_no_rows(feed: rowmerge.Sessio
         assert rows == sorted(feed.sql(query).collect())
     finally:
         feed.spark.conf.unset(SKIP_FILES)
+
+
+def test_statistics_of_columns_with_mapped_names_exclude_files(feed: rowmerge.Session) -> None:
+    properties = "'delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name'"
+    feed.sql(f"create table m (id int, v int) using delta tblproperties ({properties})")
+    feed.sql("insert into m values (1, 10)")
+    feed.sql("insert into m values (2, 20)")
+    result = feed.execute("select id from table_changes('default.m', 1) where v = 20")
+    assert [tuple(row) for row in result.frame.collect()] == [(2,)]
+    assert [scan.files for scan in result.scans] == [1]
+
+
+def test_rows_that_a_deletion_vector_deletes_are_found_by_their_values(feed: rowmerge.Session) -> None:
+    properties = "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true', 'rowmerge.write.mode' = 'merge-on-read'"
+    feed.sql(f"create table d using delta tblproperties ({properties}) as select /*+ coalesce(1) */ id from range(100)")
+    feed.sql("delete from d where id in (0, 99)")
+    for change in ("insert", "delete"):
+        rows = feed.sql(f"select id from table_changes('default.d', 0) where _change_type = '{change}' and id > 98").collect()
+        assert [tuple(row) for row in rows] == [(99,)]
 
 
 def test_two_reads_of_one_feed_have_their_own_files(feed: rowmerge.Session) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 
 import pyarrow as pa
@@ -27,8 +27,8 @@ from rowmerge.delta.snapshots.opening import SnapshotReader, without_dropped_tab
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import ChangesNotRecorded, CorruptLog, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshots.change_feed import DELETE, INSERT, Bound, ChangedFile, TableChanges
-from rowmerge.table.snapshots.files import ListedFile, Positions
+from rowmerge.table.snapshots.change_feed import DELETE, INSERT, Bound, ChangedFile, FileStatistics, TableChanges
+from rowmerge.table.snapshots.files import FileListing, ListedFile, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _ROW_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
@@ -225,6 +225,7 @@ class _FeedReader:
         if version.metadata.partition_columns and not _have_partition_values(removes):
             raise CorruptLog(version.document.path, "a remove action has no partition values")
         added, removed = self._files_by_path(version, adds), self._files_by_path(version, removes)
+        added = self._with_statistics(added, version, adds, read_as)
         if removed and version.replaced_metadata is not None:
             # This version changes the metadata, but the rows that it deletes have the columns of the previous version.
             _check_columns(version.number - 1, version.replaced_metadata, read_as)
@@ -248,6 +249,27 @@ class _FeedReader:
         pairs = zip(listing.files(), deleted_rows, strict=True)
         return {file.path: replace(_changed_file(version, file), rows=rows) for file, rows in pairs}
 
+    def _with_statistics(
+        self, files: Mapping[str, ChangedFile], version: _FeedVersion, adds: pa.Table, read_as: DeltaSnapshot
+    ) -> dict[str, ChangedFile]:
+        """Add the statistics of `add` actions to their files.
+
+        Args:
+            files: The files by path, in the order of `adds`.
+            version: The version with the actions.
+            adds: The actions.
+            read_as: The version whose columns all change rows get. Only columns with the same definition in both versions have bounds.
+        """
+        columns = frozenset(
+            field.name for field in version.metadata.schema if read_as.schema.find(field.name, case_sensitive=True) == field
+        )
+
+        @cache
+        def listing(names: frozenset[str]) -> FileListing:
+            return list_files(LiveFiles.of(adds), self.storage.location, version.metadata, names & columns)
+
+        return {path: replace(file, statistics=FileStatistics(listing, row)) for row, (path, file) in enumerate(files.items())}
+
 
 def _have_partition_values(removes: pa.Table) -> bool:
     """Return whether all `remove` actions have partition values: those with `extendedFileMetadata`. True if there are no actions."""
@@ -267,8 +289,10 @@ def _derive_changes(added: Mapping[str, ChangedFile], removed: Mapping[str, Chan
             changed_files.append(replace(file, change=DELETE))
             continue
         old_rows, new_rows = file.rows, added[path].rows
-        changes = ((DELETE, new_rows - old_rows), (INSERT, old_rows - new_rows))
-        changed_files += [replace(added[path], change=change, rows=rows, listed=True) for change, rows in changes if rows]
+        # The new statistics may hold only for the rows that the version keeps.
+        deletion = replace(added[path], change=DELETE, rows=new_rows - old_rows, listed=True, statistics=None)
+        insertion = replace(added[path], change=INSERT, rows=old_rows - new_rows, listed=True)
+        changed_files += (file for file in (deletion, insertion) if file.rows)
     return changed_files + [replace(file, change=INSERT) for path, file in added.items() if path not in removed]
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from itertools import chain
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, bare
-from rowmerge.table.snapshots.files import FileListing, FileMask, MatchingFiles, Positions, listing_schema
+from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type, bare
+from rowmerge.table.snapshots.files import FileListing, FileMask, MatchingFiles, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 INSERT, DELETE = "insert", "delete"
@@ -37,13 +39,25 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class FileStatistics:
+    """The statistics of one file in a listing of several files.
+
+    `listing`: the function that returns the listing with the bounds of these columns, as far as they apply to change rows. `row`: the index
+    of the file in the listing.
+    """
+
+    listing: Callable[[frozenset[str]], FileListing]
+    row: int
+
+
+@dataclass(frozen=True)
 class ChangedFile:
     """The change rows of one version in one file.
 
     `timestamp`: the time of the version, in milliseconds since the epoch. `change`: INSERT or DELETE, or None if the column CHANGE_TYPE in
     the file contains the type of each change. `partition`: the typed partition values by logical column name. `rows`: row positions in the
     file. `listed`: whether the change rows are the rows at these positions. Otherwise, they are all other rows of the file.
-    `size`: the size of the file in bytes.
+    `size`: the size of the file in bytes. `statistics`: statistics that hold for the change rows, or None if they are unknown.
     """
 
     version: int
@@ -54,11 +68,16 @@ class ChangedFile:
     rows: Positions = field(default_factory=Positions)
     listed: bool = False
     size: int = 0
+    statistics: FileStatistics | None = None
 
     @property
     def time(self) -> datetime:
         """The time of the version."""
         return _EPOCH + timedelta(milliseconds=self.timestamp)
+
+    def value_of(self, column: str) -> str | int | datetime | None:
+        """Return the value of one of CHANGE_COLUMNS in all change rows of the file, or None if the rows differ."""
+        return {CHANGE_TYPE: self.change, COMMIT_VERSION: self.version, COMMIT_TIMESTAMP: self.time}[column]
 
 
 @dataclass(frozen=True)
@@ -95,26 +114,33 @@ class TableChanges:
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
         """Return a listing of the changed files. `columns`: the columns whose known bounds the listing contains."""
-        bounds = [_bounds_of_change(file) for file in self.changed_files]
-        names = [name for name in CHANGE_COLUMNS.names if name in columns]
-        bounds_type = pa.struct(list(arrow_schema(CHANGE_COLUMNS.select(tuple(names)))))
+        files = self.changed_files
+        with_bounds = frozenset(columns) - frozenset(self.partition_columns)
+        data_columns = (column for column in self.snapshot.schema if column.name in with_bounds)
+        statistics = _statistics(files, [column for column in data_columns if isinstance(column.type, Primitive | Decimal)])
+        for column in CHANGE_COLUMNS:  # all change rows of a file have the same version and time, and mostly the same type
+            values = pa.array([file.value_of(column.name) for file in files], arrow_type(column.type))
+            statistics[column.name] = (values, values, pa.array([0] * len(files), pa.int64()))
         partition_type = pa.struct(list(arrow_schema(bare(self.snapshot.schema.select(self.partition_columns)))))
-        rows = [
-            {
-                "path": file.path,
-                "size": file.size,
-                "deleted": 0,
-                "partition": {name: file.partition.get(name) for name in self.partition_columns},
-                "lower": bound,
-                "upper": bound,
-                "nulls": dict.fromkeys(names, 0),
-                _INDEX: index,
-            }
-            for index, (file, bound) in enumerate(zip(self.changed_files, bounds, strict=True))
-        ]
-        null_counts_type = pa.struct([(name, pa.int64()) for name in names])
-        schema = listing_schema(partition_type, bounds_type, null_counts_type).append(pa.field(_INDEX, pa.int64()))
-        return FileListing(pa.Table.from_pylist(rows, schema))
+        partitions = [{name: file.partition.get(name) for name in self.partition_columns} for file in files]
+        lower, upper, nulls = (
+            pa.StructArray.from_arrays([arrays[part] for arrays in statistics.values()], list(statistics)) for part in range(3)
+        )
+        return FileListing(
+            pa.table(
+                {
+                    "path": pa.array([file.path for file in files], pa.string()),
+                    "size": pa.array([file.size for file in files], pa.int64()),
+                    "records": pa.nulls(len(files), pa.int64()),
+                    "deleted": pa.array([0] * len(files), pa.int64()),
+                    "partition": pa.array(partitions, partition_type),
+                    "lower": lower,
+                    "upper": upper,
+                    "nulls": nulls,
+                    _INDEX: pa.array(range(len(files)), pa.int64()),
+                }
+            )
+        )
 
     def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:
         """Return the changed files that a mask selects. `columns`: the columns whose bounds the mask compares."""
@@ -125,10 +151,36 @@ class TableChanges:
         return replace(self, changed_files=tuple(self.changed_files[index] for index in files.rows[_INDEX].to_pylist()))
 
 
-def _bounds_of_change(file: ChangedFile) -> dict[str, Any]:
-    """Return the values of the columns that all change rows of a file share, without those that are unknown."""
-    bounds = {CHANGE_TYPE: file.change, COMMIT_VERSION: file.version, COMMIT_TIMESTAMP: file.time}
-    return {name: value for name, value in bounds.items() if value is not None}
+def _statistics(files: Sequence[ChangedFile], columns: Sequence[Field]) -> dict[str, tuple[pa.Array, pa.Array, pa.Array]]:
+    """Return the lower bounds, the upper bounds and the null counts of columns in each file, null if unknown, by the name of the column."""
+    indexes: dict[Callable[[frozenset[str]], FileListing], list[int]] = {}
+    for index, file in enumerate(files):
+        if file.statistics is not None:
+            indexes.setdefault(file.statistics.listing, []).append(index)
+    names = frozenset(column.name for column in columns)
+    listings = [
+        listing(names).rows.take([statistics.row for index in group if (statistics := files[index].statistics) is not None])
+        for listing, group in indexes.items()
+    ]
+    row_by_index = {index: row for row, index in enumerate(chain.from_iterable(indexes.values()))}
+    order = pa.array([row_by_index.get(index) for index in range(len(files))], pa.int64())
+
+    def values(struct: str, name: str, type_: pa.DataType) -> pa.Array:
+        chunks = [_child(rows, struct, name, type_) for rows in listings]
+        return pa.concat_arrays(chunks or [pa.nulls(0, type_)]).take(order)
+
+    types = {column.name: arrow_type(column.type) for column in columns}
+    return {
+        name: (values("lower", name, type_), values("upper", name, type_), values("nulls", name, pa.int64()))
+        for name, type_ in types.items()
+    }
+
+
+def _child(rows: pa.Table, struct: str, name: str, type_: pa.DataType) -> pa.Array:
+    """Return a field of a struct column of a listing, or nulls if the listing does not have it."""
+    column = rows[struct].combine_chunks()
+    index = column.type.get_field_index(name)
+    return pa.nulls(len(rows), type_) if index < 0 else pc.struct_field(column, [index]).cast(type_)
 
 
 class ChangeFeed(Protocol):
