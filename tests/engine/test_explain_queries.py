@@ -106,8 +106,8 @@ def test_explain_shows_dynamic_filters_and_does_not_evaluate_them(tables: rowmer
         "  default.t: 3 of 3 files",
         f"{maximum}evaluated when the query runs (dynamic filter)",
     ]
-    small = "not evaluated, because the files of default.s are not much smaller"
-    assert f"    `id` IN (SELECT `id` FROM default.s): {small}" in explain(tables, keys)
+    effect = "not evaluated, because the files of default.s are not much smaller"
+    assert f"    `id` IN (SELECT `id` FROM default.s): {effect}" in explain(tables, keys)
     monkeypatch.setattr(file_selection, "MAX_KEY_SHARE", 1)
     assert "    `id` IN (SELECT `id` FROM default.s): evaluated when the query runs (dynamic filter)" in explain(tables, keys)
     tables.sql(f"explain insert into s {newer.replace('*', 'id, id')}").collect()

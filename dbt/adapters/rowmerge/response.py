@@ -90,8 +90,8 @@ def _counts_of_reads(scans: Sequence[TableScan]) -> Dict[str, Optional[int]]:
 
 def _sum_if_known(counts: Iterable[Optional[int]]) -> Optional[int]:
     """Return the sum, or None if one of the counts is unknown."""
-    known = list(counts)
-    return None if None in known else sum(filter(None, known))
+    numbers = list(counts)
+    return None if None in numbers else sum(filter(None, numbers))
 
 
 def _reads_phrase(reads: Mapping[str, Optional[int]]) -> str:

@@ -12,9 +12,9 @@ from rowmerge.table.snapshots.files import FileListing, MatchingFiles, listing_s
 
 def scan_of(selected, files):
     """Return the scan of the first `selected` of some files of 1,000 bytes."""
-    nothing = pa.struct([])
+    empty = pa.struct([])
     rows = [{"path": str(number), "size": 1000, "records": 1, "deleted": 0} for number in range(files)]
-    listing = FileListing(pa.Table.from_pylist(rows, listing_schema(nothing, nothing, nothing)))
+    listing = FileListing(pa.Table.from_pylist(rows, listing_schema(empty, empty, empty)))
     return TableScan(None, matching=MatchingFiles(FileListing(listing.rows.slice(0, selected)), files, 1000 * files))
 
 
