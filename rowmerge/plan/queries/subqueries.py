@@ -7,7 +7,7 @@ of a query: `k IN (SELECT …)` for the keys of another table, or `t > (SELECT m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from sqlglot import TokenType
@@ -24,13 +24,17 @@ from rowmerge.commands.queries import (
     TableRead,
 )
 from rowmerge.plan.expressions.column_refs import tokens_of
-from rowmerge.plan.expressions.conditions import MIRRORED, comparison_operands, membership_operands, split_conjuncts
+from rowmerge.plan.expressions.conditions import comparison_operands, membership_operands, split_conjuncts
 from rowmerge.plan.queries.expressions import Column, Expression, Names, to_expression
 from rowmerge.plan.queries.outputs import QueryOutputs, View
 from rowmerge.table.metadata.schema import Struct, backquote
 
 _HAS_QUERY = re.compile(r"\(\s*(?:select|with)\b", re.IGNORECASE)
 _EXISTS = re.compile(r"\s*exists\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_BEFORE_ROWS = frozenset({"IN", "EXISTS", "ANY", "ALL", "SOME", "ARRAY"})
+"""The words before a subquery whose rows are used, rather than its only value."""
+_MARKER = 7_310_456_130_000_000
+"""The first of the numbers that stand for subqueries."""
 _KEYS = re.compile(r"`([^`]+)`\.`((?:[^`]|``)+)` IN \(SELECT `((?:[^`]|``)+)` FROM `([^`]+)`\)")
 _OF_STATEMENT = re.compile(r"\b(?:current_\w+|localtimestamp|now|user|session_user)\b", re.IGNORECASE)
 """Names whose values differ between statements, also without parentheses."""
@@ -98,18 +102,27 @@ class Subqueries:
         if membership is not None:
             value, query_text = membership
             return self._membership(to_expression(value, names), _query_with_text(query_text, queries))
-        comparison = comparison_operands(text)
-        if comparison is None:
+        short_text, values = self._with_markers(text, queries)
+        expression = None if has_query(short_text) else to_expression(short_text, names)
+        if expression is None:
             return None
-        value_text, op, query_text = comparison
-        if has_query(value_text):
-            value_text, op, query_text = query_text, MIRRORED[op], value_text
-        query = _query_with_text(query_text.strip()[1:-1].strip(), queries)
-        expression = None if has_query(value_text) else to_expression(value_text, names)
-        if expression is None or query is None or not self._has_stable_value(query):
-            return None
-        self.values.append(query.text)
-        return Expression((*expression.parts, f" {op} (", query.text, ")"))
+        self.values += values.values()
+        return Expression(tuple(part if isinstance(part, Column) else _with_queries(part, values) for part in expression.parts))
+
+    def _with_markers(self, text: str, queries: Sequence[Query]) -> tuple[str, dict[str, str]]:
+        """Replace each subquery with one stable value by a number, so that the text can be analysed without subqueries.
+
+        Returns:
+            The short text, and the texts of the subqueries by number.
+        """
+        values: dict[str, str] = {}
+        for query in queries:
+            bracket = re.search(rf"(\w*)\s*\(\s*{re.escape(query.text)}\s*\)", text)
+            if bracket is not None and bracket[1].upper() not in _BEFORE_ROWS and self._has_stable_value(query):
+                number = str(_MARKER + len(values))
+                values[number] = query.text
+                text = f"{text[: bracket.end(1)]} ({number}){text[bracket.end() :]}"
+        return text, values
 
     def _membership(self, value: Expression | None, query: Query | None) -> Expression | None:
         """Return `column IN (keys)` for `column IN (query)`. The query returns only values of the column from which its output comes."""
@@ -200,6 +213,13 @@ class Subqueries:
             case OpaqueRelation():
                 return False
         return True
+
+
+def _with_queries(text: str, values: Mapping[str, str]) -> str:
+    """Put the subqueries that numbers stand for back into a text."""
+    for number, query_text in values.items():
+        text = text.replace(number, query_text)
+    return text
 
 
 def _query_with_text(text: str, queries: Sequence[Query]) -> Query | None:

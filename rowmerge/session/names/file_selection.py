@@ -171,7 +171,9 @@ class FileSelection:
                 if literal is None:
                     return
                 self.values[query] = literal
-        self.files[name] = self.files[name].filter(self._mask(name, [self.with_values(text)])(self.files[name]))
+        condition = self.with_values(text)
+        mask = self._mask(name, [_with_constant_values(self._spark, [condition])[condition]])
+        self.files[name] = self.files[name].filter(mask(self.files[name]))
 
     def with_values(self, text: str) -> str:
         """Return a text in which the evaluated subqueries are replaced by their values."""

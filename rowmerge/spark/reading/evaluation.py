@@ -60,7 +60,7 @@ def _as_text(name: str, type_: DataType) -> str:
 def _literal(text: str | None, type_: DataType) -> str | None:
     """Return the SQL literal of a value. The value of a floating-point sum can depend on the order of rows, so it has no literal."""
     if text is None:
-        return "NULL"
+        return f"cast(NULL as {sql_name(type_)})"
     match type_:
         case Primitive("string"):
             return string_literal(text)
