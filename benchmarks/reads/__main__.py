@@ -19,7 +19,7 @@ from benchmarks.reads.figures import Figures, measure_figures
 from benchmarks.reads.process import ROOT, Places
 from benchmarks.reads.tables import Size
 from benchmarks.reads.timing import Timings
-from benchmarks.reads.tpch import LAYOUTS, Tpch, measure_tpch
+from benchmarks.reads.tpch import LAYOUTS, Tpch, measure_tpch, queries
 
 MEASURED = ROOT / "benchmarks" / "measured"
 
@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_part(parts, "figures", _figures, "measure a point lookup, one day, and small files", sizes)
     part = _add_part(parts, "tpch", _tpch, "measure the queries of TPC-H", {})
     part.add_argument("--scale", type=float, default=1.0)
+    part.add_argument("--queries", default=",".join(queries(1)), help="numbers with commas")
     part.add_argument("--layouts", default=",".join(LAYOUTS), help="names with commas")
     return parser
 
@@ -77,8 +78,14 @@ def _figures(arguments: argparse.Namespace, places: Places) -> list[str]:
 
 def _tpch(arguments: argparse.Namespace, places: Places) -> list[str]:
     out = arguments.out or MEASURED / f"reads_tpch_sf{arguments.scale:g}.json"
-    tables, layouts = Tpch(places, arguments.scale), arguments.layouts.split(",")
-    timings = measure_tpch(tables, out, _engines(tpch.ENGINES, arguments), layouts, arguments.repetitions or 3)
+    timings = measure_tpch(
+        Tpch(places, arguments.scale),
+        out,
+        _engines(tpch.ENGINES, arguments),
+        layouts=arguments.layouts.split(","),
+        numbers=arguments.queries.split(","),
+        repetitions=arguments.repetitions or 3,
+    )
     return timings.disagreements()
 
 

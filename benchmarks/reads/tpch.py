@@ -72,8 +72,17 @@ class Tpch:
                     engine.require(statement)
         (warehouse / "complete").touch()
 
-    def measure(self, timings: Timings, layout: str, engine_name: str, format_: str, repetitions: int) -> None:
-        """Run the queries of a layout in a new process of an engine, and replace its earlier timings."""
+    def measure(self, timings: Timings, layout: str, engine_name: str, format_: str, numbers: list[str], repetitions: int) -> None:
+        """Run queries of a layout in a new process of an engine, and replace its earlier timings.
+
+        Args:
+            timings: The timings that change.
+            layout: One of `LAYOUTS`.
+            engine_name: The engine.
+            format_: The format of its tables.
+            numbers: The numbers of the queries.
+            repetitions: The measured runs of each query.
+        """
         self.create_tables(layout, format_)
         timings.timings = timings.without(engine_name, format_, layout)
         places = self.places(layout)
@@ -84,7 +93,7 @@ class Tpch:
             if engine_name != "parquet":
                 engine.require(f"use {SCHEMA}")
             for number, query in queries(self._scale).items():
-                if layout != "months" or number in OF_MONTHS:
+                if number in numbers and (layout != "months" or number in OF_MONTHS):
                     timings.timings.append(self._timed(engine, layout, number, query, repetitions))
 
     def _timed(self, engine: EngineProcess, layout: str, number: str, query: str, repetitions: int) -> Timing:
@@ -150,7 +159,9 @@ def _holds_deletes(path: Path) -> bool:
     return list(pq.read_schema(path).names[:2]) == ["file_path", "pos"]
 
 
-def measure_tpch(tpch: Tpch, out: Path, engines: list[tuple[str, str]], layouts: list[str], repetitions: int) -> Timings:
+def measure_tpch(
+    tpch: Tpch, out: Path, engines: list[tuple[str, str]], *, layouts: list[str], numbers: list[str], repetitions: int
+) -> Timings:
     """Measure these engines on these layouts, and add the timings to those of an earlier run.
 
     Args:
@@ -158,11 +169,12 @@ def measure_tpch(tpch: Tpch, out: Path, engines: list[tuple[str, str]], layouts:
         out: The JSON file, which is written after each engine.
         engines: The engines with the formats of their tables.
         layouts: The layouts of `LAYOUTS`.
+        numbers: The numbers of the queries.
         repetitions: The measured runs of each query.
     """
     timings = Timings.read(out) if out.exists() else Timings(machine())
     for layout in layouts:
         for engine, format_ in engines:
-            tpch.measure(timings, layout, engine, format_, repetitions)
+            tpch.measure(timings, layout, engine, format_, numbers, repetitions)
             timings.write(out)
     return timings

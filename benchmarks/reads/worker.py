@@ -70,7 +70,7 @@ class DeltaRs:
         import deltalake
 
         self._version = deltalake.__version__
-        self._folder = warehouse / SCHEMA
+        self._tables = _tables(warehouse)
 
     @property
     def versions(self) -> dict[str, str]:
@@ -81,7 +81,7 @@ class DeltaRs:
         from deltalake import DeltaTable, QueryBuilder
 
         query = QueryBuilder()
-        for table in sorted(self._folder.iterdir()):
+        for table in self._tables:
             if f"{SCHEMA}.{table.name}" in statement:
                 query = query.register(table.name, DeltaTable(str(table)))
         batches = pa.table(query.execute(statement.replace(f"{SCHEMA}.", "")).read_all())
@@ -100,7 +100,7 @@ class DuckDb:
         self._connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
         load_extensions(self._connection)
         self._connection.execute(f"set timezone = 'UTC'; create schema {SCHEMA}")
-        for table in sorted((warehouse / SCHEMA).iterdir()):
+        for table in _tables(warehouse):
             self._connection.execute(f"create view {SCHEMA}.{table.name} as from {table_function(table, format_)}")
 
     @property
@@ -109,6 +109,11 @@ class DuckDb:
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement).fetchall()
+
+
+def _tables(warehouse: Path) -> list[Path]:
+    """Return the folders of the tables in a warehouse."""
+    return sorted(path for path in (warehouse / SCHEMA).iterdir() if path.is_dir())
 
 
 def _delta_spark(warehouse: Path, jars: list[Path]) -> SparkReader:
@@ -121,9 +126,8 @@ def _delta_spark(warehouse: Path, jars: list[Path]) -> SparkReader:
     }
     reader = SparkReader("Delta on Spark", settings, jars)
     reader.rows(f"create schema {SCHEMA}")
-    for table in sorted((warehouse / SCHEMA).iterdir()):
-        if (table / "_delta_log").exists():
-            reader.rows(f"create table {SCHEMA}.{table.name} using delta location '{table}'")
+    for table in _tables(warehouse):
+        reader.rows(f"create table {SCHEMA}.{table.name} using delta location '{table}'")
     return reader
 
 
