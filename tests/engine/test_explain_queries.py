@@ -66,6 +66,7 @@ def test_explain_follows_conditions_through_views_joins_and_with_lists(tables: r
         "tables that the query reads:",
         "  default.s: 1 of 1 files",
         "    `id` = 2: excludes none",
+        "    `id` < 10: excludes none",
         "  default.t: 1 of 3 files",
         "    `id` = 2: excludes 2 by statistics",
         "    `id` < 10: excludes 1 by statistics",
