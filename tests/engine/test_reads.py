@@ -96,7 +96,7 @@ def test_a_frame_keeps_its_files_after_other_commits(warehouse: rowmerge.Session
 
 
 def test_two_versions_and_two_filters_in_one_query(warehouse: rowmerge.Session) -> None:
-    version = warehouse.sql("describe history t").agg({"version": "max"}).collect()[0][0]
+    version = warehouse.sql("describe history t").collect()[0]["version"]
     warehouse.sql("delete from t where k = 2")
     query = f"select 'old', v from t version as of {version} where k = 2 union all select 'new', v from t where k in (1, 2)"
     assert files_read(warehouse, query)[0] == 1

@@ -20,6 +20,7 @@ from rowmerge.plan.pruning.literals import constant
 _SEPARATORS = frozenset("""AND OR NOT EQ NEQ NULLSAFE_EQ LT LTE GT GTE BETWEEN IN IS LIKE ILIKE RLIKE ESCAPE DISTINCT FROM COMMA""".split())
 """The names of sqlglot's tokens between the operands of conditions."""
 _BARE_TIME_NAME = re.compile(r"\b(current_timestamp|current_date|localtimestamp)\b(?!\s*\()", re.IGNORECASE)
+_HAS_QUERY = re.compile(r"\b(?:select|from)\b", re.IGNORECASE)
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 
@@ -82,6 +83,8 @@ def bare_time_names(text: str, query: Query) -> set[str]:
         query: Its structure.
     """
     for clause in _conditions(query):
+        if _HAS_QUERY.search(clause.text):  # its subqueries have SELECT lists, and their own conditions
+            continue
         text = text[: clause.start] + " " * len(clause.text) + text[clause.end :]
     return {match[1].lower() for match in _BARE_TIME_NAME.finditer(text)}
 

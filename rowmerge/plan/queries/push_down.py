@@ -198,7 +198,7 @@ class _PushDown:
         self.lists |= lists
         for text in split_conjuncts(condition):
             if has_query(text):
-                expression = self.subqueries.condition(text, names, queries)
+                expression = self.subqueries.condition(text, names, queries, is_nested=bool(self._depth))
             else:
                 expression = to_expression(text, names, allows_variables=allows_variables)
             existence = [] if expression is not None else list(self.subqueries.existence(text, names, queries))

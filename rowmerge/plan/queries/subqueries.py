@@ -90,19 +90,21 @@ class Subqueries:
         self._outputs = outputs
         self.values: list[str] = []
 
-    def condition(self, text: str, names: Names, queries: Sequence[Query]) -> Expression | None:
+    def condition(self, text: str, names: Names, queries: Sequence[Query], *, is_nested: bool = False) -> Expression | None:
         """Return a condition with a subquery, as far as its values can be evaluated before the statement. None if they cannot.
 
         Args:
             text: One conjunct.
             names: The columns to which the conjunct can refer outside the subquery.
             queries: The subqueries of the SELECT block.
+            is_nested: Whether the block is in an expression itself, so that its subqueries can also use other columns than `names`.
         """
         membership = membership_operands(text)
         if membership is not None:
             value, query_text = membership
             return self._membership(to_expression(value, names), _query_with_text(query_text, queries))
-        short_text, values = self._with_markers(text, queries)
+        independent = [query for query in queries if not is_nested and not self._may_be_correlated(query, names)]
+        short_text, values = self._with_markers(text, independent)
         expression = None if has_query(short_text) else to_expression(short_text, names)
         if expression is None:
             return None
@@ -123,6 +125,12 @@ class Subqueries:
                 values[number] = query.text
                 text = f"{text[: bracket.end(1)]} ({number}){text[bracket.end() :]}"
         return text, values
+
+    def _may_be_correlated(self, query: Query, names: Names) -> bool:
+        """Return whether a name in a query may be that of a column around it. The query alone could read a variable of this name."""
+        columns = {column.lower() for side, _ in names.sides for column in side.columns}
+        words = {token.text.lower() for token in tokens_of(query.text) or ()}
+        return names.has_unknown or not (words & columns) <= self._outputs.columns_of_tables(query.text)
 
     def _membership(self, value: Expression | None, query: Query | None) -> Expression | None:
         """Return `column IN (keys)` for `column IN (query)`. The query returns only values of the column from which its output comes."""

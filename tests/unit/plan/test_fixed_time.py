@@ -44,6 +44,7 @@ def test_conditions_have_a_fixed_time(text: str, fixed: str) -> None:
     [
         "select * from (select d as current_date from t) where current_date = date'2024-01-01'",
         "select * from (select d current_date from t) where current_date = date'2024-01-01'",
+        "select 1 from t where exists (select 1 from (select d as current_date from t) where current_date = date'2024-01-01')",
         "select * from t as a(k, Current_Date) where current_date = date'2024-01-01'",
     ],
 )

@@ -284,3 +284,18 @@ def test_conditions_pass_views(query: str, expected: str) -> None:
 )
 def test_names_can_be_case_sensitive(query: str, expected: str) -> None:
     assert pushed(query, case_sensitive=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("select * from t where v > (select max(w) from `__rowmerge_read_u` u where k = 1)", 1),
+        ("select * from t where v > (select max(w) from `__rowmerge_read_u` u where k = t.v)", 0),
+        # Evaluated alone, the subquery could read a variable named `s`.
+        ("select * from t where v > (select max(w) from `__rowmerge_read_u` u where k = s)", 0),
+        ("select * from t where exists (select 1 from y where z > (select max(w) from `__rowmerge_read_u` u where k = s))", 0),
+        ("select * from t, range(3) where v > (select max(w) from `__rowmerge_read_u` u where k = id)", 0),
+    ],
+)
+def test_subqueries_with_columns_around_them_are_not_evaluated(query: str, values: int) -> None:
+    assert len(push_down(parse_query(query), {**TABLES, "__rowmerge_read_u": U}).values) == values
