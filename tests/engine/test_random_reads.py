@@ -22,6 +22,8 @@ def differences(spark: SparkSession, folder: Path, seed: int, queries: int, tabl
     failures = [str(failure) for failure in differential.failures(iter(range(queries)))]
     sys.stdout.write(f"seed {seed}: {differential.tally}\n")
     assert differential.tally.failed_everywhere.total() < queries / 4
+    assert differential.tally.skipped > queries / 10
+    assert differential.tally.compared_with_duckdb > queries / 20
     return failures
 
 
