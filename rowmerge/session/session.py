@@ -23,8 +23,8 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
-from rowmerge.session.definitions.columns import query_columns, set_metadata
-from rowmerge.session.definitions.creation import NewTable, create_or_replace_table
+from rowmerge.session.definitions.columns import query_columns
+from rowmerge.session.definitions.creation import NewTable, create_or_replace_table, with_comments
 from rowmerge.session.definitions.definitions import run_definition
 from rowmerge.session.definitions.listings import describe_files, describe_relation
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
@@ -52,7 +52,6 @@ from rowmerge.sql import parse, parse_table_name, references
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Durability, Storage
-from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -305,7 +304,7 @@ class Session:
             frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data
             rows = NewRows(frame, by_name=True)
             if mode == "replace":
-                columns = _with_comments(query_columns(frame), column_comments or {})
+                columns = with_comments(query_columns(frame), column_comments or {})
                 partition_fields = resolve_partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
                 definition = TableDefinition(columns, partition_fields, dict(properties or {}), comment)
                 table = NewTable(self._context.names.qualify(table_name), definition, rows, or_replace=True, format=format)
@@ -396,8 +395,3 @@ def _first_word(text: str) -> str:
     """Return the first word of a query in upper case, such as `SELECT`, as the name of the statement."""
     words = text.replace("(", " ").split(maxsplit=1)
     return words[0].upper() if words else "SELECT"
-
-
-def _with_comments(columns: Struct, comments: Mapping[str, str]) -> Struct:
-    """Return the columns with comments. `comments`: the comments by exact column name."""
-    return Struct(tuple(set_metadata(column, "comment", comments.get(column.name) or None) for column in columns))

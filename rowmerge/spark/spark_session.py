@@ -61,6 +61,11 @@ def is_local_mode(spark: SparkSession) -> bool:
     return hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
 
 
+def analyses_later(spark: SparkSession) -> bool:
+    """Return whether Spark analyses a query only when its rows are fetched, as Spark Connect does, rather than in `spark.sql`."""
+    return not hasattr(spark, "sparkContext")
+
+
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Return whether names that differ only in case are different names."""
     return setting(spark, "spark.sql.caseSensitive", "false") == "true"

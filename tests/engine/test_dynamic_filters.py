@@ -30,7 +30,8 @@ def warehouse(format_: str, spark: SparkSession, tmp_path: Path, monkeypatch: py
     session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format=format_)
     session.sql("create table t (k int, d date, s string)")
     for number in range(6):
-        session.sql(f"insert into t select /*+ coalesce(1) */ id, current_date() - {number}, 's{number}' from range({number * 10}, {number * 10 + 10})")
+        rows = f"select /*+ coalesce(1) */ id, current_date() - {number}, 's{number}' from range({number * 10}, {number * 10 + 10})"
+        session.sql(f"insert into t {rows}")
     session.sql("create table dim as select /*+ coalesce(1) */ cast(id as int) as k, concat('n', id) as n from range(60)")
     return session
 

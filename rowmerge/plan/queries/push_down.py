@@ -54,15 +54,18 @@ class TableConditions:
     not_used: tuple[str, ...] = ()
 
 
-def push_down(query: Query, sources: Mapping[str, Source], *, case_sensitive: bool = False) -> TableConditions:
+def push_down(
+    query: Query, sources: Mapping[str, Source], *, case_sensitive: bool = False, allows_variables: bool = True
+) -> TableConditions:
     """Push the conditions of a query down to its tables.
 
     Args:
         query: The query.
         sources: The tables and views that the query reads, by name. A name may occur only once in the texts of the query and its views.
         case_sensitive: Whether names that differ only in case are different.
+        allows_variables: Whether the variables of the session have their final values.
     """
-    push = _PushDown(QueryOutputs(sources, case_sensitive=case_sensitive))
+    push = _PushDown(QueryOutputs(sources, case_sensitive=case_sensitive), allows_variables=allows_variables)
     try:
         push.through_query(query, [])
     except RecursionError:  # hundreds of joins or views that read each other
@@ -87,13 +90,13 @@ class _PushDown:
     output of a query, the name of a column is its position, and the relation is empty.
     """
 
-    def __init__(self, outputs: QueryOutputs) -> None:
+    def __init__(self, outputs: QueryOutputs, *, allows_variables: bool) -> None:
         self._outputs, self.subqueries = outputs, Subqueries(outputs)
         self._constraints = Constraints(outputs, self._conjuncts)
         self.conditions: dict[str, list[Expression]] = defaultdict(list)
         self.not_used: list[str] = []
         self._reads: dict[int, list[list[Expression]]] = defaultdict(list)
-        self._depth = 0
+        self._depth, self._allows_variables = 0, allows_variables
         self.lists: dict[str, str] = {}
 
     def through_query(self, query: Query, conditions: Sequence[Expression]) -> None:
@@ -193,7 +196,7 @@ class _PushDown:
             queries: The subqueries whose values a conjunct can use.
             allows_variables: Whether other names than those of columns can be variables of the session.
         """
-        allows_variables = allows_variables and not self._depth
+        allows_variables = allows_variables and self._allows_variables and not self._depth
         condition, lists = shorten_lists(clause.text, len(self.lists))
         self.lists |= lists
         for text in split_conjuncts(condition):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rowmerge.commands.definitions import CloneTable, CreateTable
@@ -14,13 +15,14 @@ from rowmerge.execution.table_change import change_definition, create_table
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, TableScan, empty_result
 from rowmerge.session.definitions.alterations import checks_by_name
-from rowmerge.session.definitions.columns import query_columns
+from rowmerge.session.definitions.columns import query_columns, set_metadata
 from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.spark.types import check_storable, parse_columns
 from rowmerge.spark.values.rules import check_rules
+from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
@@ -211,3 +213,8 @@ def _source_snapshot(context: SessionContext, command: CloneTable) -> Snapshot:
     timestamp = None if command.timestamp is None else evaluate_timestamp_millis(context.spark, command.timestamp.text)
     version = command.version if command.reference is None else branches_of(table, command.source).snapshot_id(command.reference)
     return table.snapshot_at(version=version, timestamp=timestamp)
+
+
+def with_comments(columns: Struct, comments: Mapping[str, str]) -> Struct:
+    """Return columns with their comments, or without a comment if there is none. `comments`: the comments by exact column name."""
+    return Struct(tuple(set_metadata(column, "comment", comments.get(column.name) or None) for column in columns))

@@ -19,7 +19,7 @@ from rowmerge.plan.queries.push_down import TableConditions, push_down
 from rowmerge.session.answers.results import ScanReason, TableScan
 from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.spark_names import SparkViews
-from rowmerge.spark.spark_session import is_case_sensitive, skips_files
+from rowmerge.spark.spark_session import analyses_later, is_case_sensitive, skips_files
 from rowmerge.sql import parse_query
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
@@ -142,7 +142,10 @@ class StatementReads:
         """Select the files of each table by the conditions that are pushed down to it."""
         reads = {name: self._reads[name] for name in names}
         sources = {name: _source(read) for name, read in reads.items()}
-        conditions = push_down(parse_query(text), sources, case_sensitive=is_case_sensitive(self._spark))
+        # A variable can change before Spark analyses the query.
+        allows_variables = not analyses_later(self._spark)
+        case_sensitive = is_case_sensitive(self._spark)
+        conditions = push_down(parse_query(text), sources, case_sensitive=case_sensitive, allows_variables=allows_variables)
         snapshots = {name: read for name, read in reads.items() if not isinstance(read, ViewRead)}
         selection = FileSelection(self._spark, snapshots, conditions)
         if not self._explains:
