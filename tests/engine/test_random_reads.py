@@ -28,7 +28,7 @@ def differences(spark: SparkSession, folder: Path, seed: int, queries: int, tabl
 
 
 def test_random_queries_return_the_same_rows_with_skipped_files(spark: SparkSession, tmp_path: Path) -> None:
-    assert differences(spark, tmp_path, 1, examples(gate=60, full=300), examples(gate=3, full=8), examples(gate=5, full=9)) == []
+    assert differences(spark, tmp_path, 1, examples(gate=40, full=300), examples(gate=3, full=8), examples(gate=5, full=9)) == []
 
 
 @pytest.mark.soak
