@@ -117,7 +117,9 @@ def _count(places: Places, engine: EngineProcess, shape: Shape) -> Count:
     with _target(places, engine, shape):
         for statement in shape.setup:
             engine.require(statement.replace("{format}", engine.format))
-        statement = shape.statement.replace("{format}", engine.format).replace("{past}", _past(places, engine.format))
+        statement = shape.statement.replace("{format}", engine.format)
+        if "{past}" in statement:
+            statement = statement.replace("{past}", _past(places, engine.format))
         folders = folders_of(places, engine.format, "".join([*shape.setup, statement]), outputs=(TARGET,))
         result.files = len(data_files(folders))
         with opened_files(folders) as paths:

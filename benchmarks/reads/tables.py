@@ -63,22 +63,35 @@ def _hours(size: Size) -> str:
 
 
 def create_tables(places: Places, size: Size, statements: list[str]) -> None:
-    """Write the tables that statements read, in both formats, if they are missing or of another size."""
+    """Write the tables that statements read, in both formats, if they are missing or have another definition."""
     names = {name for statement in statements for name in _names_in(statement)}
     for format_ in ("delta", "iceberg"):
-        warehouse = places.warehouse(format_)
-        note = warehouse / "size.json"
-        definitions = [" ".join(statement.split()) for statement in _definitions(size, format_) if _names_in(statement)[0] in names]
-        expected = json.dumps([size.files, size.rows, definitions])
-        if note.exists() and note.read_text() == expected:
-            continue
-        shutil.rmtree(warehouse, ignore_errors=True)
-        warehouse.mkdir(parents=True)
-        with engine_process(places, "ours", format_) as engine:
-            engine.require(f"create schema {SCHEMA}")
-            for statement in definitions:
+        note = places.warehouse(format_) / "definitions.json"
+        existing: dict[str, list[str]] = json.loads(note.read_text()) if note.exists() else {}
+        missing = {name: texts for name, texts in _by_table(size, format_).items() if name in names and existing.get(name) != texts}
+        if missing:
+            note.parent.mkdir(parents=True, exist_ok=True)
+            _create(places, format_, missing)
+            note.write_text(json.dumps(existing | missing))
+
+
+def _create(places: Places, format_: str, definitions: dict[str, list[str]]) -> None:
+    """Replace tables. `definitions`: the statements that create each table."""
+    with engine_process(places, "ours", format_) as engine:
+        engine.require(f"create schema if not exists {SCHEMA}")
+        for name, statements in definitions.items():
+            drop(engine, name)
+            shutil.rmtree(places.warehouse(format_) / SCHEMA / name, ignore_errors=True)
+            for statement in statements:
                 engine.require(statement)
-        note.write_text(expected)
+
+
+def _by_table(size: Size, format_: str) -> dict[str, list[str]]:
+    """Return the statements that create each table of a format."""
+    by_table: dict[str, list[str]] = {}
+    for statement in _definitions(size, format_):
+        by_table.setdefault(_names_in(statement)[0], []).append(" ".join(statement.split()))
+    return by_table
 
 
 def _definitions(size: Size, format_: str) -> list[str]:
