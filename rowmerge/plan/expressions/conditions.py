@@ -177,8 +177,8 @@ def comparison_operands(text: str) -> tuple[str, str, str] | None:
     comparison = _comparison(_Operand(tree, tokens).without_parentheses()) if tree is not None and tokens else None
     if comparison is None:
         return None
-    op, left, right = comparison
-    return text[left.start : left.end], op, text[right.start : right.end]
+    op, first, second = comparison
+    return text[first.start : first.end], op, text[second.start : second.end]
 
 
 def membership_operands(text: str) -> tuple[str, str] | None:
