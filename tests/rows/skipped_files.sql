@@ -190,3 +190,13 @@ select v from t where s in (collate('b', 'UTF8_LCASE'), 'x' collate utf8_lcase);
 => 1
 update t set v = 3 where s = 'b' collate utf8_lcase;
 => 1
+
+--- delta: the start of a string in a table that is partitioned by a start of the string
+create table t (s string, v int, p string generated always as (substring(s, 1, 2))) using delta partitioned by (p)
+    tblproperties ({mode}, 'delta.dataSkippingNumIndexedCols' = '0');
+insert into t (s, v) values ('abc', 1);
+insert into t (s, v) values ('xyz', 2);
+select v from t where substring(s, 1, 2) = 'ab';
+=> 1
+select v from t where substring(s, 1, 3) = 'xyz';
+=> 2

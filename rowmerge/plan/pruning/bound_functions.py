@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rowmerge.plan.pruning.bounds import ColumnBounds
+from rowmerge.plan.pruning.source_ranges import AFTER_TEXTS
 from rowmerge.plan.pruning.time_zones import instant_range, local_range
 
 Convert = Callable[[ColumnBounds], ColumnBounds]
@@ -221,10 +222,18 @@ def prefix(length: int) -> Convert:
     """Return the function that returns the first characters of strings, whose order is that of the strings."""
 
     def convert(column: ColumnBounds) -> ColumnBounds:
-        lower, upper = (pc.utf8_slice_codeunits(bound, 0, length) for bound in (column.lower, column.upper))
-        return _with_bounds(column, lower, upper)
+        return _with_bounds(column, pc.utf8_slice_codeunits(column.lower, 0, length), _first_characters(column.upper, length))
 
     return convert
+
+
+def _first_characters(upper: pa.Array, length: int) -> pa.Array:
+    """Return the first characters of upper bounds. A bound that ends with AFTER_TEXTS is no valid string, so Arrow cannot divide it."""
+    encoded = upper.cast(pa.binary())
+    is_open = pc.ends_with(encoded, AFTER_TEXTS)
+    texts = pc.if_else(is_open, pc.binary_slice(encoded, 0, -1), encoded).cast(pa.string())
+    is_short = pc.and_(is_open, pc.less(pc.utf8_length(texts), length))
+    return pc.if_else(is_short, encoded, pc.utf8_slice_codeunits(texts, 0, length).cast(pa.binary())).view(pa.string())
 
 
 def _within(lower: pa.Array, upper: pa.Array, least: Any, greatest: Any) -> tuple[pa.Array, pa.Array]:

@@ -21,7 +21,7 @@ _Range = tuple[pa.Array, pa.Array]
 _MICROS_PER_DAY, _MICROS_PER_HOUR = 86_400_000_000, 3_600_000_000
 _MAX_DAYS = 106_000_000
 """A number of days since 1970 whose microseconds fit into an int64."""
-_AFTER_TEXTS = b"\xff"
+AFTER_TEXTS = b"\xff"
 """A byte that sorts after every byte of UTF-8. With it, a prefix is greater than every string that starts with the prefix."""
 _MAX_INTEGERS, _MIN_INT64 = (2**31 - 1, 2**63 - 1), -(2**63)
 _MAX_OFFSET = 18 * _MICROS_PER_HOUR
@@ -120,7 +120,7 @@ def _last_with_prefix(prefixes: pa.Array, width: int) -> pa.Array:
     """
     pairs = pc.count_substring_regex(prefixes, "[\\x{10000}-\\x{10FFFF}]")
     is_whole = pc.less(pc.add(pc.utf8_length(prefixes), pairs), width)
-    last = pc.binary_join_element_wise(prefixes.cast(pa.binary()), pa.scalar(_AFTER_TEXTS), b"").view(pa.string())
+    last = pc.binary_join_element_wise(prefixes.cast(pa.binary()), pa.scalar(AFTER_TEXTS), b"").view(pa.string())
     return pc.if_else(is_whole, prefixes, last)
 
 
