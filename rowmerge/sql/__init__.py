@@ -4,6 +4,7 @@ from rowmerge.sql.lexing.hints import idempotency_key
 from rowmerge.sql.lexing.lexer import split_statements
 from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
 from rowmerge.sql.queries.blocks import parse_query
+from rowmerge.sql.queries.column_names import column_names, same_name, tables_with_own_names
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
 from rowmerge.sql.queries.function_calls import CalledFunction, expression_of, replacement_of_call
 from rowmerge.sql.queries.relations import names_of_with
@@ -21,6 +22,7 @@ __all__ = [
     "TableReference",
     "bind",
     "bind_expression",
+    "column_names",
     "expression_of",
     "find_defaults",
     "idempotency_key",
@@ -32,5 +34,7 @@ __all__ = [
     "parse_table_name",
     "references",
     "replacement_of_call",
+    "same_name",
     "split_statements",
+    "tables_with_own_names",
 ]

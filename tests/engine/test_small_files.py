@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +11,10 @@ from pyspark.sql import DataFrame
 
 import rowmerge
 from rowmerge.errors import MissingDataFile
+from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.reading import small_files
 from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 COLUMNS = (
@@ -99,6 +102,67 @@ def test_a_missing_small_file_has_the_error_of_a_missing_file(bare_session: rowm
     file.unlink()
     with pytest.raises(MissingDataFile, match=file.name):
         bare_session.sql("create table u using delta as select * from t")
+
+
+QUERIES = {
+    "select count(*) from t cross join u": 1,
+    "select count(*) from t where s = '1'": 1,
+    "select sum(A) from t": 1,
+    "select b * 2 from t order by `a`": 2,
+    "select x.b from t x join u using (a)": 2,
+    "select s from t where a in (select a from v where b > 10)": 3,
+    "with q as (select a as z from t) select z from q": 1,
+    "select n from v": 2,
+    "select n from w": 1,
+    "select a from t where \"b\" <> 'x'": 2,
+    "select r.a from t": 2,
+    "select t.r.y from t group by all": 1,
+    "select * from t": 5,
+    "select struct(t.*) from t": 5,
+    "select b from t natural join u": 5,
+    "select x from t as k (x, y, z, q, l)": 5,
+    "select a from t lateral view explode(l) as e where e > 1": 2,
+    "select `1` from (select a, b from t) pivot (max(b) for a in (1, 2))": 2,
+    "select r.a from t pivot (max(b) for a in (1, 2))": 5,
+    "from t |> where a = 1 |> select b": 5,
+    "select a from t union all select b from t": 2,
+    "select a, rank() over (order by b) from t": 2,
+}
+"""Queries, with the number of columns that Arrow reads of their first table."""
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_arrow_reads_only_the_columns_that_a_query_can_use(
+    session: rowmerge.Session, format_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = "a int, b int, s string, r struct<a: int, y: int>, l array<int>"
+    session.sql(f"create table t ({columns}) using {format_}")
+    session.sql("insert into t select id, id * 7, string(id % 3), named_struct('a', int(id), 'y', 1), array(id) from range(0, 20, 1, 2)")
+    session.sql(f"create table u using {format_} as select a, b from t where a < 5")
+    session.sql("create view v as select a, b, a + 1 as n from t")
+    session.sql("create view w as select s as n from t")
+    column_counts = _record_reads(monkeypatch)
+    for query, column_count in QUERIES.items():
+        column_counts.clear()
+        with_arrow = sorted(map(repr, session.sql(query).collect()))
+        assert column_counts[0] == column_count, query
+        session.spark.conf.set(small_files.SMALL_FILES, "false")
+        with_spark = sorted(map(repr, session.sql(query).collect()))
+        session.spark.conf.unset(small_files.SMALL_FILES)
+        assert with_arrow == with_spark, query
+
+
+def _record_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list to which each later read of a table appends its number of columns."""
+    column_counts: list[int] = []
+    register_files = SparkViews.register_files
+
+    def register(views: SparkViews, snapshot: Snapshot, files: FileListing | None = None, columns: Sequence[str] | None = None) -> str:
+        column_counts.append(len(snapshot.schema if columns is None else columns))
+        return register_files(views, snapshot, files, columns)
+
+    monkeypatch.setattr(SparkViews, "register_files", register)
+    return column_counts
 
 
 def _snapshot(session: rowmerge.Session, name: str) -> Snapshot:

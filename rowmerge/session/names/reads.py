@@ -18,6 +18,7 @@ from rowmerge.plan.queries.outputs import Source, View
 from rowmerge.plan.queries.push_down import TableConditions, push_down
 from rowmerge.session.answers.results import ScanReason, TableScan
 from rowmerge.session.names.file_selection import FileSelection
+from rowmerge.session.names.needed_columns import NeededColumns
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.spark_session import analyses_later, is_case_sensitive, skips_files
 from rowmerge.sql import parse_query
@@ -95,20 +96,24 @@ class StatementReads:
         names = self._names_in(text)
         if not names:
             return text
+        columns = NeededColumns(self._spark, [text, *self._view_texts(names)])
         reason = self._why_not_analysed(text, names)
         if reason is not None:
             self._record_full_scans(names, reason)
-            return self._replaced(text, None)
+            return self._replaced(text, columns)
         text = self._with_fixed_time(text, names)
-        selection = self._select_files(text, names)
-        return self._replaced(text, selection)
+        selection = self._select_files(text, names, columns)
+        return self._replaced(text, columns, selection)
 
     def _why_not_analysed(self, text: str, names: Sequence[str]) -> ScanReason | None:
         """Return why no table of a text can be read partly, or None if the text must be analysed."""
         if not skips_files(self._spark):
             return ScanReason.OFF
-        views = [read.text for read in map(self._reads.get, names) if isinstance(read, ViewRead)]
-        return None if any(map(_HAS_CONDITION.search, [text, *views])) else ScanReason.NO_CONDITION
+        return None if any(map(_HAS_CONDITION.search, [text, *self._view_texts(names)])) else ScanReason.NO_CONDITION
+
+    def _view_texts(self, names: Iterable[str]) -> list[str]:
+        """Return the queries of the views among these placeholders."""
+        return [read.text for read in map(self._reads.get, names) if isinstance(read, ViewRead)]
 
     def _record_full_scans(self, names: Iterable[str], reason: ScanReason) -> None:
         """Record that all files of these tables are read."""
@@ -138,8 +143,8 @@ class StatementReads:
     def _column_names(self, read: Read) -> tuple[str, ...]:
         return read.columns if isinstance(read, ViewRead) else read.schema.names
 
-    def _select_files(self, text: str, names: Sequence[str]) -> FileSelection:
-        """Select the files of each table by the conditions that are pushed down to it."""
+    def _select_files(self, text: str, names: Sequence[str], columns: NeededColumns) -> FileSelection:
+        """Select the files of each table by the conditions that are pushed down to it. Dynamic filters read only the given columns."""
         reads = {name: self._reads[name] for name in names}
         sources = {name: _source(read) for name, read in reads.items()}
         # A variable can change before Spark analyses the query.
@@ -149,7 +154,7 @@ class StatementReads:
         snapshots = {name: read for name, read in reads.items() if not isinstance(read, ViewRead)}
         selection = FileSelection(self._spark, snapshots, conditions)
         if not self._explains:
-            selection.apply_dynamic_filters(lambda query: self._replaced(query, selection), self._answer)
+            selection.apply_dynamic_filters(lambda query: self._replaced(query, columns, selection), self._answer)
         evaluated = set(self._names_in(" ".join(selection.values)))
         self._record(conditions, selection, [name for name in snapshots if name not in evaluated])
         return selection
@@ -172,21 +177,21 @@ class StatementReads:
         """Return a text with the names of tables and views instead of placeholders."""
         return self._pattern.sub(lambda match: self._reads[match[1]].name, text)
 
-    def _replaced(self, text: str, selection: FileSelection | None) -> str:
+    def _replaced(self, text: str, columns: NeededColumns, selection: FileSelection | None = None) -> str:
         """Replace the placeholders by the names of views over the selected files, or over all files without a selection."""
         if selection is not None:
             text = selection.with_values(text)
-        return self._pattern.sub(lambda match: self._register(match[1], selection), text)
+        return self._pattern.sub(lambda match: self._register(match[1], columns, selection), text)
 
-    def _register(self, name: str, selection: FileSelection | None) -> str:
+    def _register(self, name: str, columns: NeededColumns, selection: FileSelection | None) -> str:
         """Register the view of a read, and return its quoted name."""
         read = self._reads[name]
         if isinstance(read, ViewRead):
-            return self._views.register_query(self._replaced(read.text, selection), read.columns)
+            return self._views.register_query(self._replaced(read.text, columns, selection), read.columns)
         files = None if selection is None else selection.selected(name)
         if isinstance(read, TableChanges):
             return self._views.register_changes(read if files is None else read.selected(files))
-        return self._views.register_snapshot(read) if files is None else self._views.register_files(read, files)
+        return self._views.register_files(read, files, columns.of_table(name, read, files))
 
 
 def _source(read: Read) -> Source:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.plan.pruning.needed_files import Extreme, files_with_extremes, files_with_rows
 from rowmerge.session.answers.metadata_answers import ResolvedQuery, answer_from_metadata, resolve_query
+from rowmerge.session.names.needed_columns import NeededColumns
 from rowmerge.session.names.reads import StatementReads
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.spark_session import is_case_sensitive, skips_files
@@ -48,7 +49,8 @@ def answer_simple_query(text: str, reads: StatementReads, spark: SparkSession, v
     if files is None:
         return None
     reads.record_scan(snapshot, files)
-    return spark.sql(text.replace(placeholder, views.register_files(snapshot, files), 1))
+    columns = NeededColumns(spark, [text]).of_table(query.table, snapshot, files)
+    return spark.sql(text.replace(placeholder, views.register_files(snapshot, files, columns), 1))
 
 
 def _empty_relation(resolved: ResolvedQuery) -> str:

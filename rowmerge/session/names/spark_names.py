@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -53,16 +53,21 @@ class SparkViews:
         """Return the rows of a snapshot, and register them as a view on the first call."""
         return self._register_once(view_name(snapshot.shape.location, snapshot.identity), lambda: read_snapshot(self._spark, snapshot))
 
-    def register_snapshot(self, snapshot: Snapshot) -> str:
-        """Register the rows of a snapshot."""
-        self.rows(snapshot)
-        return backquote(view_name(snapshot.shape.location, snapshot.identity))
+    def register_files(self, snapshot: Snapshot, files: FileListing | None = None, columns: Sequence[str] | None = None) -> str:
+        """Register the rows of a snapshot, or of some of its files. Two statements that read the same files and columns share a view.
 
-    def register_files(self, snapshot: Snapshot, files: FileListing) -> str:
-        """Register the rows of some files of a snapshot. Two statements that read the same files share a view."""
-        # Without the first word, the view of no files would have the name of the view of the whole snapshot.
-        name = view_name("files", snapshot.shape.location, snapshot.identity, *files.paths)
-        self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files))
+        Args:
+            snapshot: The snapshot of the table.
+            files: The files to read; None for all files.
+            columns: The names of the columns of the view; None for all columns.
+        """
+        identity: tuple[str, ...] = (snapshot.shape.location, snapshot.identity)
+        if files is not None or columns is not None:
+            # Without the words, the view of no files would have the name of another view.
+            listed = ("all",) if files is None else ("files", *files.paths)
+            identity = ("columns", *(snapshot.schema.names if columns is None else columns), *listed, *identity)
+        name = view_name(*identity)
+        self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files, columns))
         return backquote(name)
 
     def register_changes(self, changes: TableChanges) -> str:

@@ -11,7 +11,7 @@ Spark's Parquet reader returns the default for these rows, and so does the write
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from typing import Any
@@ -45,7 +45,13 @@ _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 
 
 def read_snapshot(
-    spark: SparkSession, snapshot: Snapshot, files: FileListing | None = None, *, with_addresses: bool = False, with_lineage: bool = False
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: FileListing | None = None,
+    columns: Collection[str] | None = None,
+    *,
+    with_addresses: bool = False,
+    with_lineage: bool = False,
 ) -> DataFrame:
     """Return the live rows of a snapshot, or of some of its files, with the columns in the table's order.
 
@@ -53,13 +59,15 @@ def read_snapshot(
         spark: The session that reads the data files.
         snapshot: The snapshot of the table.
         files: The files to read; None for all files of the snapshot.
+        columns: The names of the columns to read, at least one; None for all columns.
         with_addresses: Whether to add FILE, the path as Spark spells it (see `spark_path`), and POSITION, the row's index in the file.
         with_lineage: Whether to add ROW_ID and CHANGED_IN, with their values in the files, if the table has row lineage.
 
     Raises:
         MissingDataFile: Spark does not find one of the files while it lists them.
     """
-    scan = _Scan(spark, snapshot, with_addresses, snapshot.shape.row_lineage if with_lineage else None)
+    columns = [name for name in snapshot.schema.names if columns is None or name in columns]
+    scan = _Scan(spark, snapshot, columns, with_addresses, snapshot.shape.row_lineage if with_lineage else None)
     frames = list(scan.frames(_files_with_live_rows(snapshot, snapshot.files() if files is None else files)))
     return reduce(DataFrame.unionAll, frames) if frames else scan.empty_frame()
 
@@ -99,10 +107,15 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, con
 
 @dataclass(frozen=True)
 class _Scan:
-    """A scan of live rows. `with_addresses`: whether to add FILE and POSITION. `lineage`: the lineage columns to add, or None."""
+    """A scan of live rows.
+
+    `columns`: the names of the columns, in the table's order. `with_addresses`: whether to add FILE and POSITION. `lineage`: the lineage
+    columns to add, or None.
+    """
 
     spark: SparkSession
     snapshot: Snapshot
+    columns: Sequence[str]
     with_addresses: bool
     lineage: Lineage | None
 
@@ -110,7 +123,7 @@ class _Scan:
         """Return a frame with the columns of the scan, but without rows."""
         addresses = ADDRESS_FIELDS if self.with_addresses else ()
         lineage = () if self.lineage is None else (Field(ROW_ID, Primitive("long")), Field(CHANGED_IN, Primitive("long")))
-        return empty_frame(self.spark, Struct((*self.snapshot.schema, *addresses, *lineage)))
+        return empty_frame(self.spark, Struct((*self.snapshot.schema.select(tuple(self.columns)), *addresses, *lineage)))
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
         """Yield the live rows of files: a frame for each layout and each column that identifies files (see `_group_by_file_key`)."""
@@ -144,13 +157,21 @@ class _Scan:
         """Yield the live rows of small files, which Arrow reads: a frame for each layout."""
         for layout in self.snapshot.layouts(files.paths):
             layout_files = files if len(layout.paths) == len(files) else files.with_paths(layout.paths)
-            yield read_with_arrow(self.spark, self.snapshot, layout, layout_files, with_addresses=self.with_addresses, lineage=self.lineage)
+            yield read_with_arrow(
+                self.spark,
+                self.snapshot,
+                layout,
+                layout_files,
+                self.columns,
+                with_addresses=self.with_addresses,
+                lineage=self.lineage,
+            )
 
     def _select(self, frame: DataFrame) -> DataFrame:
         """Return the columns of the scan, in their order."""
         addresses = (FILE, POSITION) if self.with_addresses else ()
         lineage = () if self.lineage is None else (ROW_ID, CHANGED_IN)
-        return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *lineage)
+        return frame.selectExpr(*map(backquote, self.columns), *addresses, *lineage)
 
     def _stored_rows(self, layout: FileLayout, file_key: str | None, joined_columns: Sequence[str]) -> DataFrame:
         """Return all rows of files, including deleted rows, for a join that drops these, and a join that adds partition columns.

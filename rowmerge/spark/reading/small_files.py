@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,8 @@ SMALL_FILES = "spark.rowmerge.read.smallFilesWithArrow.enabled"
 MIN_FILES = 500
 """The minimum number of small files for which a start of Python on executors is worth its time."""
 MAX_FILE_BYTES = 128 * 1024
-"""The maximum size of a small file in bytes. Arrow reads all columns of it, because Spark does not tell Python which ones a query needs.
-For larger files, this takes longer than Spark's reader needs to open the file and to read one column."""
-
+"""The maximum size of a small file in bytes. Spark does not tell Python which columns a query needs, so Arrow can read more of them. For
+larger files, this takes longer than Spark's reader needs to open the file and to read one column."""
 
 _ID_BYTES = 8
 """The size of an id in Spark's estimates. The rows of `mapInArrow` have the estimated size of its input."""
@@ -48,32 +47,40 @@ def small_files_mask(spark: SparkSession, files: FileListing) -> np.ndarray[tupl
 
 
 def read_with_arrow(
-    spark: SparkSession, snapshot: Snapshot, layout: FileLayout, files: FileListing, *, with_addresses: bool, lineage: Lineage | None
+    spark: SparkSession,
+    snapshot: Snapshot,
+    layout: FileLayout,
+    files: FileListing,
+    columns: Collection[str],
+    *,
+    with_addresses: bool,
+    lineage: Lineage | None,
 ) -> DataFrame:
-    """Return the live rows of files of one layout, with the columns of the table, the address and the lineage of each row.
+    """Return the live rows of files of one layout, with columns of the table, the address and the lineage of each row.
 
     Args:
         spark: The session of the result.
         snapshot: The snapshot of the table.
         layout: How the files store the columns.
         files: The files.
+        columns: The names of the columns to read, at least one.
         with_addresses: Whether to add the columns of ADDRESS_FIELDS.
         lineage: The lineage columns to add, or None.
     """
-    hidden_columns = lineage_columns(lineage, layout)
-    columns = Struct((*snapshot.schema, *(column for column, _ in hidden_columns)))
-    file_columns = Struct((*layout.stored_schema, *(file_column for _, file_column in hidden_columns)))
-    names = [name.lower() for name in file_columns.names]
+    pairs = [pair for pair in zip(snapshot.schema, layout.stored_schema, strict=True) if pair[0].name in columns]
+    pairs += lineage_columns(lineage, layout)
+    schema, file_schema = (Struct(fields) for fields in zip(*pairs, strict=True))
+    names = [name.lower() for name in layout.stored_schema.names]
     spec = SmallFilesSpec(
-        nullable_schema(columns),
-        StoredColumns(nullable_schema(file_columns), layout.by_field_id, layout.missing_columns),
+        nullable_schema(schema),
+        StoredColumns(nullable_schema(file_schema), layout.by_field_id, layout.missing_columns),
         ignores_case=len(set(names)) == len(names) and not is_case_sensitive(spark),
         initial_values=initial_values(spark, snapshot.shape),
         address_columns=tuple(field.name for field in ADDRESS_FIELDS) if with_addresses else (),
         filesystem_options=snapshot.shape.filesystem_options,
     )
     addresses = ADDRESS_FIELDS if with_addresses else ()
-    return _read_lists(spark, spec, bare(Struct((*columns, *addresses))), _file_lists(spark, snapshot, layout, files), files.total_size)
+    return _read_lists(spark, spec, bare(Struct((*schema, *addresses))), _file_lists(spark, snapshot, layout, files), files.total_size)
 
 
 def _read_lists(spark: SparkSession, spec: SmallFilesSpec, schema: Struct, file_lists: Sequence[pa.Table], total_size: int) -> DataFrame:

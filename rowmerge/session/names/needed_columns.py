@@ -1,0 +1,74 @@
+"""The columns of each table that a statement can use. Only reads of small files need them: Spark's own reader finds out itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rowmerge.spark.reading.small_files import small_files_mask
+from rowmerge.sql import column_names, parse_query, same_name, tables_with_own_names
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.snapshots.files import FileListing
+from rowmerge.table.snapshots.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NARROW_TYPES = ("boolean", "byte", "short", "integer", "date", "float", "long", "timestamp", "timestamp_ntz", "double")
+
+
+class NeededColumns:
+    """The columns that the texts of one statement can use: those whose names are in a text, or all columns if one text has a star."""
+
+    def __init__(self, spark: SparkSession, texts: Sequence[str]) -> None:
+        """Store the texts, which are analysed when a table has small files.
+
+        Args:
+            spark: The session that reads the tables.
+            texts: The bound text of the statement, and the bound queries of the views that it reads.
+        """
+        self._spark, self._texts = spark, texts
+
+    def of_table(self, placeholder: str, snapshot: Snapshot, files: FileListing | None) -> tuple[str, ...] | None:
+        """Return the names of the columns of a table that must be read, at least one. Return None to read all of them.
+
+        Args:
+            placeholder: The name that stands for the table in one of the texts.
+            snapshot: The snapshot of the table.
+            files: The files to read, or None for all files.
+        """
+        if not small_files_mask(self._spark, snapshot.files() if files is None else files).any():
+            return None
+        if self._names is None or placeholder not in self._tables_with_own_names:
+            return None
+        columns = tuple(name for name in snapshot.schema.names if same_name(name) in self._names)
+        if len(columns) == len(snapshot.schema):
+            return None
+        # Batches without columns would have no number of rows.
+        return columns or (_narrowest(snapshot.schema).name,)
+
+    @cached_property
+    def _names(self) -> frozenset[str] | None:
+        """All names in the texts, or None if a text can use columns without their names."""
+        names: set[str] = set()
+        for text in self._texts:
+            names_of_text = column_names(text)
+            if names_of_text is None:
+                return None
+            names |= names_of_text
+        return frozenset(names)
+
+    @cached_property
+    def _tables_with_own_names(self) -> frozenset[str]:
+        return frozenset(name for text in self._texts for name in tables_with_own_names(parse_query(text)))
+
+
+def _narrowest(schema: Struct) -> Field:
+    """Return the column whose values have the fewest bytes."""
+
+    def width(field: Field) -> int:
+        name = field.type.name if isinstance(field.type, Primitive) else ""
+        return _NARROW_TYPES.index(name) if name in _NARROW_TYPES else len(_NARROW_TYPES)
+
+    return min(schema, key=width)
