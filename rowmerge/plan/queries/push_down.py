@@ -35,6 +35,8 @@ from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View
 from rowmerge.plan.queries.subqueries import Subqueries, has_query, keys_condition
 from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, Struct
 
+_MOST_CONDITIONS = 100
+"""The maximum number of conditions that are pushed into a query. So a chain of a thousand filtered queries takes no quadratic time."""
 _EXACT_TYPES = frozenset({"boolean", "byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz"})
 
 
@@ -101,8 +103,7 @@ class _PushDown:
 
     def through_query(self, query: Query, conditions: Sequence[Expression]) -> None:
         """Push conditions on its output columns into a query and its WITH list."""
-        if query.is_limited:
-            conditions = ()
+        conditions = () if query.is_limited else conditions[:_MOST_CONDITIONS]
         for named_query in query.named_queries:  # in this order, a long list needs no deep recursion
             self._outputs.of_query(named_query.query)
         match query.body:
