@@ -46,6 +46,7 @@ from rowmerge.session.statements.settings import (
     writes_rows,
 )
 from rowmerge.spark.failures import translated
+from rowmerge.spark.reading.task_sizes import TaskSizes
 from rowmerge.spark.spark_session import check_session, set_hadoop_settings
 from rowmerge.spark.types import frame_of
 from rowmerge.sql import parse, parse_table_name, references
@@ -176,7 +177,8 @@ class Session:
         _apply_checksum_setting(spark, catalog, tables_by_path)
         names = NameResolver(catalog, TemporaryViews(spark), schema, catalog_name)
         functions = WarehouseFunctions(spark, catalog)
-        self._context = SessionContext(spark, catalog, default_format, tables_by_path, names, SparkViews(spark), functions)
+        views, task_sizes = SparkViews(spark), TaskSizes(spark, may_set=owns_spark)
+        self._context = SessionContext(spark, catalog, default_format, tables_by_path, names, views, functions, task_sizes)
 
     @property
     def spark(self) -> SparkSession:

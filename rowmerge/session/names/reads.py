@@ -20,6 +20,7 @@ from rowmerge.session.answers.results import ScanReason, TableScan
 from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.needed_columns import NeededColumns
 from rowmerge.session.names.spark_names import SparkViews
+from rowmerge.spark.reading.task_sizes import TaskSizes
 from rowmerge.spark.spark_session import analyses_later, is_case_sensitive, skips_files
 from rowmerge.sql import parse_query
 from rowmerge.table.metadata.schema import backquote
@@ -59,11 +60,22 @@ class StatementReads:
     `explains`: whether the statement is only explained, so that no query runs for a dynamic filter.
     """
 
-    def __init__(self, spark: SparkSession, views: SparkViews, answer: AnswerSimpleQuery, *, explains: bool = False) -> None:
-        """Create the reads of a statement, without any read yet. `answer`: the function that answers simple queries from metadata."""
-        self._spark, self._views, self._explains = spark, views, explains
+    def __init__(
+        self, spark: SparkSession, views: SparkViews, task_sizes: TaskSizes, answer: AnswerSimpleQuery, *, explains: bool = False
+    ) -> None:
+        """Create the reads of a statement, without any read yet.
+
+        Args:
+            spark: The session.
+            views: The registry of its views.
+            task_sizes: The size of its tasks, which depends on the tables that the statement reads.
+            answer: The function that answers simple queries from metadata.
+            explains: Whether the statement is only explained.
+        """
+        self._spark, self._views, self._task_sizes, self._explains = spark, views, task_sizes, explains
         self._answer_simple_query = answer
         views.protect_views_of(self)
+        self._snapshots_read: list[Snapshot] = []
         self._reads: dict[str, Read] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
@@ -86,8 +98,15 @@ class StatementReads:
         read = self._reads.get(name)
         return None if isinstance(read, ViewRead | TableChanges) else read
 
+    def add_snapshots(self, snapshots: Iterable[Snapshot]) -> None:
+        """Record that the statement reads these tables, on which the size of its tasks depends."""
+        self._snapshots_read += snapshots
+        if not self._explains:
+            self._task_sizes.apply(self._snapshots_read)
+
     def record_scan(self, snapshot: Snapshot, files: FileListing) -> None:
         """Record that only some files of a table are read, because the metadata tell the rest of the result."""
+        self.add_snapshots([snapshot])
         matching = replace(MatchingFiles.all_of(snapshot.files()), listing=files)
         self.scans.append(TableScan(snapshot, matching=matching, reason=ScanReason.FEW_FILES if len(files) else ScanReason.METADATA))
 
@@ -96,6 +115,7 @@ class StatementReads:
         names = self._names_in(text)
         if not names:
             return text
+        self.add_snapshots(filter(None, map(self.snapshot_of, names)))
         columns = NeededColumns(self._spark, [text, *self._view_texts(names)])
         reason = self._why_not_analysed(text, names)
         if reason is not None:

@@ -21,6 +21,7 @@ from rowmerge.session.names.spark_names import SparkViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
 from rowmerge.spark.reading.file_sources import absolute, read_file_source
+from rowmerge.spark.reading.task_sizes import TaskSizes
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote, string_literal
@@ -47,6 +48,7 @@ class SessionContext:
     names: NameResolver
     views: SparkViews
     functions: WarehouseFunctions
+    task_sizes: TaskSizes
     explains: bool = False
 
     def table_at_path(self, source: FileSource) -> Table:
@@ -117,7 +119,7 @@ class StatementScope:
         """
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
-        table_reads = StatementReads(context.spark, context.views, answer_simple_query, explains=context.explains)
+        table_reads = StatementReads(context.spark, context.views, context.task_sizes, answer_simple_query, explains=context.explains)
         return cls(context, context.names.schema, PinnedSnapshots(snapshots), table_reads, clause)
 
     def query(self, text: str) -> DataFrame:

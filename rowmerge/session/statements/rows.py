@@ -96,6 +96,7 @@ class TargetRowsPlanner:
         """Return the plan on this version of the target."""
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot, command.with_clause)
+        scope.table_reads.add_snapshots([snapshot])
         condition = None if command.condition is None else scope.bind_condition(command.condition, snapshot.schema.names)
         case_sensitive, time_zone = is_case_sensitive(spark), session_time_zone(spark)
         if isinstance(command, Delete):
@@ -122,6 +123,7 @@ class MergePlanner:
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan on this version of the target, with the source."""
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
+        scope.table_reads.add_snapshots([snapshot])
         frame = scope.query(source_query(self.command))
         columns = (*snapshot.schema.names, *frame.columns)
         clauses = tuple(_bind_clause(clause, scope, columns) for clause in self.command.clauses)

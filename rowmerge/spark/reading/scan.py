@@ -10,10 +10,9 @@ Spark's Parquet reader returns the default for these rows, and so does the write
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -30,12 +29,9 @@ from rowmerge.spark.reading.small_files import read_with_arrow, small_files_mask
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, backquote, bare
-from rowmerge.table.metadata.settings import SplitSettings
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
-
-logger = logging.getLogger(__name__)
 
 _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
 _FILE_INDEX = "__rowmerge_index"
@@ -131,8 +127,6 @@ class _Scan:
         if is_small.any():
             yield from map(self._select, self._frames_of_small_files(files.filter(pa.array(is_small))))
             files = files.filter(pa.array(~is_small))
-        if len(files) and self.snapshot.settings.splits != SplitSettings():
-            _warn_of_split_settings(self.snapshot.name)
         for group, file_key in _group_by_file_key(files):
             for layout in self.snapshot.layouts(group.paths) if len(group) else ():
                 layout_files = group if len(layout.paths) == len(group) else group.with_paths(layout.paths)
@@ -227,17 +221,6 @@ class _Scan:
         # Without the schema, PySpark would treat a timestamp_ntz as an instant.
         partition_values = frame_of(self.spark, pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
         return rows.join(F.broadcast(partition_values), F.col(FILE) == F.col(_FILE_KEY), "inner").drop(_FILE_KEY)
-
-
-@cache
-def _warn_of_split_settings(table: str) -> None:
-    """Warn once that Spark's reader does not use the properties `read.split.*` of a table.
-
-    Spark takes the size of its tasks from settings of the session when a query runs. A DataFrame may run later, together with other tables.
-    So no setting that is in effect now would apply to this table alone.
-    """
-    settings = "spark.sql.files.maxPartitionBytes and spark.sql.files.openCostInBytes"
-    logger.warning("The properties read.split.* of %s apply only to small files. For other files, set %s of Spark.", table, settings)
 
 
 def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
