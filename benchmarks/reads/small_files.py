@@ -22,8 +22,8 @@ import pyarrow as pa
 
 import rowmerge
 from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec
-from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.reading.small_files import SMALL_FILES
+from rowmerge.spark.spark_session import SKIP_FILES
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.snapshots.files import AddedFile, FileChanges
@@ -31,11 +31,19 @@ from rowmerge.table.snapshots.files import AddedFile, FileChanges
 ROWS_PER_FILE = 1_000
 COLUMNS = "id bigint, a bigint, amount double, name string, day date, flag boolean, n int, at timestamp"
 QUERIES = {
-    "count(*)": "select count(*) from scanned",
-    "sum of one column": "select sum(amount) from scanned",
-    "select * where": "select * from scanned where a = 7",
-    "select *": "select * from scanned",
+    "count(*)": "select count(*) from {table}",
+    "sum of one column": "select sum(amount) from {table}",
+    "select * where": "select * from {table} where a = 7",
+    "select *": "select * from {table}",
 }
+WAYS = {
+    "compacted": ("compacted", "true", "4m"),
+    "small, Spark": ("small", "false", "4m"),
+    "open cost 512k": ("small", "false", "512k"),
+    "small, Arrow": ("small", "true", "4m"),
+}
+"""The ways to read: the table, whether Arrow reads small files, and the cost by which Spark sizes its tasks."""
+OPEN_COST = "spark.sql.files.openCostInBytes"
 
 
 def main() -> None:
@@ -45,11 +53,13 @@ def main() -> None:
         for name, rows_per_file in (("small", ROWS_PER_FILE), ("compacted", ROWS_PER_FILE * file_count)):
             session.sql(f"create table {name} ({COLUMNS}) using {format_}")
             _fill(session, name, file_count, rows_per_file)
-        print(f"{'':<20}{'compacted':>16}{'small, Spark':>16}{'small, Arrow':>16}")
+        print(f"{'':<20}" + "".join(f"{way:>16}" for way in WAYS))
+        session.spark.conf.set(SKIP_FILES, "false")  # metadata would answer count(*)
         for label, query in QUERIES.items():
             figures = []
-            for name, with_arrow in (("compacted", "true"), ("small", "false"), ("small", "true")):
+            for name, with_arrow, open_cost in WAYS.values():
                 session.spark.conf.set(SMALL_FILES, with_arrow)
+                session.spark.conf.set(OPEN_COST, open_cost)
                 figures.append(_measure(lambda name=name, query=query: _scan(session, name, query)))  # type: ignore[misc]
             print(f"{label:<20}" + "".join(f"{seconds:8.2f} ({used:5.2f})" for seconds, used in figures), flush=True)
         session.close()
@@ -90,8 +100,7 @@ def _rows(batch: int) -> pa.Table:
 
 
 def _scan(session: rowmerge.Session, name: str, query: str) -> None:
-    read_snapshot(session.spark, session._catalog.open("default", name).snapshot()).createOrReplaceTempView("scanned")
-    session.spark.sql(query).write.format("noop").mode("overwrite").save()
+    session.sql(query.format(table=name)).write.format("noop").mode("overwrite").save()
 
 
 def _measure(scan: Callable[[], None]) -> tuple[float, float]:

@@ -152,6 +152,14 @@ def test_arrow_reads_only_the_columns_that_a_query_can_use(
         assert with_arrow == with_spark, query
 
 
+def test_the_setting_applies_to_a_table_that_arrow_has_read(session: rowmerge.Session) -> None:
+    session.sql("create table t using delta as select 1 as a")
+    for setting in ("true", "false", "true"):
+        session.spark.conf.set(small_files.SMALL_FILES, setting)
+        assert ("MapInArrow" in _plan(session.sql("select * from t"))) is (setting == "true")
+    session.spark.conf.unset(small_files.SMALL_FILES)
+
+
 def _record_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the list to which each later read of a table appends its number of columns."""
     column_counts: list[int] = []

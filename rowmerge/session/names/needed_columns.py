@@ -19,7 +19,7 @@ _NARROW_TYPES = ("boolean", "byte", "short", "integer", "date", "float", "long",
 
 
 class NeededColumns:
-    """The columns that the texts of one statement can use: those whose names are in a text, or all columns if one text has a star."""
+    """The columns that the texts of one statement can use: those whose names are in a text. If a text has a star, these are all columns."""
 
     def __init__(self, spark: SparkSession, texts: Sequence[str]) -> None:
         """Store the texts, which are analysed when a table has small files.
@@ -31,7 +31,7 @@ class NeededColumns:
         self._spark, self._texts = spark, texts
 
     def of_table(self, placeholder: str, snapshot: Snapshot, files: FileListing | None) -> tuple[str, ...] | None:
-        """Return the names of the columns of a table that must be read, at least one. Return None to read all of them.
+        """Return the names of the columns that Arrow must read of a table, at least one. Return None if the table has no small files.
 
         Args:
             placeholder: The name that stands for the table in one of the texts.
@@ -41,10 +41,8 @@ class NeededColumns:
         if not small_files_mask(self._spark, snapshot.files() if files is None else files).any():
             return None
         if self._names is None or placeholder not in self._tables_with_own_names:
-            return None
+            return tuple(snapshot.schema.names)
         columns = tuple(name for name in snapshot.schema.names if same_name(name) in self._names)
-        if len(columns) == len(snapshot.schema):
-            return None
         # Batches without columns would have no number of rows.
         return columns or (_narrowest(snapshot.schema).name,)
 

@@ -59,14 +59,13 @@ class SparkViews:
         Args:
             snapshot: The snapshot of the table.
             files: The files to read; None for all files.
-            columns: The names of the columns of the view; None for all columns.
+            columns: The names of the columns if Arrow reads some of the files; None if Spark reads all files and all columns.
         """
-        identity: tuple[str, ...] = (snapshot.shape.location, snapshot.identity)
-        if files is not None or columns is not None:
-            # Without the words, the view of no files would have the name of another view.
-            listed = ("all",) if files is None else ("files", *files.paths)
-            identity = ("columns", *(snapshot.schema.names if columns is None else columns), *listed, *identity)
-        name = view_name(*identity)
+        # Without the words, the view of no files would have the name of another view.
+        listed = () if files is None else ("files", *files.paths)
+        # With a setting, Spark reads a table that Arrow has read before.
+        read_columns = () if columns is None else ("columns", *columns)
+        name = view_name(*read_columns, *listed, snapshot.shape.location, snapshot.identity)
         self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files, columns))
         return backquote(name)
 
