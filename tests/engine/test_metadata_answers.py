@@ -139,6 +139,7 @@ def test_metadata_answers_counts_extremes_and_keys(session: rowmerge.Session, fo
 def test_an_empty_table_has_counts_of_zero_and_no_keys(session: rowmerge.Session, format_: str) -> None:
     create(session, format_)
     for query in (
+        "select max(id) from t where amount = null",
         "select count(*), count(id), min(id), max(day) from t",
         "select distinct day from t",
         "select day, min(id) from t group by day",

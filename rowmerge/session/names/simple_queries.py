@@ -15,6 +15,7 @@ from rowmerge.spark.types import arrow_frame
 from rowmerge.sql import COUNT, MAX, SimpleQuery, parse_simple_query
 from rowmerge.table.metadata.schema import backquote, sql_name
 from rowmerge.table.snapshots.files import FileListing
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +45,7 @@ def answer_simple_query(text: str, reads: StatementReads, spark: SparkSession, v
     rows = answer_from_metadata(resolved)
     if rows is not None:
         reads.record_scan(snapshot, snapshot.files().without_files())
-        return arrow_frame(spark, rows, spark.sql(text.replace(placeholder, _empty_relation(resolved), 1)).schema)
+        return arrow_frame(spark, rows, spark.sql(text.replace(placeholder, _empty_relation(snapshot), 1)).schema)
     files = _needed_files(resolved)
     if files is None:
         return None
@@ -53,13 +54,9 @@ def answer_simple_query(text: str, reads: StatementReads, spark: SparkSession, v
     return spark.sql(text.replace(placeholder, views.register_files(snapshot, files, columns), 1))
 
 
-def _empty_relation(resolved: ResolvedQuery) -> str:
-    """Return SQL for a relation with the columns that a query uses, over which Spark determines the names and types of the result."""
-    used_names = {field.name for field in (*resolved.fields, *resolved.keys) if field is not None}
-    used_names.update(resolved.snapshot.partition_columns)
-    columns = [field for field in resolved.snapshot.schema if field.name in used_names]
-    nulls = ", ".join(f"cast(null as {sql_name(field.type)}) as {backquote(field.name)}" for field in columns)
-    return f"(select {nulls or 1})"
+def _empty_relation(snapshot: Snapshot) -> str:
+    """Return SQL for a relation with the columns of a table, over which Spark determines the names and types of the result."""
+    return f"(select {', '.join(f'cast(null as {sql_name(field.type)}) as {backquote(field.name)}' for field in snapshot.schema)})"
 
 
 def _needed_files(resolved: ResolvedQuery) -> FileListing | None:
