@@ -132,7 +132,7 @@ def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(spark: Sp
     with pytest.raises(UnreadableDataFile, match=f"{exchanged.name} of .*its size differs from the size that the table records"):
         reopened(spark, place).sql("delete from t where id = 20")
     with pytest.raises(PySparkException, match=f"{exchanged.name}.*its size differs from the size that the table records"):
-        reopened(spark, place).sql("select count(*) from t").collect()
+        reopened(spark, place).sql("select sum(id) from t").collect()
 
 
 @pytest.mark.one_of("format_")

@@ -71,7 +71,10 @@ def to_predicate(
     if has_column_outside_tree(text, tokens, tree_references=references(tree, text) or (), columns=side.columns):
         return UNKNOWN
     context = ConditionContext(text, side, schema, frozenset(partition_columns), case_sensitive, zone_of(time_zone))
-    return _predicate(tree, context) if long_list is None else _in_long_list(tree, long_list, context)
+    try:
+        return _predicate(tree, context) if long_list is None else _in_long_list(tree, long_list, context)
+    except RecursionError:  # an operand is nested too deeply
+        return UNKNOWN
 
 
 def _is_ambiguous(token: Token, text: str) -> bool:

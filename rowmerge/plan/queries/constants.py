@@ -21,6 +21,8 @@ _SEPARATORS = frozenset("""AND OR NOT EQ NEQ NULLSAFE_EQ LT LTE GT GTE BETWEEN I
 """The names of sqlglot's tokens between the operands of conditions."""
 _BARE_TIME_NAME = re.compile(r"\b(current_timestamp|current_date|localtimestamp)\b(?!\s*\()", re.IGNORECASE)
 _HAS_QUERY = re.compile(r"\b(?:select|from)\b", re.IGNORECASE)
+_DEEPEST = 50
+"""The maximum number of enclosing brackets of a constant. The brackets of a deeper one exceed Python's stack."""
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END})
 
@@ -38,11 +40,11 @@ def constant_operands(condition: str, columns: Collection[str] | None = None) ->
     return list(_constant_operands(condition, tokens_of(condition) or [], column_names))
 
 
-def _constant_operands(condition: str, tokens: Sequence[Token], columns: Set[str] | None) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of the constant operands among tokens whose brackets are balanced."""
-    for operand in _operands(tokens):
+def _constant_operands(condition: str, tokens: Sequence[Token], columns: Set[str] | None, depth: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield the offsets of the constant operands among tokens whose brackets are balanced, outside too many levels of brackets."""
+    for operand in _operands(tokens) if depth <= _DEEPEST else ():
         if is_enclosed(operand):
-            yield from _constant_operands(condition, operand[1:-1], columns)
+            yield from _constant_operands(condition, operand[1:-1], columns, depth + 1)
         elif operand and not any(condition[token.start] == "`" or token.text.lower() in (columns or ()) for token in operand):
             start, end = operand[0].start, operand[-1].end + 1
             if _is_unknown_constant(condition[start:end], allows_variables=columns is None):

@@ -40,21 +40,21 @@ class TaskSizes:
         with self._lock:
             settings = [_settings(splits) for splits in splits_by_table.values()]
             agree = all(other == settings[0] for other in settings)
-            wanted = settings[0] if agree and settings and self._may_set else {}
-            self._replace(wanted)
+            new_settings = settings[0] if agree and settings and self._may_set else {}
+            self._replace(new_settings)
             for table, splits in splits_by_table.items():
                 if _settings(splits).items() - self._applied.items():
                     self._warn(table, agree=agree)
 
-    def _replace(self, wanted: dict[str, str]) -> None:
+    def _replace(self, new_settings: dict[str, str]) -> None:
         """Set these settings, and remove the others that this object has set. A setting of the user stays."""
-        for key in {*wanted, *self._applied}:
+        for key in {*new_settings, *self._applied}:
             value = self._spark.conf.get(key, None)
             if value != self._applied.pop(key, None):
                 continue  # the user has set it
-            if key in wanted:
-                self._spark.conf.set(key, wanted[key])
-                self._applied[key] = wanted[key]
+            if key in new_settings:
+                self._spark.conf.set(key, new_settings[key])
+                self._applied[key] = new_settings[key]
             else:
                 self._spark.conf.unset(key)
 

@@ -213,7 +213,7 @@ def test_the_version_of_the_drop_is_not_a_version_of_the_new_table(tmp_path: Pat
     assert versions == [3, 4]
     with pytest.raises(VersionNotFound, match="dropped"):
         table.snapshot_at(version=2)
-    assert [file.version for file in table.change_feed.changes(table.snapshot(), Bound(version=3), None).files] == [4]
+    assert [file.version for file in table.change_feed.changes(table.snapshot(), Bound(version=3), None).changed_files] == [4]
 
 
 def test_repeated_drops_and_creations_leave_few_files(warehouse: Warehouse) -> None:

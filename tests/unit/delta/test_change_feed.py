@@ -33,7 +33,9 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def changes(lake: Lake, first: int, last: int | None = None) -> tuple[ChangedFile, ...]:
-    return lake.table.change_feed.changes(lake.table.snapshot(), Bound(version=first), None if last is None else Bound(version=last)).files
+    return lake.table.change_feed.changes(
+        lake.table.snapshot(), Bound(version=first), None if last is None else Bound(version=last)
+    ).changed_files
 
 
 def change_summaries(files: tuple[ChangedFile, ...]) -> list[tuple[int, str | None, list[int], bool]]:
@@ -167,13 +169,13 @@ def test_timestamps_select_first_version_after_start_and_last_before_end(
     hours(lake, 10, 11, 12, 13)
     feed = lake.table.change_feed.changes(lake.table.snapshot(), Bound(timestamp=first), None if last is None else Bound(timestamp=last))
     assert (feed.first, feed.last) == versions
-    assert [file.timestamp for file in feed.files] == [(10 + file.version) * HOUR for file in feed.files]
+    assert [file.timestamp for file in feed.changed_files] == [(10 + file.version) * HOUR for file in feed.changed_files]
 
 
 def test_timestamps_between_two_versions_select_no_changes(lake: Lake) -> None:
     hours(lake, 10, 11)
     newest = lake.table.snapshot()
-    assert lake.table.change_feed.changes(newest, Bound(timestamp=10 * HOUR + 1), Bound(timestamp=11 * HOUR - 1)).files == ()
+    assert lake.table.change_feed.changes(newest, Bound(timestamp=10 * HOUR + 1), Bound(timestamp=11 * HOUR - 1)).changed_files == ()
     with pytest.raises(PlanError, match="not before the start"):
         lake.table.change_feed.changes(newest, Bound(timestamp=11 * HOUR), Bound(timestamp=10 * HOUR))
     with pytest.raises(VersionNotFound, match="1970-01-01 12:00:00 UTC, after the newest"):

@@ -106,7 +106,7 @@ def test_only_versions_since_the_oldest_checkpoint_are_readable(tmp_path: Path) 
     newest = table.snapshot()
     with pytest.raises(VersionNotFound, match="cleaned up to version 9. Begin at version 10"):
         table.change_feed.changes(newest, Bound(version=3), None)
-    assert {file.version for file in table.change_feed.changes(newest, Bound(version=11), None).files} == set(range(11, 16))
+    assert {file.version for file in table.change_feed.changes(newest, Bound(version=11), None).changed_files} == set(range(11, 16))
 
 
 @pytest.mark.parametrize(
