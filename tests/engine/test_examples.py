@@ -65,8 +65,16 @@ def test_the_statement_of_a_strategy_runs(session: rowmerge.Session, block: Bloc
 def test_explain_prints_the_lines_of_the_page(session: rowmerge.Session, block: Block) -> None:
     session.sql("create table w (id bigint, v bigint) using delta as select id, id from range(100)")
     session.sql("create table n (id bigint, v bigint) using delta as select id, id from range(60)")
-    ((text,),) = session.sql(
-        "explain merge into w using n on w.id = n.id when matched then update set * when not matched then insert *"
-    ).collect()
+    session.sql("""
+        create table orders using delta partitioned by (day) as select /*+ coalesce(1) */ id as customer,
+        date_add(date'2024-05-01', cast(id % 30 as int)) as day, cast(id as decimal(10, 2)) as amount, 'n' as note from range(900)
+    """)
+    session.sql("create table customers using delta as select /*+ coalesce(1) */ id, concat('c', id) as name from range(50)")
+    merge = "merge into w using n on w.id = n.id when matched then update set * when not matched then insert *"
+    query = """
+        select * from orders o left join customers c on o.customer + 1 = c.id
+        where o.day = date'2024-05-01' and o.amount > 100 and hash(o.note) <> 3 and rand() < 0.1
+    """
+    ((text,),) = session.sql(f"explain {query if block.text.startswith('tables') else merge}").collect()
     lines = [re.escape(line).replace("…", ".*") for line in block.text.splitlines()]
     assert re.search("\n".join(lines), text), text
