@@ -130,7 +130,7 @@ def _partition_values(block: Block, fields: Sequence[Field], metadata: Metadata,
 
 
 def _ranges(partitions: pa.StructArray, ranges: Sequence[GeneratedRange]) -> pa.StructArray:
-    """Return the ranges that follow from the partition values of a block."""
+    """Return for each file the ranges of the source columns of its generated partition columns (see `generated_ranges`)."""
     children = [range_.of([partitions.field(column) for column in range_.columns]) for range_ in ranges]
     return struct_of(children, [range_.arrow_field for range_ in ranges], len(partitions))
 

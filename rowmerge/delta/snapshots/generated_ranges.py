@@ -1,7 +1,7 @@
-"""The ranges of values in files that follow from generated partition columns, as Delta derives partition filters from them.
+"""The ranges of values in files, as far as generated partition columns determine them. Delta derives partition filters from them, too.
 
-For example, a file whose partition column `day`, generated as `CAST(ts AS DATE)`, is 2024-02-29 has only times of that day in `ts`. The
-partition value null implies nothing, because it also stands for an empty string.
+For example, the partition column `day` is generated as `CAST(ts AS DATE)`. A file with the day 2024-02-29 has only times of that day in
+`ts`. A file with the partition value null can have any values, because null also stands for an empty string.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _INTEGERS = re.compile(r"\s*-?[0-9]{1,18}\s*(?:,\s*-?[0-9]{1,18}\s*)*\)\s*")
 _STRINGS = re.compile(r"\s*'[^'\\]*'\s*(?:,\s*'[^'\\]*'\s*)*\)\s*")
 _IN = re.compile(r"\bIN\s*\(", re.IGNORECASE)
 _MARKER = 7_310_456_120_000_000
-"""The first of the members that stand for long lists."""
+"""The least of the numbers that replace long lists in a shortened condition."""
 _STRING = re.compile(r"'([^']*)'")
 
 

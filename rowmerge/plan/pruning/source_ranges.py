@@ -13,19 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.plan.pruning.bounds import PRECISION, comparison_bounds, comparison_type
+from rowmerge.plan.pruning.time_zones import HOUR, MAX_OFFSET
 from rowmerge.table.metadata.schema import Field
 
 _Numbers = np.ndarray[Any, Any]
 _Range = tuple[pa.Array, pa.Array]
 
-_MICROS_PER_DAY, _MICROS_PER_HOUR = 86_400_000_000, 3_600_000_000
+_MICROS_PER_DAY = 24 * HOUR
 _MAX_DAYS = 106_000_000
 """A number of days since 1970 whose microseconds fit into an int64."""
 AFTER_TEXTS = b"\xff"
 """A byte that sorts after every byte of UTF-8. With it, a prefix is greater than every string that starts with the prefix."""
 _MAX_INTEGERS, _MIN_INT64 = (2**31 - 1, 2**63 - 1), -(2**63)
-_MAX_OFFSET = 18 * _MICROS_PER_HOUR
-"""The maximum offset of a time zone from UTC (java.time.ZoneOffset)."""
 
 
 def source_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field, *, is_local: bool = False) -> _Range | None:
@@ -49,8 +48,8 @@ def _in_any_zone(lower: pa.Array, upper: pa.Array) -> _Range:
     """Widen the bounds of timestamps by the greatest offset of a time zone."""
     type_ = lower.type
     starts, ends = _numbers(lower.view(pa.int64())), _numbers(upper.view(pa.int64()))
-    starts = np.maximum(starts, _MIN_INT64 + _MAX_OFFSET) - _MAX_OFFSET
-    ends = np.minimum(ends, _MAX_INTEGERS[-1] - _MAX_OFFSET) + _MAX_OFFSET
+    starts = np.maximum(starts, _MIN_INT64 + MAX_OFFSET) - MAX_OFFSET
+    ends = np.minimum(ends, _MAX_INTEGERS[-1] - MAX_OFFSET) + MAX_OFFSET
     return pa.array(starts, mask=~_is_valid(lower)).view(type_), pa.array(ends, mask=~_is_valid(upper)).view(type_)
 
 
@@ -90,7 +89,7 @@ def _day_of(times: _Numbers, unit: str) -> tuple[_Numbers, _Numbers]:
 def _micros_of(times: _Numbers, unit: str) -> tuple[_Numbers, _Numbers]:
     """Return the first microsecond of each year, month, day or hour since 1970, and whether it is a value of the type timestamp."""
     if unit == "hour":
-        return times * _MICROS_PER_HOUR, np.abs(times) < _MAX_DAYS * 24
+        return times * HOUR, np.abs(times) < _MAX_DAYS * 24
     days, _ = _day_of(times, unit)
     is_timestamp = np.abs(days) < _MAX_DAYS
     return np.where(is_timestamp, days, 0) * _MICROS_PER_DAY, is_timestamp

@@ -128,17 +128,16 @@ def _conditions(query: Query) -> Iterator[Clause]:
 
 def _join_conditions(relation: Relation | None) -> Iterator[Clause]:
     """Yield the conditions of the joins and of the queries in a FROM clause."""
-    queries: Sequence[Query] = ()
-    match relation:
-        case Join(condition=condition, left_side=left_side, right_side=right_side):
-            if condition is not None:
-                yield condition
-            yield from _join_conditions(left_side)
-            yield from _join_conditions(right_side)
-            queries = relation.queries
-        case Subquery(query=query):
-            queries = (query,)
-        case OpaqueRelation(queries=inner_queries):
-            queries = inner_queries
+    queries: list[Query] = []
+    while isinstance(relation, Join):  # a loop, because thousands of joins follow each other on the left side
+        if relation.condition is not None:
+            yield relation.condition
+        queries += relation.queries
+        yield from _join_conditions(relation.right_side)
+        relation = relation.left_side
+    if isinstance(relation, Subquery):
+        queries.append(relation.query)
+    elif isinstance(relation, OpaqueRelation):
+        queries += relation.queries
     for query in queries:
         yield from _conditions(query)

@@ -34,7 +34,7 @@ _EXISTS = re.compile(r"\s*exists\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _BEFORE_ROWS = frozenset({"IN", "EXISTS", "ANY", "ALL", "SOME", "ARRAY"})
 """The words before a subquery whose rows are used, rather than its only value."""
 _MARKER = 7_310_456_130_000_000
-"""The first of the numbers that stand for subqueries."""
+"""The least of the numbers that replace subqueries while a condition is analysed."""
 _KEYS = re.compile(r"`([^`]+)`\.`((?:[^`]|``)+)` IN \(SELECT `((?:[^`]|``)+)` FROM `([^`]+)`\)")
 _OF_STATEMENT = re.compile(r"\b(?:current_\w+|localtimestamp|now|user|session_user)\b", re.IGNORECASE)
 """Names whose values differ between statements, also without parentheses."""

@@ -176,7 +176,7 @@ def _totals(resolved: ResolvedQuery, values: Sequence[pa.Array]) -> pa.Table:
 
 
 def _groups(resolved: ResolvedQuery, values: Sequence[pa.Array], keys: Sequence[pa.Array]) -> pa.Table | None:
-    """Return one row for each distinct key. Return None if Arrow cannot combine values of a type."""
+    """Return the result of GROUP BY: one row for each distinct key. None if Arrow has no aggregate function for the type of a column."""
     names, key_names = _result_names(values), [f"key{index}" for index in range(len(keys))]
     result_columns = list(zip(names, resolved.query.columns, resolved.fields, strict=True))
     aggregates = [(name, _GROUP_FUNCTIONS[column.function]) for name, column, _ in result_columns if column.function]

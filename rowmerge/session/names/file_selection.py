@@ -34,10 +34,10 @@ logger = logging.getLogger(__name__)
 _CALL = re.compile(r"([^\W\d]\w*)\s*\((\s*\))?")
 """A function name before a parenthesis, and the parenthesis that closes a call without arguments."""
 _NOT_STABLE = re.compile(r"\b(?:current_time|localtime)\b", re.IGNORECASE)
-_SYNTAX = frozenset(
+_STABLE_CALLS = BUILT_IN | frozenset(
     {"cast", "try_cast", "interval", "extract", "in", "and", "or", "not", "decimal", "if", "date", "timestamp", "case", "when"}
 )
-"""Keywords and types, which may precede a parenthesis."""
+"""Built-in functions, and the keywords and types that may precede a parenthesis."""
 OPEN_COST = 4 * 2**20
 """The number of bytes that take as long to read as opening a file, as in Spark's setting `spark.sql.files.openCostInBytes`."""
 MIN_DYNAMIC_COST = 128 * 2**20
@@ -46,8 +46,6 @@ MAX_KEY_SHARE = 1 / 8
 """The greatest share of this cost that the query for the keys of a dynamic filter may have."""
 MAX_KEYS = 100_000
 """The maximum number of keys of a dynamic filter."""
-_UNKNOWN_VALUE = "`unknown value`"
-"""The replacement of a constant that Spark does not evaluate. The name of a variable could also be that of a column of the table."""
 
 
 class FileSelection:
@@ -213,16 +211,15 @@ def with_constant_values(spark: SparkSession, condition: str, columns: Sequence[
 def _with_constant_values(spark: SparkSession, texts: Sequence[str], columns: Sequence[str] | None = None) -> dict[str, str]:
     """Return each condition with its constant operands replaced by their values, which one query of Spark returns.
 
-    `columns`: the columns that the conditions can use, or None if they are used for files alone, and each column is in backquotes.
+    `columns`: the columns that the conditions can use, or None if each column in them is in backquotes.
     """
-    unknown = _UNKNOWN_VALUE if columns is None else None
     short_texts = {text: shorten_lists(text) for text in texts}
     spans = {text: constant_operands(text, columns) for text, _ in short_texts.values()}
     operands = list(dict.fromkeys(text[start:end] for text in spans for start, end in spans[text] if _is_stable(text[start:end])))
     values = dict(zip(operands, evaluate(spark, operands), strict=True)) if operands else {}
 
     def evaluated(text: str) -> str:
-        return rewrite(text, ((start, end, values.get(text[start:end]) or unknown or text[start:end]) for start, end in spans[text]))
+        return rewrite(text, ((start, end, values.get(text[start:end]) or text[start:end]) for start, end in spans[text]))
 
     return {text: with_lists(evaluated(short_text), lists) for text, (short_text, lists) in short_texts.items()}
 
@@ -234,4 +231,4 @@ def _is_stable(operand: str) -> bool:
     """
     if _NOT_STABLE.search(operand):
         return False
-    return all(not end and name.lower() in BUILT_IN | _SYNTAX for name, end in _CALL.findall(operand))
+    return all(not end and name.lower() in _STABLE_CALLS for name, end in _CALL.findall(operand))

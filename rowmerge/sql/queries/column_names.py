@@ -91,16 +91,18 @@ def tables_with_own_names(query: q.Query) -> Iterator[str]:
 
 
 def _tables_of_relation(relation: q.Relation) -> Iterator[str]:
+    """Yield the tables of a FROM clause whose columns keep their names."""
+    queries: list[q.Query] = []
+    while isinstance(relation, q.Join):  # a loop, because thousands of joins follow each other on the left side
+        queries += relation.queries
+        yield from _tables_of_relation(relation.right_side)
+        relation = relation.left_side
     match relation:
         case q.TableRead(name=(name,), columns=()):
             yield name
         case q.Subquery(query=query):
-            yield from tables_with_own_names(query)
-        case q.OpaqueRelation(queries=queries):
-            for query in queries:
-                yield from tables_with_own_names(query)
-        case q.Join(left_side=left, right_side=right, queries=queries):
-            yield from _tables_of_relation(left)
-            yield from _tables_of_relation(right)
-            for query in queries:
-                yield from tables_with_own_names(query)
+            queries.append(query)
+        case q.OpaqueRelation(queries=inner_queries):
+            queries += inner_queries
+    for query in queries:
+        yield from tables_with_own_names(query)

@@ -115,3 +115,8 @@ def test_time_functions_in_conditions_get_one_fixed_time() -> None:
         f"with c as (select * from a where d < {today}) select current_date() from c join b on c.t < {now} "
         f"where exists (select 1 from e where e.d = {today}) having max(t) > {now}"
     )
+
+
+def test_time_functions_beside_thousands_of_joins_get_the_fixed_time() -> None:
+    text = "select 1 from a" + " join b on b.d < now()" * 2000
+    assert with_fixed_time(text, parse_query(text), 5, ()).count("timestamp_micros(5)") == 2000
