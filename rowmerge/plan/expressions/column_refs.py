@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -127,6 +127,18 @@ def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
     """
     for start, end, replacement in sorted(edits, reverse=True):
         text = text[:start] + replacement + text[end:]
+    return text
+
+
+def with_replacements(text: str, replacements: Mapping[str, str]) -> str:
+    """Return a text in which each occurrence of some strings is replaced.
+
+    Args:
+        text: The text.
+        replacements: The new strings by the replaced ones. No replaced string may occur in another one or in a new string.
+    """
+    for replaced, replacement in replacements.items():
+        text = text.replace(replaced, replacement)
     return text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -70,7 +69,7 @@ def shorten_lists(text: str, list_count: int = 0) -> tuple[str, dict[str, str]]:
         list_count: The number of lists that earlier calls replaced. Replacements with other numbers are different.
 
     Returns:
-        The short text, and each replaced list by its replacement, for `with_lists`.
+        The short text, and each replaced list by its replacement, for `with_replacements`.
     """
     lists: dict[str, str] = {}
     pieces, offset = list[str](), 0
@@ -87,15 +86,3 @@ def shorten_lists(text: str, list_count: int = 0) -> tuple[str, dict[str, str]]:
         pieces += [text[offset : opening.end()], replacement]
         offset = members.end()
     return "".join([*pieces, text[offset:]]), lists
-
-
-def with_lists(text: str, lists: Mapping[str, str]) -> str:
-    """Put the lists that `shorten_lists` replaced back into a text.
-
-    Args:
-        text: A text that contains parts of the short text.
-        lists: The replaced lists by their replacements.
-    """
-    for replacement, members in lists.items():
-        text = text.replace(replacement, members)
-    return text

@@ -26,9 +26,10 @@ from rowmerge.commands.queries import (
     Subquery,
     TableRead,
 )
+from rowmerge.plan.expressions.column_refs import with_replacements
 from rowmerge.plan.expressions.conditions import Side, nondeterministic_function, split_conjuncts
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
-from rowmerge.plan.pruning.long_lists import shorten_lists, with_lists
+from rowmerge.plan.pruning.long_lists import shorten_lists
 from rowmerge.plan.queries.constraints import Constraints
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, disjunction, to_expression
 from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View
@@ -73,7 +74,7 @@ def push_down(
     except RecursionError:  # hundreds of joins or views that read each other
         return TableConditions({})
     texts = {
-        name: tuple(dict.fromkeys(with_lists(condition.text, push.lists) for condition in conditions))
+        name: tuple(dict.fromkeys(with_replacements(condition.text, push.lists) for condition in conditions))
         for name, conditions in push.conditions.items()
     }
     by_table = {name: conditions for name, conditions in texts.items() if conditions}
@@ -81,7 +82,7 @@ def push_down(
         by_table,
         tuple(push.subqueries.values),
         frozenset(texts),
-        tuple(dict.fromkeys(with_lists(text, push.lists) for text in push.not_used)),
+        tuple(dict.fromkeys(with_replacements(text, push.lists) for text in push.not_used)),
     )
 
 

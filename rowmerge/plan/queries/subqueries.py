@@ -7,7 +7,7 @@ of a query: `k IN (SELECT …)` for the keys of another table, or `t > (SELECT m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from sqlglot import TokenType
@@ -23,7 +23,7 @@ from rowmerge.commands.queries import (
     Subquery,
     TableRead,
 )
-from rowmerge.plan.expressions.column_refs import tokens_of
+from rowmerge.plan.expressions.column_refs import tokens_of, with_replacements
 from rowmerge.plan.expressions.conditions import comparison_operands, membership_operands, split_conjuncts
 from rowmerge.plan.queries.expressions import Column, Expression, Names, to_expression
 from rowmerge.plan.queries.outputs import QueryOutputs, View
@@ -109,7 +109,7 @@ class Subqueries:
         if expression is None:
             return None
         self.values += values.values()
-        return Expression(tuple(part if isinstance(part, Column) else _with_queries(part, values) for part in expression.parts))
+        return Expression(tuple(part if isinstance(part, Column) else with_replacements(part, values) for part in expression.parts))
 
     def _with_markers(self, text: str, queries: Sequence[Query]) -> tuple[str, dict[str, str]]:
         """Replace each subquery with one stable value by a number, so that the text can be analysed without subqueries.
@@ -221,13 +221,6 @@ class Subqueries:
             case OpaqueRelation():
                 return False
         return True
-
-
-def _with_queries(text: str, values: Mapping[str, str]) -> str:
-    """Put the subqueries that numbers stand for back into a text."""
-    for number, query_text in values.items():
-        text = text.replace(number, query_text)
-    return text
 
 
 def _query_with_text(text: str, queries: Sequence[Query]) -> Query | None:

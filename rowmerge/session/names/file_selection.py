@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rowmerge.plan.expressions.column_refs import rewrite
+from rowmerge.plan.expressions.column_refs import rewrite, with_replacements
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
-from rowmerge.plan.pruning.long_lists import shorten_lists, with_lists
+from rowmerge.plan.pruning.long_lists import shorten_lists
 from rowmerge.plan.queries.constants import constant_operands
 from rowmerge.plan.queries.push_down import TableConditions, is_exact
 from rowmerge.plan.queries.subqueries import KeySource, has_query
@@ -175,9 +175,7 @@ class FileSelection:
 
     def with_values(self, text: str) -> str:
         """Return a text in which the evaluated subqueries are replaced by their values."""
-        for query, literal in self.values.items():
-            text = text.replace(query, literal)
-        return text
+        return with_replacements(text, self.values)
 
     def scan(self, name: str, *, explains: bool) -> TableScan:
         """Return the scan of a table with conditions. `explains`: whether it explains the conditions with subqueries."""
@@ -221,7 +219,7 @@ def _with_constant_values(spark: SparkSession, texts: Sequence[str], columns: Se
     def evaluated(text: str) -> str:
         return rewrite(text, ((start, end, values.get(text[start:end]) or text[start:end]) for start, end in spans[text]))
 
-    return {text: with_lists(evaluated(short_text), lists) for text, (short_text, lists) in short_texts.items()}
+    return {text: with_replacements(evaluated(short_text), lists) for text, (short_text, lists) in short_texts.items()}
 
 
 def _is_stable(operand: str) -> bool:
