@@ -39,11 +39,10 @@ def document() -> str:
 
 
 def exception_classes() -> list[type[Exception]]:
-    """Return every public exception class that a module of the engine defines."""
+    """Return every exception class that a module of the engine defines."""
     names = [module.name for module in pkgutil.walk_packages(rowmerge.__path__, "rowmerge.") if not module.name.endswith("__main__")]
     members = [(name, member) for name in names for _, member in inspect.getmembers(importlib.import_module(name), inspect.isclass)]
-    public_members = [(name, member) for name, member in members if not member.__name__.startswith("_")]
-    return [member for name, member in public_members if issubclass(member, Exception) and member.__module__ == name]
+    return [member for name, member in members if issubclass(member, Exception) and member.__module__ == name]
 
 
 def entry(error: type[Exception]) -> Entry:
