@@ -14,17 +14,17 @@ from rowmerge.plan.expressions.moment import replace_time_functions
 from rowmerge.session.answers.results import TableScan
 from rowmerge.session.names.file_selection import with_constant_values
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
+from rowmerge.session.names.pinned_snapshots import PinnedSnapshots
 from rowmerge.session.names.reads import Read, StatementReads, ViewRead
-from rowmerge.session.names.resolver import NameResolver, ResolvedName, branches_of, change_feed_of
+from rowmerge.session.names.resolver import NameResolver, ResolvedName
 from rowmerge.session.names.simple_queries import answer_simple_query
 from rowmerge.session.names.spark_names import SparkViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
 from rowmerge.spark.reading.file_sources import absolute, read_file_source
 from rowmerge.spark.reading.task_sizes import TaskSizes
-from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
-from rowmerge.table.metadata.schema import backquote, string_literal
+from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
@@ -54,29 +54,6 @@ class SessionContext:
     def table_at_path(self, source: FileSource) -> Table:
         """Open the table at the path of `read_files(…)`. Raises FilesNotFound if there is no table."""
         return self.tables_by_path.open(absolute(source.path), source.format, source.display_name)
-
-
-@dataclass
-class PinnedSnapshots:
-    """The snapshots that a statement uses, by history key: the table's location, with its branch or tag.
-
-    `keys_read`: the history keys that the statement reads at their newest version. A concurrent commit to one of them changes the rows that
-    the statement would read.
-    """
-
-    by_history_key: dict[str, Snapshot] = field(default_factory=dict)
-    keys_read: set[str] = field(default_factory=set)
-
-    def newest(self, table: Table) -> Snapshot:
-        """Return the newest version of a table's main branch. It stays the same for the whole statement."""
-        if table.location not in self.by_history_key:
-            self.by_history_key[table.location] = table.snapshot()
-        return self.by_history_key[table.location]
-
-    def record_read(self, snapshot: Snapshot) -> Snapshot:
-        """Record that the statement reads the newest version of a branch or tag. Return the version that the statement has pinned."""
-        self.keys_read.add(snapshot.history_key)
-        return self.by_history_key.setdefault(snapshot.history_key, snapshot)
 
 
 @dataclass(frozen=True)
@@ -120,24 +97,21 @@ class StatementScope:
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
         table_reads = StatementReads(context.spark, context.views, context.task_sizes, answer_simple_query, explains=context.explains)
-        return cls(context, context.names.schema, PinnedSnapshots(snapshots), table_reads, clause)
+        return cls(context, context.names.schema, PinnedSnapshots(context.spark, snapshots), table_reads, clause)
 
     def query(self, text: str) -> DataFrame:
         """Return the rows of a query, which may read tables of the catalog, files, and tables and views of Spark."""
-        bound_text = self._bind_query(text)
+        bound_text = bind(text, self.placeholder_for, self.function_for)
         answer = self._answer(bound_text)
         return self.context.spark.sql(self.table_reads.with_view_names(bound_text)) if answer is None else answer
 
     def spark_query(self, text: str) -> str:
         """Return a query in Spark's SQL that has the same rows and reads the same files as `query`."""
-        bound_text = self._bind_query(text)
+        bound_text = bind(text, self.placeholder_for, self.function_for)
         answer = self._answer(bound_text)
         if answer is not None:
             return f"select * from {self.context.views.register_frame(answer)}"
         return self.table_reads.with_view_names(bound_text)
-
-    def _bind_query(self, text: str) -> str:
-        return bind(text, self.placeholder_for, self.function_for)
 
     def _answer(self, bound_text: str) -> DataFrame | None:
         """Return the rows of a query that metadata answer, or that needs only a few files. Return None for other queries."""
@@ -193,7 +167,9 @@ class StatementScope:
         if reference.changes is not None:
             return self._read_changes(reference.changes)
         if reference.files is not None:
-            return self._file_rows(reference.files)
+            if reference.files.format in TABLE_FORMATS:
+                return self.snapshots.of_source(self.context.table_at_path(reference.files), reference.files)
+            return self.context.views.register_frame(read_file_source(self.context.spark, reference.files))
         names = self.context.names
         name = names.without_catalog(reference.name)
         if names.is_temporary_view(name):
@@ -203,7 +179,8 @@ class StatementScope:
             return self._register_information_table(name)
         if resolved_name.relation.kind == "view":
             return self._catalog_view(resolved_name, reference)
-        return self._resolve_snapshot(resolved_name, reference)
+        relation = resolved_name.relation
+        return self.snapshots.of_reference(self.context.catalog.open(relation.schema, relation.name), resolved_name, reference)
 
     def _temporary_view(self, name: str, reference: TableReference) -> ViewRead | None:
         """Bind the query of a temporary view. Return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
@@ -245,41 +222,11 @@ class StatementScope:
         """Return the scope for the text of a view or function, in which the WITH list of the statement does not apply."""
         return replace(self, schema=schema, with_clause=WithClause(), enclosing=(*self.enclosing, name))
 
-    def _resolve_snapshot(self, resolved_name: ResolvedName, reference: TableReference) -> Snapshot:
-        """Return the snapshot of a table at the branch, tag, version or time in the statement, or the newest one if none is given.
-
-        The branch or tag can be in the name (`orders.branch_audit`) or after VERSION AS OF. Raise PlanError if both are given.
-        """
-        relation, branch_in_name = resolved_name.relation, resolved_name.branch_or_tag
-        if branch_in_name is not None and reference.has_time_travel:
-            problem = f"The name of {relation} already selects {branch_in_name}."
-            raise PlanError(f"{problem} Omit VERSION or TIMESTAMP AS OF, or remove the branch or tag from the name.")
-        table = self.context.catalog.open(relation.schema, relation.name)
-        branch_or_tag = branch_in_name or reference.branch_or_tag
-        if branch_or_tag is not None:
-            return self.snapshots.record_read(branches_of(table, table.name).snapshot(branch_or_tag))
-        timestamp = None if reference.timestamp is None else reference.timestamp.text
-        return self._snapshot_at(table, reference.version, timestamp)
-
-    def _snapshot_at(self, table: Table, version: int | None, timestamp: str | None) -> Snapshot:
-        """Return the snapshot at a version, or at the time that a SQL expression gives. If both are None, pin and return the newest one."""
-        if version is not None:
-            return table.snapshot_at(version=version)
-        if timestamp is not None:
-            return table.snapshot_at(timestamp=evaluate_timestamp_millis(self.context.spark, timestamp))
-        return self.snapshots.record_read(self.snapshots.newest(table))
-
     def _read_changes(self, arguments: tuple[SqlText, ...]) -> TableChanges:
         """Return the changes whose rows `table_changes(…)` returns."""
         table_name, first, last = parse_change_range(self.context.spark, arguments)
         table = self._table_with_changes(table_name)
-        newest = self.snapshots.newest(table)
-        changes = change_feed_of(table).changes(newest, first, last)
-        # A range that ends at a fixed version has the same rows whatever others commit.
-        has_fixed_end = last is not None and last.version == changes.last
-        if changes.last == newest.version and not has_fixed_end:
-            self.snapshots.record_read(newest)
-        return changes
+        return self.snapshots.changes(table, first, last)
 
     def _table_with_changes(self, table_name: TableName) -> Table:
         """Open the table that `table_changes(…)` names. Raise PlanError for a view."""
@@ -288,24 +235,6 @@ class StatementScope:
         if relation is not None and relation.kind == "view":
             raise PlanError(f"{relation} is a view, so it has no change feed. Use table_changes(…) with a table.")
         return self.context.names.table(TableName((schema, name)))
-
-    def _file_rows(self, source: FileSource) -> Snapshot | str:
-        """Return the snapshot of the table that `read_files(…)` reads, or the name of a Spark view with the rows of other files."""
-        if source.format in TABLE_FORMATS:
-            return self._source_snapshot(source)
-        return self.context.views.register_frame(read_file_source(self.context.spark, source))
-
-    def _source_snapshot(self, source: FileSource) -> Snapshot:
-        """Return the snapshot of a table at a path: at `versionAsOf` or `timestampAsOf`, or the newest one if neither is given.
-
-        Raise PlanError if `versionAsOf` is not a whole number.
-        """
-        table = self.context.table_at_path(source)
-        version, timestamp = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
-        if version is not None and not version.lstrip("-").isdecimal():
-            raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is not a version. Specify a whole number.")
-        version_number = None if version is None else int(version)
-        return self._snapshot_at(table, version_number, None if timestamp is None else string_literal(timestamp))
 
     def function_for(self, name: TableName) -> CalledFunction | None:
         """Return the function of the warehouse that a call names, or None for a Spark function. Raises PlanError if it calls itself."""
