@@ -16,11 +16,11 @@ from rowmerge.execution.result import Timings
 from rowmerge.execution.ways.selection import explain_ways
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
+from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
-from rowmerge.plan.pruning.comparisons import Predicate
-from rowmerge.plan.pruning.file_bounds import FileBounds
-from rowmerge.plan.pruning.predicates import to_predicate
+from rowmerge.plan.predicates.comparisons import Predicate
+from rowmerge.plan.predicates.predicates import to_predicate
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.matching.joins import choose_join, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkException
 
-from rowmerge.plan.pruning.time_zones import has_fixed_offset, offset_at, sample_times, zone_of
+from rowmerge.plan.bounds.time_zones import has_fixed_offset, offset_at, sample_times, zone_of
 from rowmerge.table.metadata.schema import string_literal
 
 if TYPE_CHECKING:

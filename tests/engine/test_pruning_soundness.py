@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.pruning.file_bounds import FileBounds
-from rowmerge.plan.pruning.predicates import to_predicate
+from rowmerge.plan.predicates.predicates import to_predicate
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import FileListing, listing_schema

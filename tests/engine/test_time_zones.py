@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.plan.pruning.time_zones import zone_of
+from rowmerge.plan.bounds.time_zones import zone_of
 from rowmerge.spark.time_zones import _has_same_rules, session_time_zone
 
 

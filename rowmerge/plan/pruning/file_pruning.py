@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowmerge.plan.bounds import bounds
+from rowmerge.plan.bounds.bounds import ColumnBounds, as_array, comparable, in_comparison_type, may_contain_match
+from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import ColumnBounds, as_array, comparable, in_comparison_type, may_contain_match
-from rowmerge.plan.pruning.file_bounds import FileBounds
-from rowmerge.plan.pruning.predicates import conjunction, to_predicate
+from rowmerge.plan.predicates.predicates import conjunction, to_predicate
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask, listing_schema
 

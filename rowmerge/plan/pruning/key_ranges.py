@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rowmerge.plan.pruning.bounds import comparable
+from rowmerge.plan.bounds.bounds import comparable
 from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, backquote, sql_name, string_literal
 
 MAX_RANGES = 32

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.plan.pruning.bounds import as_array, comparable
-from rowmerge.plan.pruning.file_bounds import FileBounds
+from rowmerge.plan.bounds.bounds import as_array, comparable
+from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.table.metadata.schema import Field
 from rowmerge.table.snapshots.files import FileListing
 

@@ -15,7 +15,7 @@ from rowmerge.plan.expressions.column_refs import parse, rewrite, tokens_of
 from rowmerge.plan.expressions.conditions import can_be_evaluated_apart
 from rowmerge.plan.expressions.moment import replace_time_functions
 from rowmerge.plan.expressions.operators import is_enclosed
-from rowmerge.plan.pruning.literals import constant
+from rowmerge.plan.predicates.literals import constant
 
 _SEPARATORS = frozenset("""AND OR NOT EQ NEQ NULLSAFE_EQ LT LTE GT GTE BETWEEN IN IS LIKE ILIKE RLIKE ESCAPE DISTINCT FROM COMMA""".split())
 """The names of sqlglot's tokens between the operands of conditions."""

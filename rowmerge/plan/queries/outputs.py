@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -18,10 +18,10 @@ from rowmerge.commands.queries import (
     Subquery,
     TableRead,
 )
+from rowmerge.plan.bounds.bounds import comparable
 from rowmerge.plan.expressions.column_refs import parse
 from rowmerge.plan.expressions.conditions import Side, is_same_name
-from rowmerge.plan.pruning.bounds import comparable
-from rowmerge.plan.pruning.literals import ExactNumber, constant
+from rowmerge.plan.predicates.literals import ExactNumber, constant
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, name_key, to_expression
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, backquote
 
@@ -174,24 +174,11 @@ class QueryOutputs:
                 case SelectBlock():
                     outputs = self.of_block(query.body)
                 case SetOperation(branches=branches):
-                    outputs = self._set_operation_outputs([self.of_query(branch) for branch in branches])
+                    outputs = _set_operation_outputs([self.of_query(branch) for branch in branches])
                 case _:
                     outputs = Outputs()
             self._outputs[id(query)] = outputs
         return outputs
-
-    def _set_operation_outputs(self, branches: Sequence[Outputs]) -> Outputs:
-        """Return the columns of a set operation: the names of the first branch, and the types on which all branches agree."""
-        first = branches[0]
-        if len(branches) == 1:
-            return first
-        if not all(branch.complete and len(branch.columns) == len(first.columns) for branch in branches):
-            return Outputs()
-        columns = []
-        for outputs in zip(*(branch.columns for branch in branches), strict=True):
-            types = {output.type for output in outputs}
-            columns.append(Output(outputs[0].name, None, outputs[0].type if len(types) == 1 else None))
-        return Outputs(tuple(columns), complete=True)
 
     def of_block(self, block: SelectBlock) -> Outputs:
         """Return the output columns of a SELECT block."""
@@ -217,7 +204,7 @@ class QueryOutputs:
         names = self.names(block.relation)
         expression = _column_of(item, names) or to_expression(item.expression.text, names)
         name = item.alias or (item.name[-1] if item.name else None)
-        return Output(name, expression, None if expression is None else self.type_of(expression, block.relation))
+        return Output(name, expression, None if expression is None else _type_of(expression, self.visible_leaves(block.relation)))
 
     def _star_outputs(self, item: SelectItem, block: SelectBlock) -> Outputs:
         """Return the columns of `*` or `t.*`."""
@@ -347,26 +334,35 @@ class QueryOutputs:
         inner_column = None if expression is None else expression.only_column
         return None if inner_column is None else self.origin(inner_column)
 
-    def type_of(self, expression: Expression, relation: Relation | None) -> DataType | None:
-        """Return the type of a column or a literal, or None if it is unknown."""
-        column = expression.only_column
-        if column is not None:
-            return self.column_type(column, relation)
-        if expression.columns:
-            return None
-        tree = parse(expression.text)
-        literal = None if tree is None else constant(tree)
-        if isinstance(literal, str):
-            return Primitive("string")
-        is_int = isinstance(literal, ExactNumber) and literal.integer and literal.digits == 10
-        return Primitive("integer") if is_int and expression.text.strip("-").isdecimal() else None
 
-    def column_type(self, column: Column, relation: Relation | None) -> DataType | None:
-        """Return the type of a column of a FROM clause, or None if it is unknown."""
-        for leaf in self.visible_leaves(relation):
-            if leaf.id == column.relation:
-                return next((output.type for output in leaf.outputs.columns if output.name == column.name), None)
+def _set_operation_outputs(branches: Sequence[Outputs]) -> Outputs:
+    """Return the columns of a set operation: the names of the first branch, and the types on which all branches agree."""
+    first = branches[0]
+    if len(branches) == 1:
+        return first
+    if not all(branch.complete and len(branch.columns) == len(first.columns) for branch in branches):
+        return Outputs()
+    columns = []
+    for outputs in zip(*(branch.columns for branch in branches), strict=True):
+        types = {output.type for output in outputs}
+        columns.append(Output(outputs[0].name, None, outputs[0].type if len(types) == 1 else None))
+    return Outputs(tuple(columns), complete=True)
+
+
+def _type_of(expression: Expression, leaves: Iterable[Leaf]) -> DataType | None:
+    """Return the type of a column of some relations, or of a literal. None if it is unknown."""
+    column = expression.only_column
+    if column is not None:
+        outputs = (output for leaf in leaves if leaf.id == column.relation for output in leaf.outputs.columns)
+        return next((output.type for output in outputs if output.name == column.name), None)
+    if expression.columns:
         return None
+    tree = parse(expression.text)
+    literal = None if tree is None else constant(tree)
+    if isinstance(literal, str):
+        return Primitive("string")
+    is_int = isinstance(literal, ExactNumber) and literal.integer and literal.digits == 10
+    return Primitive("integer") if is_int and expression.text.strip("-").isdecimal() else None
 
 
 def _column_of(item: SelectItem, names: Names) -> Expression | None:

@@ -28,8 +28,8 @@ from rowmerge.commands.queries import (
 )
 from rowmerge.plan.expressions.column_refs import with_replacements
 from rowmerge.plan.expressions.conditions import Side, nondeterministic_function, split_conjuncts
+from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
-from rowmerge.plan.pruning.long_lists import shorten_lists
 from rowmerge.plan.queries.constraints import Constraints
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, disjunction, to_expression
 from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from rowmerge.plan.expressions.column_refs import rewrite, with_replacements
 from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
-from rowmerge.plan.pruning.long_lists import shorten_lists
 from rowmerge.plan.queries.constants import constant_operands
 from rowmerge.plan.queries.push_down import TableConditions, is_exact
 from rowmerge.plan.queries.subqueries import KeySource, has_query

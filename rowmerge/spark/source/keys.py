@@ -12,8 +12,8 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, functions as F
 
 from rowmerge.parquet.source_keys import KeyColumn, SourceKeys
+from rowmerge.plan.bounds.bounds import is_padded
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.plan.pruning.bounds import is_padded
 from rowmerge.spark.types import has_collation
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type
 

@@ -7,7 +7,7 @@ of other buckets.
 
 To add a transform, add its name to `Transform`, its values to `rowmerge.parquet.transforms` and its SQL to
 `rowmerge.sql.statements.partitioning`. Also add an expression to `rowmerge.spark.writing.distribution`, and the type of the values to
-`rowmerge.iceberg.metadata.partition_values`. If it preserves the order, add its inverse to `rowmerge.plan.pruning.source_ranges`.
+`rowmerge.iceberg.metadata.partition_values`. If it preserves the order, add its inverse to `rowmerge.plan.bounds.source_ranges`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.predicates.predicates import to_predicate
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
-from rowmerge.plan.pruning.predicates import to_predicate
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Decimal, Field, Primitive, Struct
 from rowmerge.table.snapshots.files import FileListing, listing_schema
 from tests.unit.plan.listings import INTEGERS, MISSING, between, column, partitions, select_files

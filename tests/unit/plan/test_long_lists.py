@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.plan.expressions.column_refs import with_replacements
-from rowmerge.plan.pruning.long_lists import shorten_lists
+from rowmerge.plan.predicates.long_lists import shorten_lists
 
 INTEGERS = ", ".join(map(str, range(300)))
 STRINGS = ",".join(f"'v{number}'" for number in range(200))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from rowmerge.plan.pruning.time_zones import HOUR, MAX_OFFSET, instants_of, local_time_of, sample_times, zone_of
+from rowmerge.plan.bounds.time_zones import HOUR, MAX_OFFSET, instants_of, local_time_of, sample_times, zone_of
 from tests.unit.plan.listings import between, column, select_files
 
 DAYS = between(

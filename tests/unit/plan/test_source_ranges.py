@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rowmerge.plan.pruning.source_ranges import source_range
+from rowmerge.plan.bounds.source_ranges import source_range
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, arrow_type
 
 UTC = timezone.utc

@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterable
 import pyarrow.compute as pc
 from sqlglot import Token, TokenType, exp
 
+from rowmerge.plan.bounds.bounds import INTEGERS, Verdict
+from rowmerge.plan.bounds.file_bounds import FileBounds
+from rowmerge.plan.bounds.time_zones import zone_of
 from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse, references, tokens_of
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.pruning.bounds import INTEGERS, Verdict
-from rowmerge.plan.pruning.comparisons import (
+from rowmerge.plan.predicates.comparisons import (
     OPERATORS,
     UNKNOWN,
     Predicate,
@@ -24,12 +26,10 @@ from rowmerge.plan.pruning.comparisons import (
     starts_with,
     strict_predicate,
 )
-from rowmerge.plan.pruning.condition_context import ConditionContext
-from rowmerge.plan.pruning.file_bounds import FileBounds
-from rowmerge.plan.pruning.literals import ExactNumber, Null, constant
-from rowmerge.plan.pruning.long_lists import LongList, divide_long_list
-from rowmerge.plan.pruning.operands import operand_of
-from rowmerge.plan.pruning.time_zones import zone_of
+from rowmerge.plan.predicates.condition_context import ConditionContext
+from rowmerge.plan.predicates.literals import ExactNumber, Null, constant
+from rowmerge.plan.predicates.long_lists import LongList, divide_long_list
+from rowmerge.plan.predicates.operands import operand_of
 from rowmerge.table.metadata.schema import Primitive, Struct
 
 _MAX_DEPTH = 100

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.plan.pruning.bounds import PRECISION, comparison_bounds, comparison_type
-from rowmerge.plan.pruning.time_zones import HOUR, MAX_OFFSET
+from rowmerge.plan.bounds.bounds import PRECISION, comparison_bounds, comparison_type
+from rowmerge.plan.bounds.time_zones import HOUR, MAX_OFFSET
 from rowmerge.table.metadata.schema import Field
 
 _Numbers = np.ndarray[Any, Any]

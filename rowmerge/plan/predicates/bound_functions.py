@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rowmerge.plan.pruning.bounds import ColumnBounds
-from rowmerge.plan.pruning.source_ranges import AFTER_TEXTS
-from rowmerge.plan.pruning.time_zones import instant_range, local_range
+from rowmerge.plan.bounds.bounds import ColumnBounds
+from rowmerge.plan.bounds.source_ranges import AFTER_TEXTS
+from rowmerge.plan.bounds.time_zones import instant_range, local_range
 
 Convert = Callable[[ColumnBounds], ColumnBounds]
 """A function that returns the bounds of a function's results from the bounds of its operand."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from rowmerge.plan.pruning.condition_context import ConditionContext
-from rowmerge.plan.pruning.literals import ExactNumber, Null, constant, fits_integer
-from rowmerge.plan.pruning.operands import Operand, column_operand
+from rowmerge.plan.predicates.condition_context import ConditionContext
+from rowmerge.plan.predicates.literals import ExactNumber, Null, constant, fits_integer
+from rowmerge.plan.predicates.operands import Operand, column_operand
 
 _STRICT = (
     *(exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe, exp.Cast, exp.Abs, exp.Floor, exp.Ceil, exp.Round),

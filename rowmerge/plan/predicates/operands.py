@@ -9,13 +9,13 @@ from datetime import tzinfo
 
 from sqlglot import exp
 
-from rowmerge.plan.pruning import bound_functions as functions
-from rowmerge.plan.pruning.bound_functions import Convert
-from rowmerge.plan.pruning.bounds import COLLATIONS, INTEGERS, ColumnBounds, comparable, comparison_type
-from rowmerge.plan.pruning.condition_context import ConditionContext
-from rowmerge.plan.pruning.file_bounds import FileBounds
-from rowmerge.plan.pruning.literals import Constant, ExactNumber, FloatNumber, Moment, Null, constant
-from rowmerge.plan.pruning.positions import LONG_DIGITS, locate_list_members
+from rowmerge.plan.bounds.bounds import COLLATIONS, INTEGERS, ColumnBounds, comparable, comparison_type
+from rowmerge.plan.bounds.file_bounds import FileBounds
+from rowmerge.plan.predicates import bound_functions as functions
+from rowmerge.plan.predicates.bound_functions import Convert
+from rowmerge.plan.predicates.condition_context import ConditionContext
+from rowmerge.plan.predicates.literals import Constant, ExactNumber, FloatNumber, Moment, Null, constant
+from rowmerge.plan.predicates.positions import LONG_DIGITS, locate_list_members
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Field, Primitive
 
 _INTEGER, _LONG, _DOUBLE, _STRING = Primitive("integer"), Primitive("long"), Primitive("double"), Primitive("string")

@@ -9,8 +9,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import pyarrow as pa
 
-from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, LiteralPosition, comparison_type
-from rowmerge.plan.pruning.literals import (
+from rowmerge.plan.bounds.bounds import INTEGERS, PRECISION, LiteralPosition, comparison_type
+from rowmerge.plan.bounds.time_zones import MAX_OFFSET, instants_of, local_time_of
+from rowmerge.plan.predicates.literals import (
     PLAIN_INTEGER,
     Constant,
     ExactNumber,
@@ -22,7 +23,6 @@ from rowmerge.plan.pruning.literals import (
     nearest_float,
     rounded,
 )
-from rowmerge.plan.pruning.time_zones import MAX_OFFSET, instants_of, local_time_of
 from rowmerge.table.metadata.schema import DataType, Decimal as DecimalType, Primitive
 
 LONG_DIGITS = 20

@@ -11,7 +11,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, InvalidOp
 
 from sqlglot import exp
 
-from rowmerge.plan.pruning.bounds import PRECISION
+from rowmerge.plan.bounds.bounds import PRECISION
 
 _CAST_INTEGERS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 _EXACT = Context(prec=100, Emin=MIN_EMIN, Emax=MAX_EMAX)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.plan.pruning.bounds import Buckets, ColumnBounds, as_array, comparison_bounds, unknown_bounds
-from rowmerge.plan.pruning.source_ranges import source_range
+from rowmerge.plan.bounds.bounds import Buckets, ColumnBounds, as_array, comparison_bounds, unknown_bounds
+from rowmerge.plan.bounds.source_ranges import source_range
 from rowmerge.table.metadata.schema import Field
 from rowmerge.table.snapshots.files import LOCAL, OF_UUIDS, SOURCE, TRANSFORM, FileListing
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from rowmerge.plan.pruning.bounds import INTEGERS
-from rowmerge.plan.pruning.literals import Constant, constant
+from rowmerge.plan.bounds.bounds import INTEGERS
+from rowmerge.plan.predicates.literals import Constant, constant
 from rowmerge.table.metadata.schema import DataType, Primitive
 
 _MIN_LENGTH = 500

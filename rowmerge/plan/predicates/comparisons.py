@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from rowmerge.plan.bounds import bounds
+from rowmerge.plan.bounds.bounds import INTEGERS, PRECISION, ColumnBounds, Verdict
+from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED
-from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bound_functions import constant_bounds
-from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, ColumnBounds, Verdict
-from rowmerge.plan.pruning.condition_context import ConditionContext
-from rowmerge.plan.pruning.file_bounds import FileBounds
-from rowmerge.plan.pruning.literals import Constant, ExactNumber, FloatNumber, Moment, Null, constant
-from rowmerge.plan.pruning.operands import Operand, operand_of, timestamp_of_date
-from rowmerge.plan.pruning.positions import locate_list_members, locate_literal
-from rowmerge.plan.pruning.strict_expressions import strict_operands
+from rowmerge.plan.predicates.bound_functions import constant_bounds
+from rowmerge.plan.predicates.condition_context import ConditionContext
+from rowmerge.plan.predicates.literals import Constant, ExactNumber, FloatNumber, Moment, Null, constant
+from rowmerge.plan.predicates.operands import Operand, operand_of, timestamp_of_date
+from rowmerge.plan.predicates.positions import locate_list_members, locate_literal
+from rowmerge.plan.predicates.strict_expressions import strict_operands
 from rowmerge.table.metadata.schema import DataType, Decimal, Primitive
 
 Evaluate = Callable[[FileBounds], Verdict]
