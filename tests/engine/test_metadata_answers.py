@@ -50,7 +50,8 @@ def all_files(session: rowmerge.Session) -> Iterator[None]:
 def rows_of(frame: DataFrame) -> tuple[list[Any], list[str]]:
     """Return the columns of a result with their types, and its rows in any order."""
     columns = [(column.name, column.dataType, column.nullable) for column in frame.schema]
-    texts = frame.selectExpr(*(f"cast(`{name}` as string)" for name in frame.columns))  # Python has no year 0, but a time zone may
+    names = [f"c{index}" for index in range(len(frame.columns))]  # a query may have two columns of one name
+    texts = frame.toDF(*names).selectExpr(*(f"cast({name} as string)" for name in names))  # Python has no year 0, but a time zone may
     return columns, sorted(map(repr, texts.collect()))
 
 
