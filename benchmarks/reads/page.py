@@ -119,7 +119,9 @@ def _figures(timings: Timings) -> Iterator[str]:
 def _tpch(scale: str, timings: Timings) -> Iterator[str]:
     yield f"## TPC-H at scale factor {scale}"
     yield ""
-    yield f"Seconds, the median of three runs after one that is not measured, in a new process for each engine. {_machine(timings)}"
+    runs = max((len(timing.seconds) for timing in timings.timings), default=0)
+    measured = "one run with all files in memory" if runs == 1 else f"the median of {runs} runs after one that is not measured"
+    yield f"Seconds, {measured}, in a new process for each engine. {_machine(timings)}"
     yield "*Plain Parquet* is Spark on the same files without their logs, so it also reads deleted rows."
     yield ""
     yield from _header(["geometric mean of ratios", "tables", "ratio", "goal"])

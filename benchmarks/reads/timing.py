@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.reads.process import EngineProcess
 
@@ -83,13 +84,14 @@ def geometric_mean(ratios: Iterable[float]) -> float | None:
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 
-def timed(engine: EngineProcess, timing: Timing, statement: str, repetitions: int) -> Timing:
-    """Run a statement once without measuring it, then measure it, and return the timing with the results."""
-    answer = engine.run(statement)
-    for _ in range(repetitions):
+def timed(engine: EngineProcess, timing: Timing, statement: str, repetitions: int, *, measures_first: bool = False) -> Timing:
+    """Measure runs of a statement, and return the timing with the results. Without `measures_first`, the first run is not measured."""
+    answer: dict[str, Any] = {}
+    for run in range(repetitions if measures_first else repetitions + 1):
         if "error" not in answer:
             answer = engine.run(statement)
-            timing.seconds += [answer["seconds"]] if "error" not in answer else []
+            is_measured = "error" not in answer and (measures_first or run > 0)
+            timing.seconds += [answer["seconds"]] if is_measured else []
     timing.error, timing.digest = answer.get("error"), answer.get("digest")
     seconds = f"{timing.median:.3f}" if timing.median is not None else timing.error
     print(f"{timing.layout:<10} {timing.engine:<14} {timing.format:<8} {timing.case:<10} {seconds}", file=sys.stderr, flush=True)

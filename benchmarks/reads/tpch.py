@@ -75,6 +75,8 @@ class Tpch:
     def measure(self, timings: Timings, layout: str, engine_name: str, format_: str, numbers: list[str], repetitions: int) -> None:
         """Run queries of a layout in a new process of an engine, and replace its earlier timings.
 
+        With one repetition, the first run of each query is measured. Before it, the files are read and one other query runs.
+
         Args:
             timings: The timings that change.
             layout: One of `LAYOUTS`.
@@ -92,12 +94,15 @@ class Tpch:
             timings.versions |= engine.versions
             if engine_name != "parquet":
                 engine.require(f"use {SCHEMA}")
+            if repetitions == 1:
+                _read_into_memory(files)
+                engine.run(queries(self._scale)["1"])
             for number, query in queries(self._scale).items():
                 if number in numbers and (layout != "months" or number in OF_MONTHS):
                     timings.timings.append(self._timed(engine, layout, number, query, repetitions))
 
     def _timed(self, engine: EngineProcess, layout: str, number: str, query: str, repetitions: int) -> Timing:
-        timing = timed(engine, Timing(number, engine.engine, engine.format, layout), query, repetitions)
+        timing = timed(engine, Timing(number, engine.engine, engine.format, layout), query, repetitions, measures_first=repetitions == 1)
         if layout == "deleted" and engine.engine == "parquet":
             timing.digest = None  # plain Parquet also has the deleted rows
         return timing
@@ -134,6 +139,14 @@ class Tpch:
             source.parent.mkdir(parents=True, exist_ok=True)
             (new / table).rename(source)
         return source
+
+
+def _read_into_memory(files: dict[str, list[str]]) -> None:
+    """Read all files of the tables, so that the operating system caches them for every engine."""
+    for path in (path for paths in files.values() for path in paths):
+        with open(path, "rb") as file:
+            while file.read(2**24):
+                pass
 
 
 def _columns(source: Path) -> dict[str, str]:
