@@ -191,24 +191,34 @@ class _Scan:
         return [*addresses, f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else addresses
 
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
-        """Drop the deleted rows: join each row to the bit set of its file's deleted rows, and test the bit at the row's position.
+        """Drop the deleted rows: an anti-join with the bit set of each file tests the bit at the position of a row.
 
         A bit set is an array of 64-bit words (`_BIT_WORDS`) without leading empty words, and the index of its first word (`_FIRST_WORD`).
-        `file_key`: the column that identifies a row's file: its path (FILE), or its size, which must be unique among `files`. _FILE_KEY is
-        the value of this column in a row of the bit sets.
+        Spark's estimated size of an anti-join is the size of `rows`. For other joins it is a product, by which no table would be broadcast.
+
+        Args:
+            rows: All rows of the files.
+            files: The files.
+            file_key: The column that identifies the file of a row: its path (FILE), or its size, which must be unique among `files`.
+                _FILE_KEY is the value of this column in a row of the bit sets.
         """
+        if file_key == _FILE_SIZE:
+            # The anti-join would keep the deleted rows of a file that does not have its recorded size.
+            sizes = ", ".join(map(str, files.sizes.to_pylist()))
+            stop_query = stop_query_sql("its size differs from the size that the table records")
+            rows = rows.where(f"case when {_FILE_SIZE} in ({sizes}) then true else {stop_query} is null end")
         bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
-        rows_with_bit_sets = rows.join(bit_sets, F.col(file_key) == F.col(_FILE_KEY), "left")
-        # Every file has a bit set, even if it is empty. So a row without one belongs to a file that does not have its recorded size.
-        stop_query = stop_query_sql("its size differs from the size that the table records")
-        deleted_bit = f"case when {_FILE_KEY} is null then {stop_query} else {bit_at_position(_BIT_WORDS, _FIRST_WORD)} end"
-        return rows_with_bit_sets.where(F.expr(f"{deleted_bit} = 0")).drop(_FILE_KEY, _FIRST_WORD, _BIT_WORDS)
+        is_deleted = F.expr(f"{file_key} = {_FILE_KEY} and {bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1")
+        return rows.join(bit_sets, is_deleted, "left_anti")
 
     def _deleted_bit_sets(self, files: FileListing, file_key: str) -> pa.Table:
-        """Return a row for each file: its value of `file_key`, and its deleted rows as a bit set (see `bit_set_of`)."""
+        """Return a row for each file with deleted rows: its value of `file_key`, and its deleted rows as a bit set (see `bit_set_of`)."""
         deleted = deleted_rows(self.spark, self.snapshot, files.paths)
-        bit_sets = [bit_set_of(deleted[path]) if path in deleted else ((), 0) for path in files.paths]
-        keys = files.sizes.cast(pa.int64()) if file_key == _FILE_SIZE else pa.array(map(spark_path, files.paths), pa.string())
+        sizes = dict(zip(files.paths, files.sizes.to_pylist(), strict=True))
+        bit_sets = [bit_set_of(positions) for positions in deleted.values()]
+        keys = pa.array([sizes[path] for path in deleted], pa.int64())
+        if file_key != _FILE_SIZE:
+            keys = pa.array(map(spark_path, deleted), pa.string())
         first_words = pa.array([first_word for _, first_word in bit_sets], pa.int64())
         words = pa.array([words for words, _ in bit_sets], pa.list_(pa.int64()))
         return pa.table({_FILE_KEY: keys, _FIRST_WORD: first_words, _BIT_WORDS: words})
@@ -245,7 +255,7 @@ def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
     """Return for each file whether its rows are joined with deleted rows: True for files with deleted rows, or for all files.
 
     A join takes time for each row, and a separate scan for the files without deleted rows takes a fixed time. If these files have few
-    bytes, they are joined too (with empty sets of deleted rows), which saves the scan.
+    bytes, they are joined too, which saves the scan.
     """
     has_deletes: np.ndarray[Any, Any] = pc.not_equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()
