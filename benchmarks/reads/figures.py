@@ -11,7 +11,7 @@ from benchmarks.__main__ import machine
 from benchmarks.reads.opened import opened_files
 from benchmarks.reads.process import Places, engine_process
 from benchmarks.reads.tables import DAYS, folders_of
-from benchmarks.reads.timing import Timing, Timings, timed
+from benchmarks.reads.timing import Timings, timed
 from benchmarks.reads.worker import SCHEMA
 
 ENGINES = (
@@ -101,10 +101,10 @@ def measure_figures(places: Places, figures: Figures, out: Path, engines: list[t
         with engine_process(places, engine_name, format_) as engine:
             timings.versions |= engine.versions
             for case, statement in figures.statements().items():
-                timing = Timing(case, engine_name, format_, "")
                 with opened_files(folders_of(places, format_, statement)) as paths:
                     answer = engine.run(statement)
+                (timing,) = timed([engine], case, "", statement, repetitions)
                 timing.opened = len(paths) if "error" not in answer else None
-                timings.timings.append(timed(engine, timing, statement, repetitions))
+                timings.timings.append(timing)
         timings.write(out)
     return timings

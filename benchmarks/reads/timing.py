@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from benchmarks.reads.process import EngineProcess
 
@@ -84,15 +83,28 @@ def geometric_mean(ratios: Iterable[float]) -> float | None:
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 
-def timed(engine: EngineProcess, timing: Timing, statement: str, repetitions: int, *, measures_first: bool = False) -> Timing:
-    """Measure runs of a statement, and return the timing with the results. Without `measures_first`, the first run is not measured."""
-    answer: dict[str, Any] = {}
+def timed(
+    engines: Sequence[EngineProcess], case: str, layout: str, statement: str, repetitions: int, *, measures_first: bool = False
+) -> list[Timing]:
+    """Measure a statement in some engines, which run it in turns.
+
+    Args:
+        engines: The processes of the engines.
+        case: The name of the statement.
+        layout: The layout of the tables, or an empty text.
+        statement: The SQL statement.
+        repetitions: The measured runs in each engine.
+        measures_first: Whether the first run is measured too. Otherwise, it precedes the measured ones.
+    """
+    timings = [Timing(case, engine.engine, engine.format, layout) for engine in engines]
     for run in range(repetitions if measures_first else repetitions + 1):
-        if "error" not in answer:
-            answer = engine.run(statement)
-            is_measured = "error" not in answer and (measures_first or run > 0)
-            timing.seconds += [answer["seconds"]] if is_measured else []
-    timing.error, timing.digest = answer.get("error"), answer.get("digest")
-    seconds = f"{timing.median:.3f}" if timing.median is not None else timing.error
-    print(f"{timing.layout:<10} {timing.engine:<14} {timing.format:<8} {timing.case:<10} {seconds}", file=sys.stderr, flush=True)
-    return timing
+        for engine, timing in zip(engines, timings, strict=True):
+            if timing.error is None:
+                answer = engine.run(statement)
+                timing.error, timing.digest = answer.get("error"), answer.get("digest")
+                if timing.error is None and (measures_first or run > 0):
+                    timing.seconds.append(answer["seconds"])
+    for timing in timings:
+        seconds = f"{timing.median:.3f}" if timing.median is not None else timing.error
+        print(f"{layout:<10} {timing.engine:<14} {timing.format:<8} {case:<10} {seconds}", file=sys.stderr, flush=True)
+    return timings

@@ -10,12 +10,13 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.__main__ import machine
 from benchmarks.reads.opened import data_files
-from benchmarks.reads.process import EngineProcess, Places, engine_process
-from benchmarks.reads.timing import Timing, Timings, timed
+from benchmarks.reads.process import Places, engine_process
+from benchmarks.reads.timing import Timings, timed
 from benchmarks.reads.worker import SCHEMA
 
 LAYOUTS = ("whole", "deleted", "months")
@@ -72,40 +73,40 @@ class Tpch:
                     engine.require(statement)
         (warehouse / "complete").touch()
 
-    def measure(self, timings: Timings, layout: str, engine_name: str, format_: str, numbers: list[str], repetitions: int) -> None:
-        """Run queries of a layout in a new process of an engine, and replace its earlier timings.
+    def measure(self, timings: Timings, layout: str, engines: list[str], format_: str, numbers: list[str], repetitions: int) -> None:
+        """Run queries of a layout in new processes of some engines, in turns, and replace their earlier timings.
 
-        With one repetition, the first run of each query is measured. Before it, the files are read and one other query runs.
+        Turns give all engines the same share of a machine whose speed varies. With one repetition, the first run of each query is measured.
+        Before it, the files are read and one other query runs.
 
         Args:
             timings: The timings that change.
             layout: One of `LAYOUTS`.
-            engine_name: The engine.
-            format_: The format of its tables.
+            engines: The names of the engines.
+            format_: The format of their tables.
             numbers: The numbers of the queries.
             repetitions: The measured runs of each query.
         """
         self.create_tables(layout, format_)
-        timings.timings = timings.without(engine_name, format_, layout)
         places = self.places(layout)
         folders = {table: places.warehouse(format_) / SCHEMA / table for table in TABLES}
         files = {table: [str(path) for path in data_files([folder]) if not _holds_deletes(path)] for table, folder in folders.items()}
-        with engine_process(places, engine_name, format_, files) as engine:
-            timings.versions |= engine.versions
-            if engine_name != "parquet":
-                engine.require(f"use {SCHEMA}")
-            if repetitions == 1:
-                _read_into_memory(files)
-                engine.run(queries(self._scale)["1"])
+        if repetitions == 1:
+            _read_into_memory(files)
+        with ExitStack() as stack:
+            processes = [stack.enter_context(engine_process(places, engine, format_, files)) for engine in engines]
+            for process in processes:
+                timings.timings = timings.without(process.engine, format_, layout)
+                timings.versions |= process.versions
+                if process.engine != "parquet":
+                    process.require(f"use {SCHEMA}")
+                process.run(queries(self._scale)["1"])
             for number, query in queries(self._scale).items():
                 if number in numbers and (layout != "months" or number in OF_MONTHS):
-                    timings.timings.append(self._timed(engine, layout, number, query, repetitions))
-
-    def _timed(self, engine: EngineProcess, layout: str, number: str, query: str, repetitions: int) -> Timing:
-        timing = timed(engine, Timing(number, engine.engine, engine.format, layout), query, repetitions, measures_first=repetitions == 1)
-        if layout == "deleted" and engine.engine == "parquet":
-            timing.digest = None  # plain Parquet also has the deleted rows
-        return timing
+                    for timing in timed(processes, number, layout, query, repetitions, measures_first=repetitions == 1):
+                        if layout == "deleted" and timing.engine == "parquet":
+                            timing.digest = None  # plain Parquet also has the deleted rows
+                        timings.timings.append(timing)
 
     def _statements(self, layout: str, format_: str, table: str) -> list[str]:
         rows = f"select * from read_files('{self._source(table)}', format => 'parquet')"
@@ -179,7 +180,7 @@ def measure_tpch(
 
     Args:
         tpch: The tables.
-        out: The JSON file, which is written after each engine.
+        out: The JSON file, which is written after each layout and format.
         engines: The engines with the formats of their tables.
         layouts: The layouts of `LAYOUTS`.
         numbers: The numbers of the queries.
@@ -187,7 +188,8 @@ def measure_tpch(
     """
     timings = Timings.read(out) if out.exists() else Timings(machine())
     for layout in layouts:
-        for engine, format_ in engines:
-            tpch.measure(timings, layout, engine, format_, numbers, repetitions)
+        for format_ in dict.fromkeys(format_ for _, format_ in engines):
+            names = [name for name, format_of_engine in engines if format_of_engine == format_]
+            tpch.measure(timings, layout, names, format_, numbers, repetitions)
             timings.write(out)
     return timings
