@@ -159,10 +159,15 @@ class LiveFiles:
         return live.deleted_positions([entry]).get(plain_path(entry.file.path), Positions())
 
     def deleted_count(self, entry: Entry) -> int:
-        """Return the number of rows that position deletes remove from a data file. A row that two delete files list counts twice."""
+        """Return the number of rows that position deletes remove from a data file.
+
+        The number is exact if it is the number of all rows, because readers omit such a file. Otherwise, a row that is listed twice counts
+        twice.
+        """
         deletes = self.position_deletes_of(entry)
-        if all(_is_vector(delete) or not is_shared(delete) for delete in deletes):
-            return sum(delete.file.records for delete in deletes)
+        listed_count = sum(delete.file.records for delete in deletes)
+        if all(map(_is_vector, deletes)) or (listed_count < entry.file.records and not any(map(is_shared, deletes))):
+            return listed_count
         # A manifest has only the total row count of a delete file that applies to several data files.
         return sum(len(positions) for positions in self.deleted_positions([entry]).values())
 

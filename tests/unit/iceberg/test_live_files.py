@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,16 @@ def test_unread_snapshots_pass_on_the_last_read_manifests(lake: Lake) -> None:
         assert between.manifest_files is read_files.files_by_key
     assert set(read_files.files_by_key) < set(between.live.files_by_key)
     assert between.manifest_files is between.live.files_by_key
+
+
+def test_a_file_seems_empty_only_if_each_of_its_rows_is_deleted(tmp_path: Path) -> None:
+    """Readers omit empty files. Two position-delete files of one data file may list the same row."""
+    lake = Lake(tmp_path / "t")
+    lake.create()
+    lake.append([1, 2])
+    (path,) = lake.paths
+    for _ in range(2):
+        lake.add_deletes(replace(lake.shared_deletes(1), referenced_data_file=path))
+    assert lake.table.snapshot().files().deleted.to_pylist() == [1]
+    lake.add_deletes(replace(lake.shared_deletes(2), referenced_data_file=path))
+    assert lake.table.snapshot().files().deleted.to_pylist() == [2]
