@@ -132,15 +132,19 @@ def _next_above(prefix: str | bytes) -> str | bytes | None:
 def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergType) -> tuple[pa.Array, pa.Array]:
     """Return the lower and the upper bounds of a column in data files, as the arrays that `decode_bounds` returns.
 
-    A float column has bounds only in files without NaN, because Iceberg's bounds ignore NaN and the engine's bounds include it.
+    A float column has bounds only in files without NaN, because Iceberg's bounds ignore NaN and the engine's bounds include it. UUIDs have
+    bounds only in files with one row group: Java compares the bounds of several row groups as pairs of signed integers.
 
     Args:
         files: The data files.
         field_id: The field id of the column.
         type_: The type of the column.
     """
-    is_float = isinstance(type_, t.FloatType | t.DoubleType)
-    has_bounds = [not is_float or file.nan_counts.get(field_id) == 0 for file in files]
+    has_bounds = [True] * len(files)
+    if isinstance(type_, t.FloatType | t.DoubleType):
+        has_bounds = [file.nan_counts.get(field_id) == 0 for file in files]
+    elif isinstance(type_, t.UUIDType):
+        has_bounds = [len(file.split_offsets) <= 1 for file in files]
     lower = [file.lower.get(field_id) if is_bounded else None for file, is_bounded in zip(files, has_bounds, strict=True)]
     upper = [file.upper.get(field_id) if is_bounded else None for file, is_bounded in zip(files, has_bounds, strict=True)]
     return decode_bounds(lower, type_), decode_bounds(upper, type_)

@@ -103,6 +103,16 @@ def test_invalid_bounds_are_read_as_null() -> None:
     assert decode_bounds([], LongType()).to_pylist() == []
 
 
+def test_uuids_of_several_row_groups_have_no_bounds() -> None:
+    """Java compares UUIDs as pairs of signed integers, so the bounds of two row groups can exclude values of one of them."""
+    files = [
+        ContentFile(Content.DATA, "file:///f", 1, 1, lower={1: SOME_UUID.bytes}, upper={1: SOME_UUID.bytes}, split_offsets=offsets)
+        for offsets in ((), (4,), (4, 900))
+    ]
+    expected = [str(SOME_UUID), str(SOME_UUID), None]
+    assert [bounds.to_pylist() for bounds in file_bounds(files, 1, UUIDType())] == [expected, expected]
+
+
 def test_nan_and_null_have_no_bounds() -> None:
     assert to_bound(float("nan"), DoubleType(), upper=True) is None
     assert to_bound(None, LongType(), upper=True) is None
