@@ -77,7 +77,8 @@ def locate_list_members(members: Sequence[Constant], type_: DataType, zone: tzin
     Returns:
         The positions, or None if that cast can round a value, or if a position is unknown or approximate.
     """
-    if len({type(member) for member in members}) != 1:
+    kinds = {member.ntz if isinstance(member, Moment) else type(member) for member in members}
+    if len(kinds) != 1:
         return None  # IN (1, '2'): Spark casts both to one type, but `locate_literal` handles each alone
     if isinstance(members[0], str) and isinstance(type_, Primitive) and type_.name.startswith("timestamp"):
         return None  # IN ('2024-01-01'): Spark compares timestamps with it as strings if spark.sql.ansi.enabled is false

@@ -79,6 +79,9 @@ def test_timestamps_are_instants_and_the_session_zone_is_unknown(condition: str,
         ("x >= TIMESTAMP '2024-01-04 00:00:00Z'", [2, 3, 4]),
         ("x = '2024-01-03T12:00:00Z'", [0, 1, 2, 3, 4]),
         ("x IN ('2024-01-03 12:00:00')", [0, 1, 2, 3, 4]),
+        ("x IN (TIMESTAMP_NTZ '2024-01-03 12:00:00')", [2]),
+        # As instants, a local time that never occurs equals a later one.
+        ("x IN (TIMESTAMP_NTZ '2024-01-03 12:00:00', TIMESTAMP '2024-01-03 12:00:00Z')", [0, 1, 2, 3, 4]),
     ],
 )
 def test_local_timestamps_are_compared_without_a_zone(condition: str, expected: list[int]) -> None:
