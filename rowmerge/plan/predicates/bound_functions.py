@@ -243,21 +243,32 @@ def _within(lower: pa.Array, upper: pa.Array, least: Any, greatest: Any) -> tupl
     return pc.if_else(is_within, lower, unknown), pc.if_else(is_within, upper, unknown)
 
 
-def integer_of_number(bits: int) -> Convert:
+def integer_of_number(bits: int, *, may_round: bool = False) -> Convert:
     """Return the cast of numbers to integers, which drops the fraction. If a value can overflow, both bounds are unknown.
 
     Args:
         bits: The number of bits of the integers.
+        may_round: Whether Spark may first cast the numbers to double, which can round a number up to the next integer.
     """
 
     def convert(column: ColumnBounds) -> ColumnBounds:
         try:
             lower, upper = (_truncated_toward_zero(bound) for bound in (column.lower, column.upper))
+            if may_round:
+                lower, upper = _rounded_away_from_zero(column, lower, upper)
         except pa.ArrowInvalid:
             lower = upper = pa.nulls(len(column.lower), pa.int64())
         return _with_bounds(column, *_within(lower, upper, -(1 << bits - 1), (1 << bits - 1) - 1), may_add_nulls=True)
 
     return convert
+
+
+def _rounded_away_from_zero(column: ColumnBounds, lower: pa.Array, upper: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return integer bounds that also hold for results of a cast by way of a double, as 3 for 2.999999999999999999."""
+    doubles = double_of_number(column)
+    negative, positive = pc.less(doubles.lower, 0.0), pc.greater(doubles.upper, 0.0)
+    least, greatest = (_truncated_toward_zero(bound) for bound in (doubles.lower, doubles.upper))
+    return pc.if_else(negative, least, lower), pc.if_else(positive, greatest, upper)
 
 
 def _truncated_toward_zero(bound: pa.Array) -> pa.Array:

@@ -21,6 +21,8 @@ from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Fiel
 _INTEGER, _LONG, _DOUBLE, _STRING = Primitive("integer"), Primitive("long"), Primitive("double"), Primitive("string")
 _DATE, _INSTANT, _LOCAL = Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz")
 _TIMES = (_DATE, _INSTANT, _LOCAL)
+_MAX_LONG_PRECISION = 18
+"""The greatest precision of decimals that Spark keeps as 64-bit integers."""
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": LONG_DIGITS}
 _CAST_INTEGERS = {exp.DType.TINYINT: "byte", exp.DType.SMALLINT: "short", exp.DType.INT: "integer", exp.DType.BIGINT: "long"}
 _TIMESTAMPS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ)
@@ -28,6 +30,8 @@ _FORMATS = re.compile(r"%Y(?:[-/. ]?%mstrict(?:[-/. ]?%dstrict(?:[ ]?%Hstrict(?:
 """The patterns of `date_format` whose texts sort like times, in the notation of sqlglot. `%mstrict` stands for `MM`, with two digits."""
 _MAX_SHIFT = 1_000_000
 """The greatest number of days in `date_add` for which bounds are computed."""
+_ABBREVIATED_UNIT = re.compile(r"""['"](?:D|H|M|MS|NS|Q|S|US|W|Y)['"]""", re.IGNORECASE)
+"""An abbreviation that sqlglot replaces by a unit of `trunc` or `date_trunc`. For Spark, it is no unit, and the result is NULL."""
 _ARGUMENTS = {"this", "expression", "expressions", "table", "db", "catalog", "to", "safe", "unit", "start", "length", "format", "_type"}
 
 
@@ -118,6 +122,8 @@ def _function(node: exp.Expr, inner: Operand, context: ConditionContext) -> Oper
         case exp.LastDay() if node.args.get("unit") is None:
             date = _as_date(inner, context.zone)
             return None if date is None else date.converted(_DATE, functions.last_day_of_month, is_exact=True)
+        case exp.DateTrunc() | exp.TimestampTrunc() if _ABBREVIATED_UNIT.search(context.text):
+            return None
         case exp.DateTrunc():
             return _truncated_date(inner, node.args["unit"], context)
         case exp.TimestampTrunc():
@@ -226,7 +232,9 @@ def _cast(inner: Operand, target: exp.DataType, zone: tzinfo | None) -> Operand 
         case _ if target.this in _CAST_INTEGERS and _is_number(inner.type):
             name = _CAST_INTEGERS[target.this]
             is_wider = isinstance(inner.type, Primitive) and INTEGERS.get(inner.type.name, 65) <= INTEGERS[name]
-            convert = functions.same if is_wider else functions.integer_of_number(INTEGERS[name])
+            # With spark.sql.ansi.enabled, Spark casts a decimal of more than 18 digits to double before it becomes an int.
+            may_round = isinstance(inner.type, Decimal) and inner.type.precision > _MAX_LONG_PRECISION and name != "long"
+            convert = functions.same if is_wider else functions.integer_of_number(INTEGERS[name], may_round=may_round)
             return inner.converted(Primitive(name), convert, is_exact=is_wider)
     return None
 
