@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import LOCAL, SOURCE, TRANSFORM, range_type
 
 _DATE, _TIMESTAMP, _STRING = Primitive("date"), Primitive("timestamp"), Primitive("string")
@@ -29,7 +29,7 @@ _PATTERNS = [
         ("date", r"(?:date|to_date) \( COLUMN \)"),
         ("part", rf"(?P<parameter>{'|'.join(_PARTS)}) \( COLUMN \)"),
         ("format", r"date_format \( COLUMN , '(?P<parameter>yyyy-MM(?:-dd(?:-HH)?)?)' \)"),
-        ("trunc", r"date_trunc \( '(?P<parameter>\w+)' , COLUMN \)"),
+        ("date_trunc", r"date_trunc \( '(?P<parameter>\w+)' , COLUMN \)"),
         ("trunc", r"trunc \( COLUMN , '(?P<parameter>\w+)' \)"),
         ("prefix", r"substr(?:ing)? \( COLUMN , [01] , (?P<parameter>[1-9][0-9]{0,6}) \)"),
         ("copy", "COLUMN"),
@@ -102,7 +102,7 @@ def generated_ranges(
         source = schema.find(source_name)
         if source is None or source.name not in columns:
             continue
-        if kind == "part" and source.type in _TIMES and partition.type == Primitive("integer"):
+        if kind == "part" and source.type in _TIMES and partition.type == Primitive("integer") and _has_unit(source, parameter):
             parts.setdefault(source.name, _Parts(source)).columns[parameter.lower()] = partition.name
         else:
             ranges += _single_range(kind, partition, source, parameter)
@@ -121,24 +121,47 @@ def _parse(expression: str) -> tuple[str, str, str]:
 def _single_range(kind: str, partition: Field, source: Field, parameter: str) -> Iterator[GeneratedRange]:
     """Yield the range of a source column that follows from one partition column, if the expression has a range."""
     is_time = source.type in _TIMES
+    if partition.metadata.get(CHAR_VARCHAR):
+        return  # CHAR adds spaces to a value, and VARCHAR drops some at its end
     if kind == "copy" and partition.type == source.type and source.type != _TIMESTAMP:
         yield _range(source, "identity", arrow_type(source.type), (partition.name,), _same)
     elif kind == "prefix" and source.type == partition.type == _STRING:
         yield _range(source, f"truncate[{parameter}]", pa.string(), (partition.name,), _same)
     elif kind == "date" and is_time and partition.type == _DATE:
         yield _range(source, "day", pa.int32(), (partition.name,), lambda values: _same([values[0].view(pa.int32())]))
-    elif kind == "format" and is_time and partition.type == _STRING and parameter in _FORMATS:
+    elif kind == "format" and is_time and partition.type == _STRING and parameter in _FORMATS and _has_unit(source, _FORMATS[parameter]):
         unit = _FORMATS[parameter]
-        yield _range(source, unit, pa.int32(), (partition.name,), lambda values: _range_of_texts(values[0], unit))
-    elif kind == "trunc" and is_time and partition.type in (_DATE, source.type) and parameter.lower() in _UNITS:
-        yield _range_of_trunc(partition, source, _UNITS[parameter.lower()])
+        yield _range(source, unit, pa.int32(), (partition.name,), lambda values: _range_of_texts(values[0], unit), of_instants=True)
+    elif kind in ("date_trunc", "trunc") and is_time and partition.type in (_DATE, source.type) and parameter.lower() in _UNITS:
+        yield _range_of_trunc(partition, source, _UNITS[parameter.lower()], of_instants=kind == "date_trunc")
+
+
+def _has_unit(source: Field, unit: str) -> bool:
+    """Return whether a column has values of a unit. The hour of a date says nothing."""
+    return source.type != _DATE or unit.lower() != "hour"
 
 
 def _range(
-    source: Field, transform: str, type_: pa.DataType, columns: tuple[str, ...], compute: Callable[[Sequence[pa.Array]], Range]
+    source: Field,
+    transform: str,
+    type_: pa.DataType,
+    columns: tuple[str, ...],
+    compute: Callable[[Sequence[pa.Array]], Range],
+    *,
+    of_instants: bool = False,
 ) -> GeneratedRange:
+    """Return the range of a source column.
+
+    Args:
+        source: The source column.
+        transform: The transform as a string of the Iceberg specification.
+        type_: The type of the transformed values.
+        columns: The names of the partition columns.
+        compute: The function that returns the range of the transformed values from the values of these columns.
+        of_instants: Whether the expression converts local times to instants. This moves those that never occur in the writer's zone.
+    """
     metadata = {SOURCE: source.name.encode(), TRANSFORM: transform.encode()}
-    if source.type == _TIMESTAMP:
+    if source.type == _TIMESTAMP or of_instants:
         metadata[LOCAL] = b"true"  # the writers' time zones are unknown
     return GeneratedRange(pa.field(" ".join(columns), range_type(type_), metadata=metadata), columns, compute)
 
@@ -147,7 +170,7 @@ def _same(values: Sequence[pa.Array]) -> Range:
     return values[0], values[0]
 
 
-def _range_of_trunc(partition: Field, source: Field, length: int) -> GeneratedRange:
+def _range_of_trunc(partition: Field, source: Field, length: int, *, of_instants: bool) -> GeneratedRange:
     """Return the range from the start of a unit to its end. `length`: the greatest length of the unit in microseconds."""
     type_, duration = arrow_type(source.type), pa.scalar(length - 1, pa.duration("us"))
 
@@ -161,7 +184,7 @@ def _range_of_trunc(partition: Field, source: Field, length: int) -> GeneratedRa
             return values[0], ends.cast(type_, safe=False)
         return starts.view(type_), ends.view(type_)
 
-    return _range(source, "identity", type_, (partition.name,), compute)
+    return _range(source, "identity", type_, (partition.name,), compute, of_instants=of_instants)
 
 
 def _range_of_texts(texts: pa.Array, unit: str) -> Range:

@@ -24,7 +24,7 @@ _MAX_DAYS = 106_000_000
 """A number of days since 1970 whose microseconds fit into an int64."""
 AFTER_TEXTS = b"\xff"
 """A byte that sorts after every byte of UTF-8. With it, a prefix is greater than every string that starts with the prefix."""
-_MAX_INTEGERS, _MIN_INT64 = (2**31 - 1, 2**63 - 1), -(2**63)
+_MAX_INTEGERS = (2**31 - 1, 2**63 - 1)
 
 
 def source_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field, *, is_local: bool = False) -> _Range | None:
@@ -35,7 +35,8 @@ def source_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field,
         upper: The greatest transformed value in each file. It is the same value in a data file.
         transform: The transform as a string of the Iceberg specification, such as `day` or `truncate[4]`.
         field: The column.
-        is_local: Whether a time was transformed in an unknown time zone, which can differ from file to file.
+        is_local: Whether a time was transformed in an unknown time zone, which can differ from file to file. A date or a local time was
+            converted to an instant in this zone.
 
     Returns:
         The bounds, null where they are unknown, or None if the transform does not preserve the order or the type has no order.
@@ -45,12 +46,18 @@ def source_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field,
 
 
 def _in_any_zone(lower: pa.Array, upper: pa.Array) -> _Range:
-    """Widen the bounds of timestamps by the greatest offset of a time zone."""
+    """Widen the bounds of instants by the greatest offset of a zone. Lower the least date or local time by the longest gap in a zone.
+
+    The conversion of a local time to an instant moves a time in a gap to a later one. The longest gap is the day that Samoa skipped.
+    """
     type_ = lower.type
-    starts, ends = _numbers(lower.view(pa.int64())), _numbers(upper.view(pa.int64()))
-    starts = np.maximum(starts, _MIN_INT64 + MAX_OFFSET) - MAX_OFFSET
-    ends = np.minimum(ends, _MAX_INTEGERS[-1] - MAX_OFFSET) + MAX_OFFSET
-    return pa.array(starts, mask=~_is_valid(lower)).view(type_), pa.array(ends, mask=~_is_valid(upper)).view(type_)
+    stored_type = pa.int32() if pa.types.is_date(type_) else pa.int64()
+    width, upper_width = (1, 0) if pa.types.is_date(type_) else (_MICROS_PER_DAY, 0) if type_.tz is None else (MAX_OFFSET, MAX_OFFSET)
+    greatest = _MAX_INTEGERS[stored_type == pa.int64()]
+    starts = np.maximum(_numbers(lower.view(stored_type)), width - greatest) - width
+    ends = np.minimum(_numbers(upper.view(stored_type)), greatest - upper_width) + upper_width
+    first, last = pa.array(starts, stored_type, mask=~_is_valid(lower)), pa.array(ends, stored_type, mask=~_is_valid(upper))
+    return first.view(type_), last.view(type_)
 
 
 def _utc_range(lower: pa.Array, upper: pa.Array, transform: str, field: Field) -> _Range | None:

@@ -12,7 +12,7 @@ import pytest
 from rowmerge.delta.snapshots.generated_ranges import generated_ranges
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
-from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import FileListing, listing_schema
 
 UTC = timezone.utc
@@ -75,13 +75,17 @@ def test_a_null_partition_value_implies_nothing() -> None:
         ),
         ({"m": ("integer", "month(ts)")}, [[1], [2]], [0, 1]),
         ({"f": ("string", "date_format(ts, 'yyyy-MM')")}, [["2024-01"], ["2024-02"], ["2024-2"], [None]], [1, 2, 3]),
-        ({"f": ("string", "date_format(ts,'yyyy-MM-dd-HH')")}, [["2024-02-09-23"], ["2024-02-11-23"], ["2024-02-30-00"]], [1, 2]),
+        (
+            {"f": ("string", "date_format(ts,'yyyy-MM-dd-HH')")},
+            [["2024-02-09-23"], ["2024-02-11-23"], ["2024-02-30-00"], ["2024-02-12-23"], ["2024-02-13-00"]],
+            [1, 2, 3],  # a local time that never occurs becomes a later one
+        ),
         ({"f": ("string", "date_format(ts, 'yyyy-mm')")}, [["2024-01"], ["2024-02"]], [0, 1]),
         ({"t": ("date", "trunc(ts, 'MONTH')")}, [[date(2024, 1, 1)], [date(2024, 2, 1)], [date(2024, 3, 1)]], [1]),
         (
             {"t": ("timestamp_ntz", "date_trunc('HOUR', ts)")},
-            [[datetime(2024, 2, 9, 23)], [datetime(2024, 2, 10)], [datetime(2024, 2, 12)]],
-            [1],
+            [[datetime(2024, 2, 9, 23)], [datetime(2024, 2, 10)], [datetime(2024, 2, 12)], [datetime(2024, 2, 13)]],
+            [1, 2],
         ),
         ({"t": ("timestamp_ntz", "ts")}, [[datetime(2024, 2, 9, 23)], [datetime(2024, 2, 10)], [datetime(2024, 2, 12)]], [1]),
         ({"t": ("timestamp", "date_trunc('HOUR', ts)")}, [[datetime(2024, 2, 1, tzinfo=UTC)]], [0]),
@@ -93,6 +97,19 @@ def test_conditions_on_a_local_time_select_the_files_of_its_partitions(
     columns: Mapping[str, tuple[str, str]], partitions: Sequence[Sequence[Any]], expected: list[int]
 ) -> None:
     assert select_files("timestamp_ntz", columns, partitions, NTZ) == expected
+
+
+def test_hours_of_dates_imply_nothing() -> None:
+    parts = {name: ("integer", f"{name}(ts)") for name in ("year", "month", "day", "hour")}
+    assert select_files("date", parts, [[2024, 2, 9, 0], [2024, 2, 10, 0]], DATES) == [1]
+    assert select_files("date", {"f": ("string", "date_format(ts, 'yyyy-MM-dd-HH')")}, [["2024-02-09-00"]], DATES) == [0]
+
+
+def test_formatted_days_of_dates_allow_for_a_skipped_day() -> None:
+    """A date is formatted as an instant. In Samoa, 2011-12-30 became 2011-12-31."""
+    partitions = [["2011-12-30"], ["2011-12-31"], ["2012-01-01"]]
+    columns = {"f": ("string", "date_format(ts, 'yyyy-MM-dd')")}
+    assert select_files("date", columns, partitions, "ts = DATE '2011-12-30'") == [0, 1]
 
 
 def test_units_of_instants_allow_for_every_time_zone() -> None:
@@ -108,6 +125,12 @@ def test_a_prefix_selects_strings() -> None:
         assert select_files("string", {"p": ("string", expression)}, partitions, "ts = 'b'") == [1, 2]
         assert select_files("string", {"p": ("string", expression)}, partitions, "ts > 'ac'") == [1, 2, 3]
     assert select_files("string", {"p": ("string", "substring(ts, 2, 2)")}, [["zz"]], "ts = 'abc'") == [0]
+
+
+def test_a_padded_prefix_implies_nothing() -> None:
+    partition = Field("p", Primitive("string"), metadata={CHAR_VARCHAR: "char(4)"})
+    schema = Struct((Field("name", Primitive("string")), partition))
+    assert generated_ranges(schema, {"p": "substring(name, 1, 2)"}, ["p"], ["name"]) == []
 
 
 def test_a_partition_column_of_another_type_implies_nothing() -> None:
