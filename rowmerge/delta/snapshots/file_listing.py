@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
@@ -16,9 +16,10 @@ from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type
 from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.metadata.actions import Metadata
+from rowmerge.delta.metadata.schema_changes import TYPE_CHANGES
 from rowmerge.delta.snapshots.generated_ranges import GeneratedRange, generated_ranges
 from rowmerge.errors import CorruptLog
-from rowmerge.table.metadata.schema import Field, arrow_type
+from rowmerge.table.metadata.schema import Field, Struct, arrow_type
 from rowmerge.table.snapshots.exact_statistics import exact_statistics
 from rowmerge.table.snapshots.files import FileListing, listing_schema
 from rowmerge.table.snapshots.ignored_bounds import report_ignored_bounds
@@ -63,8 +64,12 @@ def list_files(
     # With column mapping, statistics in the log have the physical names of columns, and the listing has the logical names.
     physical_fields = dict(zip(metadata.schema.names, metadata.stored_schema, strict=True))
     partitions = [_partition_values(block, partition_fields, metadata, location) for block in files.blocks]
+    statistics = _statistics_columns(files, [physical_fields[field.name] for field in bounded_fields], result_schema, location)
+    if any(map(_was_float, bounded_fields)):
+        for kind, extreme in (("lower", pc.min_element_wise), ("upper", pc.max_element_wise)):
+            statistics[kind] = pa.chunked_array([_around_floats(chunk, bounded_fields, extreme) for chunk in statistics[kind].chunks])
     columns_by_name = {
-        **_statistics_columns(files, [physical_fields[field.name] for field in bounded_fields], result_schema, location),
+        **statistics,
         "partition": pa.chunked_array(partitions),
         "ranges": pa.chunked_array([_ranges(values, ranges) for values in partitions]),
         **_action_columns(files, location),
@@ -103,12 +108,39 @@ def _statistics_columns(files: LiveFiles, stored_fields: Sequence[Field], schema
     statistics_by_block = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
     has_invalid = any(statistics.has_invalid for statistics in statistics_by_block)
     report_ignored_bounds(location, schema.field("nulls").type.names if has_invalid else ())
+    lower, upper = ([getattr(statistics, kind) for statistics in statistics_by_block] for kind in ("lower", "upper"))
     return {
         "records": pa.chunked_array([statistics.records for statistics in statistics_by_block], pa.int64()),
-        "lower": _rename_fields([statistics.lower for statistics in statistics_by_block], schema.field("lower").type),
-        "upper": _rename_fields([statistics.upper for statistics in statistics_by_block], schema.field("upper").type),
+        "lower": _rename_fields(lower, schema.field("lower").type),
+        "upper": _rename_fields(upper, schema.field("upper").type),
         "nulls": _rename_fields([statistics.nulls for statistics in statistics_by_block], schema.field("nulls").type),
     }
+
+
+def _was_float(field: Field) -> bool:
+    """Return whether a column, or a field in it, was widened from float to double."""
+    if isinstance(field.type, Struct):
+        return any(map(_was_float, field.type))
+    return any(change.get("fromType") == "float" for change in field.metadata.get(TYPE_CHANGES, ()))
+
+
+def _around_floats(bounds: pa.StructArray, fields: Iterable[Field], extreme: Callable[..., pa.Array]) -> pa.StructArray:
+    """Return bounds that also hold for values that were stored as floats: the bound 0.1 stands for the float 0.100000001490116, too.
+
+    Args:
+        bounds: The lower or the upper bounds.
+        fields: The columns.
+        extreme: The function that returns the lesser or the greater of two values.
+    """
+    children, field_by_name = [], {field.name: field for field in fields}
+    for index, bound in enumerate(bounds.type):
+        field, values = field_by_name[bound.name], pc.struct_field(bounds, [index])
+        if isinstance(field.type, Struct):
+            values = _around_floats(values, field.type, extreme)
+        elif _was_float(field):
+            values = extreme(values, values.cast(pa.float32(), safe=False).cast(values.type), skip_nulls=False)
+        children.append(values)
+    return struct_of(children, list(bounds.type), len(bounds))
 
 
 def _paths(block: Block, location: str) -> pa.ChunkedArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import FIELD_ID, Array, Decimal, Field, Map, Primitive, Struct, to_json
 from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges
 from tests.support.delta_tables import committed, delete_checksums
 
 LONG = Primitive("long")
@@ -200,6 +202,22 @@ def test_type_changes_accumulate_in_field_metadata(table: DeltaTable) -> None:
     (column,) = alter(table, schema=Struct((Field("c", LONG, metadata={"comment": "x"}),))).schema.fields
     changes = [(change["fromType"], change["toType"]) for change in column.metadata["delta.typeChanges"]]
     assert changes == [("byte", "short"), ("short", "long")]
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_bounds_of_floats_hold_after_the_column_is_widened_to_double(table: DeltaTable, mode: str) -> None:
+    """Spark writes the bound of a float with the shortest digits: 0.1 for the float 0.100000001490116, and 0.7 for 0.699999988079071."""
+    properties = {"delta.enableTypeWidening": "true", MAPPING_MODE: mode}
+    created = create(table, properties, Struct((Field("c", Primitive("float")), Field("s", Struct((Field("f", Primitive("float")),))))))
+    file = AddedFile(f"{table.location}/f.parquet", 1, 1, lower={"c": 0.7, "s": {"f": 0.7}}, upper={"c": 0.1, "s": {"f": 0.1}})
+    committed(table.commit(created, CommitRequest("WRITE", files=FileChanges((file,)))))
+    column, struct = created.schema.fields
+    double, (inner,) = Primitive("double"), fields(struct.type)
+    schema = Struct((replace(column, type=double), replace(struct, type=Struct((replace(inner, type=double),)))))
+    listing = alter(table, schema=schema).files(("c", "s"))
+    (lower,), (upper,) = (listing.rows[kind].to_pylist() for kind in ("lower", "upper"))
+    assert lower == {"c": 0.699999988079071, "s": {"f": 0.699999988079071}}
+    assert upper == {"c": 0.10000000149011612, "s": {"f": 0.10000000149011612}}
 
 
 def test_type_widening_requires_the_table_property(table: DeltaTable) -> None:
