@@ -20,6 +20,11 @@ from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, a
 _RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<records>\d{1,18})\s*[,}]'
 _WIDE = r'"tightBounds"\s*:\s*[^\st]'
 _NOTHING = r"^\s*(null)?\s*$"  # A line with a bare null crashes pyarrow.json
+_OLD_END = "\ufffd"
+"""The end of a truncated maximum in versions of Delta up to 3.1. It sorts before characters above U+FFFF. If the last of the characters
+before it was one of these, its first half became a question mark."""
+_DIGITS_OF_DOUBLE, _MAX_ERROR = 15, 4
+"""The number of decimal digits that every double keeps, and the greatest error of a computed double in units of its last place."""
 # Writers store these numbers as strings, because JSON cannot represent them. Such bounds count as unknown.
 _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
 
@@ -294,6 +299,8 @@ def _without_negative(counts: pa.Array) -> pa.Array:
 
 def _safe_minima(minima: pa.Array, maxima: pa.Array) -> pa.Array:
     """Return the minima that are safe for file skipping, and null for the others."""
+    if pa.types.is_decimal(minima.type):
+        return _widened_decimals(minima, -np.inf)
     # If one bound of a float column was not finite, the column may contain NaN, which the other bound does not cover.
     return _null_unless(pc.is_valid(maxima), minima) if pa.types.is_floating(minima.type) else minima
 
@@ -303,7 +310,30 @@ def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(maxima.type):
         millisecond, highest = pa.scalar(1000, pa.duration("us")), pa.scalar(2**63 - 1001, pa.int64()).cast(maxima.type)
         return pc.if_else(pc.less(maxima, highest), pc.add(maxima, millisecond), pa.scalar(None, maxima.type))
+    if pa.types.is_decimal(maxima.type):
+        return _widened_decimals(maxima, np.inf)
+    if pa.types.is_string(maxima.type) and pc.any(pc.ends_with(maxima, _OLD_END)).as_py():
+        return pc.replace_substring_regex(maxima, rf"\??{_OLD_END}$", "\U0010ffff")
     return _safe_minima(maxima, minima)
+
+
+def _widened_decimals(bounds: pa.Array, direction: float) -> pa.Array:
+    """Return bounds, moved in a direction by the error of a double if they have more digits than a double keeps.
+
+    delta-rs computes the bounds of decimals as doubles. A bound that no longer fits its type is unknown.
+    """
+    type_ = bounds.type
+    numbers = bounds.cast(pa.float64(), safe=False)
+    is_long = pc.fill_null(pc.greater_equal(pc.abs(numbers), 10.0 ** (_DIGITS_OF_DOUBLE - type_.scale)), False)
+    if not pc.any(is_long).as_py():
+        return bounds
+    ends = pc.fill_null(numbers, 0.0).to_numpy(zero_copy_only=False)
+    for _ in range(_MAX_ERROR):
+        ends = np.nextafter(ends, direction)
+    moved = pa.array(ends).cast(pa.decimal256(76, type_.scale), safe=False)
+    limit = pa.scalar(Decimal(10) ** (type_.precision - type_.scale), moved.type)
+    fits = pc.less(pc.abs(moved), limit)
+    return pc.if_else(is_long, _null_unless(fits, moved), bounds.cast(moved.type)).cast(type_)
 
 
 def _counts_of_live_rows(counts: pa.Array, *, records: pa.Array, tight: pa.Array) -> pa.Array:

@@ -206,6 +206,25 @@ def test_bounds_as_written_are_not_raised() -> None:
     assert statistics.upper.to_pylist()[0]["c"] == datetime.datetime(2024, 1, 1, tzinfo=UTC)
 
 
+def test_decimals_with_more_digits_than_a_double_are_widened() -> None:
+    """delta-rs computes the bounds of decimals as doubles: 9007199254740993 becomes 9007199254740992."""
+    low, high = bounds(Decimal(20, 0), 9007199254740992, 9007199254740992)
+    assert low < 9007199254740992 < 9007199254740993 < high
+    low, high = bounds(Decimal(38, 18), 3.0, 1234567890.123457)
+    assert low <= Number("2.999999999999999999") and Number("1234567890.123456789012345678") <= high
+    assert bounds(Decimal(38, 0), -(10**38) + 1, 10**38 - 1) == (None, None)
+    assert bounds(Decimal(18, 2), -9999999999999.99, 9999999999999.99) == (Number("-9999999999999.99"), Number("9999999999999.99"))
+
+
+@pytest.mark.parametrize("text", ["a" * 32 + "😀", "a" * 31 + "😀z"])
+def test_a_maximum_that_an_old_writer_truncated_before_a_surrogate_pair_is_raised(text: str) -> None:
+    """Up to version 3.1, delta-spark appended U+FFFD to 32 UTF-16 code units, and Java writes half of a surrogate pair as `?`."""
+    units = text.encode("utf-16-le")[:64].decode("utf-16-le", errors="replace").replace("\ufffd", "?")
+    assert (units + "\ufffd").encode() < text.encode()
+    _, high = bounds("string", "a", units + "\ufffd")
+    assert text.encode() <= high.encode()
+
+
 @pytest.mark.parametrize(("low", "high"), [(1.0, "NaN"), ("NaN", "NaN"), ("-Infinity", 1.0), (1.0, "Infinity")])
 def test_a_non_finite_bound_makes_both_bounds_unknown(low: Any, high: Any) -> None:
     assert bounds("double", low, high) == (None, None)
