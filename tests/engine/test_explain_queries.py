@@ -112,6 +112,12 @@ def test_explain_shows_dynamic_filters_and_does_not_evaluate_them(tables: rowmer
     monkeypatch.setattr(file_selection, "MAX_KEY_SHARE", 1)
     assert "    `id` IN (SELECT `id` FROM default.s): evaluated when the query runs (dynamic filter)" in explain(tables, keys)
     tables.sql(f"explain insert into s {newer.replace('*', 'id, id')}").collect()
+    monkeypatch.setattr(file_selection, "MIN_DYNAMIC_COST", 1)
+    tables.sql("create table alike (id int)")
+    for _ in range(2):
+        tables.sql("insert into alike values (1), (99)")
+    alike = "    `id` IN (SELECT `id` FROM default.s): not evaluated, because the files have much the same range of `id`"
+    assert alike in explain(tables, keys.replace("from t", "from alike"))
 
 
 def test_explain_shows_constants_as_their_values(tables: rowmerge.Session) -> None:

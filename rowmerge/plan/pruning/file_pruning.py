@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -223,6 +224,39 @@ def range_mask(column: str, op: str, keys: KeyRange, schema: Struct, partition_c
         return BoundsMask(every_file)
     least, greatest = comparison_range
     return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: _bounds_allow(column_bounds, op, least, greatest))
+
+
+def overlap_shares(column: str, files: FileListing, schema: Struct, partition_columns: Collection[str]) -> np.ndarray[Any, Any]:
+    """Return for each file which share of the other files can have values of a column within the file's bounds, from 0 to 1.
+
+    Keys hardly exclude files with the share 1: the bounds of such files are alike, so each file can contain most keys.
+
+    Args:
+        column: The name of the column.
+        files: The files.
+        schema: The columns of the table.
+        partition_columns: The names of the table's partition columns.
+
+    Returns:
+        The shares. 1 for files with unknown bounds. 0 if buckets can exclude files, or if Arrow cannot sort the bounds.
+    """
+    field, others = _comparable_field(column, schema), max(1, len(files) - 1)
+    if field is None:
+        return np.ones(len(files))
+    bounds_of_column = FileBounds(files).of_column(field, field.name in partition_columns)
+    lower, upper = bounds_of_column.lower, bounds_of_column.upper
+    if bounds_of_column.buckets or not len(files):
+        return np.zeros(len(files))
+    try:
+        ranks = pc.rank(pa.concat_arrays([lower, upper]), tiebreaker="dense").to_numpy()
+    except pa.ArrowNotImplementedError:
+        return np.zeros(len(files))
+    lower_ranks, upper_ranks = np.split(ranks, 2)
+    is_known = pc.and_(pc.is_valid(lower), pc.is_valid(upper)).to_numpy(zero_copy_only=False)
+    files_below = np.searchsorted(np.sort(upper_ranks[is_known]), lower_ranks, "left")
+    files_above = is_known.sum() - np.searchsorted(np.sort(lower_ranks[is_known]), upper_ranks, "right")
+    shares: np.ndarray[Any, Any] = np.where(is_known, 1 - (files_below + files_above) / others, 1.0)
+    return shares
 
 
 def every_file(files: FileListing) -> pa.Array:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rowmerge.plan.expressions.column_refs import rewrite, with_replacements
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.predicates.long_lists import shorten_lists
-from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
+from rowmerge.plan.pruning.file_pruning import file_mask, key_mask, overlap_shares
 from rowmerge.plan.queries.constants import constant_operands
 from rowmerge.plan.queries.push_down import TableConditions, is_exact
 from rowmerge.plan.queries.subqueries import KeySource, has_query
@@ -125,6 +125,8 @@ class FileSelection:
         source = KeySource.parse(text)
         if source is not None and not self._is_supported(source):
             return "not evaluated, because the types of the columns differ"
+        if source is not None and self._excludable_cost(source) < MIN_DYNAMIC_COST:
+            return f"not evaluated, because the files have much the same range of {backquote(source.column)}"
         if source is not None and self._is_too_large(source):
             return f"not evaluated, because the files of {self._snapshots[source.key_table].name} are not much smaller"
         return "evaluated when the query runs (dynamic filter)"
@@ -143,11 +145,17 @@ class FileSelection:
         """Return whether reading the keys takes too long, compared with reading the files that they can exclude."""
         key_files = self.files.get(source.key_table)
         key_cost = _cost(self._snapshots[source.key_table].files() if key_files is None else key_files)
-        return key_cost > _cost(self.files[source.table]) * MAX_KEY_SHARE
+        return key_cost > self._excludable_cost(source) * MAX_KEY_SHARE
+
+    def _excludable_cost(self, source: KeySource) -> float:
+        """Return the cost of the files that keys may exclude. Keys hardly exclude files that all have the same range of the column."""
+        files, snapshot = self.files[source.table], self._snapshots[source.table]
+        shares = overlap_shares(source.column, files, snapshot.schema, snapshot.partition_columns)
+        return float(((files.sizes.to_numpy() + OPEN_COST) * (1 - shares)).sum())
 
     def _exclude_by_keys(self, source: KeySource, bound: Callable[[str], str]) -> None:
         """Exclude the files of a table without any of the keys that another table has for the statement."""
-        if not self._is_supported(source) or self._is_too_large(source):
+        if not self._is_supported(source) or self._excludable_cost(source) < MIN_DYNAMIC_COST or self._is_too_large(source):
             return
         snapshot, files = self._snapshots[source.table], self.files[source.table]
         key_texts = [text for text in self._conditions.by_table.get(source.key_table, ()) if not has_query(text)]

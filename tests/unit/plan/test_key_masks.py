@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.plan.pruning.file_pruning import KeyRange, all_of, every_file, key_mask, no_file, range_mask
-from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Primitive, Struct, arrow_type
+from rowmerge.plan.pruning.file_pruning import KeyRange, all_of, every_file, key_mask, no_file, overlap_shares, range_mask
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Decimal as DecimalType, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import FileListing
-from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing
+from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing, partitions
 
 
 def joined(type_: str, files: Sequence[Mapping[str, Any]], op: str, values: Sequence[Any], has_null: bool = False) -> list[int]:
@@ -94,3 +96,30 @@ def test_a_million_keys_prune_ten_thousand_files_in_sorted_order() -> None:
     )
     mask, _ = key_mask("x", "=", pa.array(range(50, 100_000_000, 200), pa.int64()), False, Struct((field,)), ())
     assert pc.sum(mask(files)).as_py() == 5000
+
+
+DAY, INSTANT = datetime(2024, 1, 1, tzinfo=timezone.utc), timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("type_", "files", "shares"),
+    [
+        ("integer", between((0, 9), (10, 19), (20, 29)), [0, 0, 0]),
+        ("integer", between((0, 99), (1, 98), (2, 97)), [1, 1, 1]),
+        ("integer", between((0, 10), (10, 20), (30, 40)), [0.5, 0.5, 0]),
+        ("string", between(("a", "c"), ("b", "d"), ("e", "f")), [0.5, 0.5, 0]),
+        ("date", between((date(2024, 1, 1), date(2024, 1, 2)), (date(2024, 1, 3), date(2024, 1, 4))), [0, 0]),
+        ("timestamp", between((DAY, DAY), (DAY, DAY + INSTANT)), [1, 1]),
+        (DecimalType(9, 2), between((Decimal("1.00"), Decimal("2.00")), (Decimal("2.01"), Decimal("3.00"))), [0, 0]),
+        ("integer", [*between((0, 9), (20, 29)), MISSING], [0.5, 0.5, 1]),
+        (Array(Primitive("string")), [MISSING], [1]),
+    ],
+)
+def test_files_with_the_same_range_of_keys_overlap(type_: Any, files: Sequence[Mapping[str, Any]], shares: list[float]) -> None:
+    field = column(type_)
+    assert overlap_shares("x", listing(field, files), Struct((field,)), ()).tolist() == shares
+
+
+def test_partitions_overlap_only_with_files_of_the_same_value() -> None:
+    field = column("string")
+    assert overlap_shares("x", partitions(field, ["a", "b", "a"]), Struct((field,)), ["x"]).tolist() == [0.5, 0, 0.5]
