@@ -123,7 +123,7 @@ def _replace_tables_and_calls(text: str, search: _Search, resolve_table: Resolve
         if read.new_alias_index is not None:  # the table has no alias, and the grammar allows one
             edits.append(_alias_edit(cursor.tokens, read.new_alias_index, table.name.parts[-1]))
             aliased_tables.append(_AliasedTable(read, table.name))
-    edits += _qualifier_edits(cursor.tokens, aliased_tables, table_starts={read.start for read in reads})
+    edits += _qualifier_edits(cursor, aliased_tables, table_starts={read.start for read in reads})
     if resolve_function is not None:
         edits = add_call_edits(cursor, resolve_function, edits)
     return apply_edits(text, edits)
@@ -139,6 +139,13 @@ class _AliasedTable(NamedTuple):
         """Return how many parts of the dotted name at a token qualify a column of the table: 2 for `analytics.orders.id`, or 0."""
         return count_qualifier_parts(parts, self.name.parts) if self.read.is_read_by_query_of(token_index) else 0
 
+    def is_hidden_by(self, other: _AliasedTable, token_index: int, parts: list[str]) -> bool:
+        """Return whether an inner query around a token reads another table with the same alias, which the dotted name does not name."""
+        is_inner = other.read.query_span != self.read.query_span and self.read.is_read_by_query_of(other.read.query_span[0])
+        has_same_alias = other.name.parts[-1].lower() == self.name.parts[-1].lower()
+        is_visible = other.read.is_read_by_query_of(token_index)
+        return is_inner and has_same_alias and is_visible and not other.count_qualifier_parts(token_index, parts)
+
 
 def _alias_edit(tokens: Tokens, new_alias_index: int, alias: str) -> Edit:
     """Return the edit that adds an alias before token `new_alias_index`, directly after the previous token."""
@@ -146,21 +153,29 @@ def _alias_edit(tokens: Tokens, new_alias_index: int, alias: str) -> Edit:
     return Edit(offset, offset, f" AS {backquote(alias)}")
 
 
-def _qualifier_edits(tokens: Tokens, aliased_tables: list[_AliasedTable], table_starts: set[int]) -> Iterator[Edit]:
+def _qualifier_edits(cursor: Cursor, aliased_tables: list[_AliasedTable], table_starts: set[int]) -> Iterator[Edit]:
     """Yield an edit for each column `analytics.orders.id` of a table that gets the alias `orders`: it becomes `orders.id`.
 
     Only the query that reads a table can refer to its columns. If the qualifier matches several tables of the query, it refers to the
     first. `table_starts`: the indices of the tokens at which the names of tables begin. A dotted name there is not a column.
+
+    Raises:
+        UnsupportedStatement: The alias `orders` would be that of another table, in the inner query that has the column.
     """
+    tokens = cursor.tokens
     tables = [table for table in aliased_tables if len(table.name.parts) > 1]
     if not tables:
         return
     for name_index, parts in _dotted_names(tokens):
         if name_index in table_starts:
             continue
-        part_counts = [table.count_qualifier_parts(name_index, parts) for table in tables]
-        part_count = next((count for count in part_counts if count > 1), None)  # a qualifier of one part is the alias and is kept
-        if part_count is not None:
+        part_counts = ((table, table.count_qualifier_parts(name_index, parts)) for table in tables)
+        # A qualifier of one part is the alias and is kept.
+        table, part_count = next(((table, count) for table, count in part_counts if count > 1), (None, 0))
+        if table is not None:
+            if any(table.is_hidden_by(other, name_index, parts) for other in aliased_tables):
+                problem = f"The inner query reads another table called {parts[part_count - 1]}. Give one of the two an alias"
+                raise cursor.unsupported(problem, tokens[name_index])
             # Delete the text before the alias. In the 5 tokens of `analytics.orders.id`, the alias is the last of 2 parts, at index 2.
             alias_index = name_index + 2 * (part_count - 1)
             yield Edit(tokens.starts[name_index], tokens.starts[alias_index], "")
