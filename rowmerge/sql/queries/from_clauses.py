@@ -92,7 +92,9 @@ class RelationParser(ClauseParser):
 
     def _ends_on_condition(self) -> bool:
         key = self.cursor.key()
-        if key in _EXTENSIONS and self.cursor.key(-1) != ".":
+        if self.cursor.key(-1) == ".":  # a column, such as `left` in `x.left`
+            return False
+        if key in _EXTENSIONS or self.cursor.next_is("BIN", "BY"):
             raise OpaqueQueryError
         return key == "," or _begins_join(self.cursor) or self._begins_clause()
 

@@ -115,6 +115,9 @@ FORMS = {
     "select * from a cross join b full join c on a.k = c.k where a.k = 1": (
         "select * from ((a a INNER b b) FULL c c on (a.k = c.k)) where (a.k = 1)"
     ),
+    "select * from a join b on a.k = b.natural join c on b.left = c.k": (
+        "select * from ((a a INNER b b on (a.k = b.natural)) INNER c c on (b.left = c.k))"
+    ),
     "select * from (a join b on a.k = b.k) left join (c)": "select * from ((a a INNER b b on (a.k = b.k)) LEFT c c)",
     "select * from t lateral view explode(a) e as q where k = 1": "select * from (t t INNER ?) where (k = 1)",
     "select * from t, lateral (select * from u) x": "select * from (t t INNER ?(select * from u u))",
@@ -141,6 +144,7 @@ FORMS = {
     # Opaque parts
     "select * from t pivot (max(v) for k in (1)) where k in (select k from u)": "?(select k from u u)",
     "select * from t tablesample (5 rows)": "?",
+    "select * from a join b on a.k = b.k bin by (range x to y) where v = 1": "?",
     "select * from t version as of 3": "?",
     "from t select k": "?",
     "from t |> where k = 1": "?",
