@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,8 @@ from sqlglot.errors import SqlglotError
 DIALECT = "spark"
 _FUNCTIONS_OF_UNITS = {"extract", "timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff"}
 _QUERIES = (exp.Query, exp.Values, exp.Table)
+_CONTINUED_COMMENT = re.compile(r"--[^\r\n]*\\\n")
+"""A comment that goes on in the next line for Spark, because its line ends with a backslash. For sqlglot, the next line is code."""
 
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -57,8 +60,8 @@ def tokens_of(text: str) -> list[Token] | None:
 
 
 def parse(text: str) -> exp.Expr | None:
-    """Return the syntax tree of an expression, or None if sqlglot cannot parse the whole text as one expression."""
-    if any(token.token_type is TokenType.SEMICOLON for token in tokens_of(text) or ()):
+    """Return the syntax tree of an expression, or None if sqlglot cannot parse the whole text as one expression, as Spark does."""
+    if _CONTINUED_COMMENT.search(text) or any(token.token_type is TokenType.SEMICOLON for token in tokens_of(text) or ()):
         return None
     try:
         with _quietly():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import Token, TokenType, exp
@@ -16,6 +16,12 @@ NONDETERMINISTIC = frozenset(
     input_file_block_start input_file_block_length reflect java_method try_reflect""".split()
 )
 """Spark's built-in functions whose expressions are Nondeterministic. `reflect` and similar functions can run arbitrary code."""
+_OVER_ROWS = frozenset(
+    """try_sum try_avg mean std every histogram_numeric count_min_sketch hll_sketch_agg hll_union_agg theta_sketch_agg theta_union_agg
+    theta_intersection_agg kll_sketch_agg_bigint kll_sketch_agg_float kll_sketch_agg_double inline_outer json_tuple variant_explode
+    variant_explode_outer""".split()
+)
+"""Spark's aggregate functions, and its functions that return several rows, that sqlglot does not know."""
 
 COMPARISON_TREES: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NullSafeEQ: "<=>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 MIRRORED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -198,10 +204,15 @@ def membership_operands(text: str) -> tuple[str, str] | None:
 
 def nondeterministic_function(text: str) -> str | None:
     """Return the name of the first nondeterministic function that a SQL text calls, such as `rand`, or None if it calls none."""
+    return _called_function(text, NONDETERMINISTIC)
+
+
+def _called_function(text: str, names: Collection[str]) -> str | None:
+    """Return the first of these functions that a SQL text calls, or None if it calls none. `names`: in lower case."""
     tokens = tokens_of(text) or []
     for index, token in enumerate(tokens[:-1]):
         is_call = tokens[index + 1].token_type is TokenType.L_PAREN and token.token_type is not TokenType.STRING
-        if is_call and not follows_dot(tokens, index) and token.text.lower() in NONDETERMINISTIC:
+        if is_call and not follows_dot(tokens, index) and token.text.lower() in names:
             return token.text.lower()
     return None
 
@@ -217,7 +228,7 @@ def can_be_evaluated_apart(tree: exp.Expr, text: str) -> bool:
     """
     if has_query(tree) or tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
         return False
-    return nondeterministic_function(text) is None
+    return _called_function(text, NONDETERMINISTIC | _OVER_ROWS) is None
 
 
 @dataclass(frozen=True)

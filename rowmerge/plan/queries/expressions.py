@@ -14,6 +14,8 @@ from rowmerge.plan.expressions.conditions import Side, can_be_evaluated_apart, r
 from rowmerge.table.metadata.schema import backquote
 
 _BARE_CALLS = frozenset(Spark.Parser.NO_PAREN_FUNCTIONS)
+_FUNCTIONS_BEFORE_VARIABLES = frozenset({"user", "current_user", "session_user", "grouping__id"})
+"""Names without parentheses that Spark takes for functions, also if there are variables with these names."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ class Names:
         """Return whether a dotted name that is no column can only be a variable of the session: `x`, `session.x`, `system.session.x`."""
         prefix = tuple(part.lower() for part in parts[:-1])
         if self.has_unknown or prefix not in ((), ("session",), ("system", "session")):
+            return False
+        if not prefix and parts[0].lower() in _FUNCTIONS_BEFORE_VARIABLES:
             return False
         aliases = {side.alias.lower() for side, _ in self.sides}
         columns = {column.lower() for side, _ in self.sides for column in side.columns}
