@@ -115,6 +115,27 @@ def test_a_function_of_the_user_is_no_constant(warehouse: rowmerge.Session) -> N
     assert warehouse.execute(query).scans[0].conditions == ("`k` >= next_number(20)", "`k` < 30")
 
 
+def test_keys_do_not_depend_on_conditions_that_can_change_until_the_query_runs(warehouse: rowmerge.Session, tmp_path: Path) -> None:
+    limit = tmp_path / "limit"
+    warehouse.spark.udf.register("largest_key", lambda _: int(limit.read_text()), "int").asNondeterministic()
+    limit.write_text("5")
+    frame = warehouse.sql("select t.s from dim left join t on t.k = dim.k where dim.k <= largest_key(dim.k)")
+    limit.write_text("59")
+    assert sorted(frame.collect()) == sorted((f"s{number // 10}",) for number in range(60))
+
+
+def test_a_subquery_that_metadata_answer_can_have_no_row(warehouse: rowmerge.Session) -> None:
+    warehouse.sql("create table parts (k int, part int) partitioned by (part)")
+    warehouse.sql("insert into parts values (5, 1)")
+    assert warehouse.sql("select * from t where k > (select distinct part from parts where part = 7)").collect() == []
+    assert files_of_t(warehouse, "select * from t where k < (select distinct part + 9 from parts where part = 1)") == 1
+
+
+def test_a_subquery_in_two_parentheses_is_not_replaced(warehouse: rowmerge.Session) -> None:
+    assert warehouse.sql("select * from t where exists ((select max(k) from dim)) and k >= 0").count() == 60
+    assert warehouse.sql("select * from t where k >= (select 1) and exists (select 1 from dim)").count() == 59
+
+
 def test_a_small_table_needs_no_dynamic_filter(warehouse: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_selection, "MIN_DYNAMIC_COST", 2**30)
     result = warehouse.execute("select * from t where k in (select k from dim where n = 'n5') and k >= 0")

@@ -31,8 +31,10 @@ from rowmerge.table.metadata.schema import Struct, backquote
 
 _HAS_QUERY = re.compile(r"\(\s*(?:select|with)\b", re.IGNORECASE)
 _EXISTS = re.compile(r"\s*exists\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
-_BEFORE_ROWS = frozenset({"IN", "EXISTS", "ANY", "ALL", "SOME", "ARRAY"})
-"""The words before a subquery whose rows are used, rather than its only value."""
+_BEFORE_ROWS = re.compile(r"\b(?:in|(?:exists|any|all|some|array)(?:\s*\()*)\s*$", re.IGNORECASE)
+"""A word before a subquery whose rows are used, rather than its only value. `exists` also means the rows in `exists ((query))`."""
+_PLACEHOLDER = "`__rowmerge_read"
+"""The beginning of the placeholder of a table, which occurs once in a statement. So the text of a query with a placeholder is unique."""
 _MARKER = 7_310_456_130_000_000
 """The least of the numbers that replace subqueries while a condition is analysed."""
 _KEYS = re.compile(r"`([^`]+)`\.`((?:[^`]|``)+)` IN \(SELECT `((?:[^`]|``)+)` FROM `([^`]+)`\)")
@@ -120,7 +122,9 @@ class Subqueries:
         values: dict[str, str] = {}
         for query in queries:
             bracket = re.search(rf"(\w*)\s*\(\s*{re.escape(query.text)}\s*\)", text)
-            if bracket is not None and bracket[1].upper() not in _BEFORE_ROWS and self._has_stable_value(query):
+            if bracket is None or _BEFORE_ROWS.search(text[: bracket.end(1)]) or _PLACEHOLDER not in query.text:
+                continue
+            if self._has_stable_value(query):
                 number = str(_MARKER + len(values))
                 values[number] = query.text
                 text = f"{text[: bracket.end(1)]} ({number}){text[bracket.end() :]}"
@@ -225,4 +229,4 @@ class Subqueries:
 
 def _query_with_text(text: str, queries: Sequence[Query]) -> Query | None:
     """Return the subquery with a text. It reads a table, whose placeholder makes the text unique."""
-    return next((query for query in queries if query.text == text and "`__rowmerge_read" in text), None)
+    return next((query for query in queries if query.text == text and _PLACEHOLDER in text), None)

@@ -35,7 +35,7 @@ _CALL = re.compile(r"([^\W\d]\w*)\s*\((\s*\))?")
 """A function name before a parenthesis, and the parenthesis that closes a call without arguments."""
 _NOT_STABLE = re.compile(r"\b(?:current_time|localtime)\b", re.IGNORECASE)
 _STABLE_CALLS = BUILT_IN | frozenset(
-    {"cast", "try_cast", "interval", "extract", "in", "and", "or", "not", "decimal", "if", "date", "timestamp", "case", "when"}
+    "cast try_cast interval extract in and or not between like is decimal if date timestamp case when then else".split()
 )
 """Built-in functions, and the keywords and types that may precede a parenthesis."""
 OPEN_COST = 4 * 2**20
@@ -158,7 +158,8 @@ class FileSelection:
         if not self._is_supported(source) or self._excludable_cost(source) < MIN_DYNAMIC_COST or self._is_too_large(source):
             return
         snapshot, files = self._snapshots[source.table], self.files[source.table]
-        key_texts = [text for text in self._conditions.by_table.get(source.key_table, ()) if not has_query(text)]
+        # A condition that is not stable could be true for other rows when the statement runs.
+        key_texts = [text for text in self._conditions.by_table.get(source.key_table, ()) if not has_query(text) and _is_stable(text)]
         where = " where " + " and ".join(f"({text})" for text in key_texts) if key_texts else ""
         query = f"select {backquote(source.key_column)} from {bound(backquote(source.key_table))} as {backquote(source.key_table)}{where}"
         keys = distinct_values(self._spark, query, MAX_KEYS)

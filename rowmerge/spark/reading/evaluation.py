@@ -42,12 +42,15 @@ def evaluate(spark: SparkSession, expressions: Sequence[str]) -> list[str | None
 def literals(frame: DataFrame) -> list[str | None]:
     """Return the values in the only row of a frame as SQL literals. None for a type whose values file pruning cannot use.
 
-    A literal has no collation, so a string with a collation has no literal.
+    A literal has no collation, so a string with a collation has no literal. If the frame does not have exactly one row, there are none.
     """
     names = [f"value_{index}" for index in range(len(frame.columns))]
     fields = list(schema_of(frame))
     types = [field.type for field in fields]
-    (row,) = frame.toDF(*names).selectExpr(*(_as_text(name, type_) for name, type_ in zip(names, types, strict=True))).collect()
+    rows = frame.toDF(*names).selectExpr(*(_as_text(name, type_) for name, type_ in zip(names, types, strict=True))).take(2)
+    if len(rows) != 1:
+        return [None] * len(names)
+    (row,) = rows
     return [None if has_collation(Struct((field,))) else _literal(text, field.type) for text, field in zip(row, fields, strict=True)]
 
 
