@@ -71,6 +71,12 @@ def is_case_sensitive(spark: SparkSession) -> bool:
     return setting(spark, "spark.sql.caseSensitive", "false") == "true"
 
 
+def double_quotes_are_names(spark: SparkSession) -> bool:
+    """Return whether a text in double quotes is a name rather than a string."""
+    is_set = setting(spark, "spark.sql.ansi.doubleQuotedIdentifiers", "false") == "true"
+    return is_set and setting(spark, "spark.sql.ansi.enabled", "true") == "true"
+
+
 def skips_files(spark: SparkSession) -> bool:
     """Return whether queries may skip data files, or answer from metadata. `spark.rowmerge.read.skipFiles.enabled` = false forbids both."""
     return setting(spark, SKIP_FILES, "true") != "false"

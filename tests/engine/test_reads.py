@@ -68,6 +68,14 @@ def test_names_that_mean_something_else_exclude_no_file(warehouse: rowmerge.Sess
     assert warehouse.sql("select count(s) from (select k, s from t) where v > 40").collect() == [(4,)]
 
 
+def test_a_name_in_double_quotes_is_no_string(warehouse: rowmerge.Session) -> None:
+    warehouse.spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        assert warehouse.sql('select * from (select s as "name" from t) where "name" = \'s1\'').collect() == [("s1",)]
+    finally:
+        warehouse.spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
 def test_the_switch_reads_all_files(warehouse: rowmerge.Session) -> None:
     warehouse.spark.conf.set(SKIP_FILES, "false")
     try:

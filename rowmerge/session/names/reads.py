@@ -21,7 +21,7 @@ from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.needed_columns import NeededColumns
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.reading.task_sizes import TaskSizes
-from rowmerge.spark.spark_session import analyses_later, is_case_sensitive, skips_files
+from rowmerge.spark.spark_session import analyses_later, double_quotes_are_names, is_case_sensitive, skips_files
 from rowmerge.sql import parse_query
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
@@ -129,7 +129,10 @@ class StatementReads:
         """Return why no table of a text can be read partly, or None if the text must be analysed."""
         if not skips_files(self._spark):
             return ScanReason.OFF
-        return None if any(map(_HAS_CONDITION.search, [text, *self._view_texts(names)])) else ScanReason.NO_CONDITION
+        texts = [text, *self._view_texts(names)]
+        if any('"' in each for each in texts) and double_quotes_are_names(self._spark):
+            return ScanReason.OPAQUE
+        return None if any(map(_HAS_CONDITION.search, texts)) else ScanReason.NO_CONDITION
 
     def _view_texts(self, names: Iterable[str]) -> list[str]:
         """Return the queries of the views among these placeholders."""
