@@ -62,8 +62,12 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
     pickled_code, pickled_arguments = _pickle_code(function), pickle.dumps(arguments)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Loading the code takes as long as reading a hundred small files. So a worker process, which runs many tasks, loads it once.
+        loaded = vars(sys).setdefault("_rowmerge_code", {})
+        if pickled_code not in loaded:
+            loaded[pickled_code] = pickle.loads(pickled_code)
         # `unpickler_class` is `_ArgumentUnpickler`, as `_pickle_code` has pickled it. The classes must be loaded before the arguments.
-        loaded_function, unpickler_class, rowmerge_classes = pickle.loads(pickled_code)
+        loaded_function, unpickler_class, rowmerge_classes = loaded[pickled_code]
         loaded_arguments = unpickler_class(pickled_arguments, rowmerge_classes).load()
         batch_function: BatchFunction = loaded_function(*loaded_arguments)
         return batch_function(batches)

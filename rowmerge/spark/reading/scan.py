@@ -28,7 +28,7 @@ from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.reading.small_files import read_with_arrow, small_files_mask
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
-from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, backquote, bare
+from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, backquote, bare, string_literal
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -202,11 +202,11 @@ class _Scan:
             file_key: The column that identifies the file of a row: its path (FILE), or its size, which must be unique among `files`.
                 _FILE_KEY is the value of this column in a row of the bit sets.
         """
-        if file_key == _FILE_SIZE:
-            # The anti-join would keep the deleted rows of a file that does not have its recorded size.
-            sizes = ", ".join(map(str, files.sizes.to_pylist()))
-            stop_query = stop_query_sql("its size differs from the size that the table records")
-            rows = rows.where(f"case when {_FILE_SIZE} in ({sizes}) then true else {stop_query} is null end")
+        # The anti-join would keep the deleted rows of a file that does not have its recorded path and size.
+        keys = map(str, files.sizes.to_pylist()) if file_key == _FILE_SIZE else map(string_literal, map(spark_path, files.paths))
+        property_ = "size" if file_key == _FILE_SIZE else "path"
+        stop_query = stop_query_sql(f"its {property_} differs from the {property_} that the table records")
+        rows = rows.where(f"case when {file_key} in ({', '.join(keys)}) then true else {stop_query} is null end")
         bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
         is_deleted = F.expr(f"{file_key} = {_FILE_KEY} and {bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1")
         return rows.join(bit_sets, is_deleted, "left_anti")

@@ -34,8 +34,11 @@ larger files, this takes longer than Spark's reader needs to open the file and t
 
 _ID_BYTES = 8
 """The size of an id in Spark's estimates. The rows of `mapInArrow` have the estimated size of its input."""
-DEFAULT_OPEN_FILE_COST = 512 * 1024
-"""The number of bytes that Arrow decodes while it opens a file, as a generous estimate. A task gets up to 256 small files by default."""
+DEFAULT_OPEN_FILE_COST = 128 * 1024
+"""The number of bytes that Arrow decodes while it opens a file. By default, a task gets up to 1,024 files, because Spark needs as long to
+start a task in Python as Arrow needs to read 150 files."""
+_MIN_LISTS = 8
+"""The least number of lists into which the default cost divides the files, so that the cores of a machine share them."""
 
 
 def small_files_mask(spark: SparkSession, files: FileListing) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -87,11 +90,11 @@ def _read_lists(spark: SparkSession, spec: SmallFilesSpec, schema: Struct, file_
     """Return the rows of lists of files. Each list is the work of one task.
 
     Spark estimates the size of the result from the number of ids in the range, before the filter. By this size, it decides whether to
-    broadcast the rows in a join. So the number of ids makes the estimate equal to the size of the files.
+    broadcast the rows in a join. So the number of ids makes the estimate about equal to the size of the files.
     """
-    ids_per_list = max(1, total_size // _ID_BYTES // len(file_lists))
+    ids_per_list = 1 << max(0, total_size // _ID_BYTES // len(file_lists)).bit_length()  # a power of two, for a fast filter
     streams = [_arrow_stream(files) for files in file_lists]
-    ids = spark.range(0, ids_per_list * len(streams), 1, len(streams)).where(f"id % {ids_per_list} = 0")
+    ids = spark.range(0, ids_per_list * len(streams), 1, len(streams)).where(f"id & {ids_per_list - 1} = 0")
     task = bind_for_executors(small_files.small_files_task, spec, streams, ids_per_list)
     return ids.mapInArrow(task, to_spark(schema))
 
@@ -119,7 +122,10 @@ def _file_lists(spark: SparkSession, snapshot: Snapshot, layout: FileLayout, fil
     splits = snapshot.settings.splits
     open_file_cost = DEFAULT_OPEN_FILE_COST if splits.open_file_cost is None else splits.open_file_cost
     weights = [max(size, open_file_cost) for size in sizes]
-    return [table.take(pa.array(bin_)) for bin_ in pack(weights, splits.target_size, splits.planning_lookback)]
+    target_size = splits.target_size
+    if splits.open_file_cost is None:
+        target_size = min(target_size, max(open_file_cost, -(-sum(weights) // _MIN_LISTS)))
+    return [table.take(pa.array(bin_)) for bin_ in pack(weights, target_size, splits.planning_lookback)]
 
 
 def _position_bytes(positions: Positions) -> bytes:
