@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import cloudpickle
 
-from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.data_files import StoredColumns, WriteSpec
 from rowmerge.parquet.outcomes import INSERT, OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey
+from rowmerge.parquet.small_files import SmallFilesSpec, small_files_task
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.writing.sink import outcome_sink
 
@@ -41,3 +42,23 @@ def test_an_executor_writes_files_without_rowmerge(tmp_path: Path) -> None:
         ("a", 7),
         ("b", 8),
     ]
+
+
+WORKER = """
+import gc, pickle, sys
+import pyarrow as pa
+load_code, loads = pickle.loads, []
+pickle.loads = lambda content: loads.append(len(content)) or load_code(content)
+for _ in range(2):
+    run = pickle.load(open(sys.argv[1], "rb"))
+    assert list(run(iter([]))) == []
+    assert gc.get_freeze_count() > 10_000
+assert len(loads) == 1, loads
+"""
+
+
+def test_a_worker_loads_the_code_of_its_tasks_once(tmp_path: Path) -> None:
+    function = tmp_path / "function"
+    spec = SmallFilesSpec(pa.schema([]), StoredColumns(pa.schema([]), False, ()))
+    function.write_bytes(cloudpickle.dumps(bind_for_executors(small_files_task, spec, [], 1)))
+    subprocess.run([sys.executable, "-c", WORKER, str(function)], check=True)
