@@ -108,7 +108,7 @@ def _figures(timings: Timings) -> Iterator[str]:
     fields = {"lookup_files": sizes.lookup_files, "day_files": sizes.day_files, "small_files": sizes.small_files}
     yield "## Many files"
     yield ""
-    yield f"Seconds, the median of five runs after one that is not measured; in brackets the files opened. {_machine(timings)}"
+    yield f"Seconds, {_runs(timings)}; in brackets the files opened. {_machine(timings)}"
     yield ""
     yield from _header(["engine", *(CASES[case].format(**fields) for case in timings.cases())])
     for engine, format_ in engines:
@@ -119,9 +119,7 @@ def _figures(timings: Timings) -> Iterator[str]:
 def _tpch(scale: str, timings: Timings) -> Iterator[str]:
     yield f"## TPC-H at scale factor {scale}"
     yield ""
-    runs = max((len(timing.seconds) for timing in timings.timings), default=0)
-    measured = "one run with all files in memory" if runs == 1 else f"the median of {runs} runs after one that is not measured"
-    yield f"Seconds, {measured}, in a new process for each engine. {_machine(timings)}"
+    yield f"Seconds, {_runs(timings)}. Each engine has its own process. {_machine(timings)}"
     yield "*Plain Parquet* is Spark on the same files without their logs, so it also reads deleted rows."
     yield ""
     yield from _header(["geometric mean of ratios", "tables", "ratio", "goal"])
@@ -139,6 +137,13 @@ def _tpch(scale: str, timings: Timings) -> Iterator[str]:
             yield from _header(["query", *(_title(engine, format_) for engine, format_ in engines)])
             for case in timings.cases(layout):
                 yield f"| {case} | {' | '.join(_timing(timings.of(case, *entry, layout)) for entry in engines)} |"
+
+
+def _runs(timings: Timings) -> str:
+    counts = sorted({len(timing.seconds) for timing in timings.timings if timing.seconds})
+    if counts == [1]:
+        return "one run with all files in memory"
+    return f"the median of {' or '.join(map(str, counts))} runs after one that is not measured"
 
 
 def _engines(timings: Timings, layout: str) -> list[tuple[str, str]]:
