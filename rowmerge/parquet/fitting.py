@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ def file_column_indexes(file_schema: pa.Schema, columns: pa.Schema, *, by_field_
         columns: The columns to find, with the names and field ids that they have in files.
         by_field_id: Whether columns are identified by field id instead of name.
     """
-    return [_field_index(pa.struct(list(file_schema)), column, by_field_id) for column in columns]
+    return _field_indexes(pa.struct(list(file_schema)), columns, by_field_id)
 
 
 def has_field_ids(file_schema: pa.Schema) -> bool:
@@ -152,8 +153,8 @@ def _to_table_struct(values: pa.StructArray, table_type: pa.StructType, file_typ
     """Convert structs field by field in the same way as `to_table_type`. A field that the file lacks becomes NULL."""
     children = values.flatten()
     table_children = []
-    for field, file_field in zip(table_type, file_type, strict=True):
-        index = _field_index(values.type, file_field, by_field_id)
+    indexes = _field_indexes(values.type, file_type, by_field_id)
+    for index, field, file_field in zip(indexes, table_type, file_type, strict=True):
         if index is None:
             table_children.append(pa.nulls(len(values), field.type))
         else:
@@ -167,13 +168,21 @@ def _with_child(values: pa.Array, table_type: pa.DataType, child: pa.Array) -> p
     return pa.Array.from_buffers(table_type, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
 
 
-def _field_index(struct: pa.StructType, field: pa.Field, by_field_id: bool) -> int | None:
-    """Return the index of a field in a struct of a file, None if the struct does not have the field."""
-    if not by_field_id:
-        index = struct.get_field_index(field.name)
-        return index if index >= 0 else None
-    field_id = _field_id(field)
-    return next((index for index, file_field in enumerate(struct) if _field_id(file_field) == field_id), None)
+def _field_indexes(struct: pa.StructType, fields: Iterable[pa.Field], by_field_id: bool) -> list[int | None]:
+    """Return the index of each field in a struct of a file, None for a field that the struct does not have.
+
+    A name may differ in case, as in Spark: no two columns of a table differ only in case.
+    """
+    if by_field_id:
+        ids = [_field_id(file_field) for file_field in struct]
+        return [ids.index(field_id) if (field_id := _field_id(field)) in ids else None for field in fields]
+    indexes = [(field.name, struct.get_field_index(field.name)) for field in fields]
+    if all(index >= 0 for _, index in indexes):
+        return [index for _, index in indexes]
+    names = [file_field.name.lower() for file_field in struct]
+    counts = Counter(names)
+    index_of = {name: index for index, name in enumerate(names) if counts[name] == 1}
+    return [index if index >= 0 else index_of.get(name.lower()) for name, index in indexes]
 
 
 def _field_id(field: pa.Field) -> bytes | None:

@@ -32,7 +32,6 @@ class SmallFilesSpec:
     Attributes:
         schema: The columns to read, under the names and with the types of the table.
         stored_columns: The same columns as the files store them.
-        ignores_case: Whether a column that the file stores under a name in another case is the same column.
         initial_values: By name in the table, the values of columns that a file lacks, as arrays of one value. Other values are NULL.
         address_columns: The names of two additional columns, for the path of a row's file and the row's position; empty for none.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
@@ -40,7 +39,6 @@ class SmallFilesSpec:
 
     schema: pa.Schema
     stored_columns: StoredColumns
-    ignores_case: bool = True
     initial_values: dict[str, pa.Array] = field(default_factory=dict)
     address_columns: tuple[str, ...] = ()
     filesystem_options: Options = field(default_factory=dict, repr=False)
@@ -144,23 +142,20 @@ class _ColumnFinder:
     def __init__(self, spec: SmallFilesSpec) -> None:
         self._spec = spec
         self._file_schema = pa.schema([])
-        self._columns: dict[str, str] = {}
+        self._columns: list[str] = []
 
-    def find(self, file_schema: pa.Schema) -> dict[str, str]:
-        """Return the names of the columns in a file that has this schema. Each value is the name by which `_live_rows` finds the column."""
+    def find(self, file_schema: pa.Schema) -> list[str]:
+        """Return the names of the columns in a file that has this schema."""
         if not self._columns or not file_schema.equals(self._file_schema, check_metadata=True):
             self._file_schema, self._columns = file_schema, self._search(file_schema)
         return self._columns
 
-    def _search(self, file_schema: pa.Schema) -> dict[str, str]:
+    def _search(self, file_schema: pa.Schema) -> list[str]:
         stored_columns = self._spec.stored_columns
         indexes = file_column_indexes(file_schema, stored_columns.file_schema, by_field_id=stored_columns.by_field_id)
-        columns = {name: name for name in (file_schema.field(index).name for index in indexes if index is not None)}
-        if self._spec.ignores_case and not stored_columns.by_field_id:
-            missing = {name.lower(): name for name in stored_columns.file_schema.names if name not in columns}
-            columns |= {name: missing[name.lower()] for name in file_schema.names if name not in columns and name.lower() in missing}
+        columns = [file_schema.field(index).name for index in indexes if index is not None]
         # Without a column, batches would have no number of rows. The conversion ignores an additional column.
-        return columns or {name: name for name in file_schema.names[:1]}
+        return columns or file_schema.names[:1]
 
 
 def _batches(spec: SmallFilesSpec, path: str, content: pa.Buffer, finder: _ColumnFinder) -> Iterator[pa.RecordBatch]:
@@ -169,8 +164,7 @@ def _batches(spec: SmallFilesSpec, path: str, content: pa.Buffer, finder: _Colum
     if spec.stored_columns.by_field_id and not has_field_ids(source.schema_arrow):
         raise UnreadableFile(path, "its columns have no field ids")
     columns = finder.find(source.schema_arrow)
-    for batch in source.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns), use_threads=False):
-        yield batch.rename_columns([columns.get(name, name) for name in batch.schema.names])
+    yield from source.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False)
 
 
 def _live_rows(spec: SmallFilesSpec, files: pa.Table, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:

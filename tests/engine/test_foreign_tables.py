@@ -14,6 +14,9 @@ import pytest
 
 import rowmerge
 from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME
+from rowmerge.delta.snapshots.deletion_vectors import z85_encode
+from rowmerge.table.snapshots.deleted_rows import serialize
+from rowmerge.table.snapshots.files import Positions
 from tests.support.readers import read_with_delta_rs
 
 pytestmark = pytest.mark.one_of("mode")
@@ -184,3 +187,38 @@ def test_a_table_with_every_operation_of_delta_rs_is_writable(session: rowmerge.
         "when matched then update set id = s.id + 100, p = 'new'"
     )
     assert rows(session, "select count(*), sum(id), sum(s.x), count(distinct p) from t") == [(18, 393, 190, 3)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_names_in_files_can_differ_in_case(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    for name in ("1", "2"):
+        pq.write_table(pa.table({"ID": [1, 2, 3], "S": pa.array([{"V": "a"}, {"V": "b"}, {"V": "c"}])}), folder / f"{name}.parquet")
+    schema = struct(field("id", "long"), field("s", struct(field("v", "string"))))
+    log(folder, [*definition(schema), add("1.parquet", folder / "1.parquet")])
+    registered(session, folder, mode)
+    session.sql("delete from t where id = 2")
+    session.sql(
+        "merge into t using (select 1L as id, named_struct('v', 'z') as s union all select 4L, null) s on t.id = s.id "
+        "when matched then update set * when not matched then insert *"
+    )
+    session.sql("optimize t")
+    assert rows(session, "select id, s.v from t order by id") == [(1, "z"), (3, "c"), (4, None)]
+
+
+def test_a_deletion_vector_can_be_empty(bare_session: rowmerge.Session, tmp_path: Path) -> None:
+    folder, actions = tmp_path / "t", definition(struct(field("id", "long")))
+    folder.mkdir()
+    features = ["deletionVectors"]
+    actions[0] = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}}
+    for path, ids, deleted in (("1.parquet", range(10_000), [7]), ("2.parquet", range(3), [])):
+        pq.write_table(pa.table({"id": ids}), folder / path)
+        data = serialize(Positions(deleted))
+        vector = {"storageType": "i", "pathOrInlineDv": z85_encode(data + bytes(-len(data) % 4)), "sizeInBytes": len(data)}
+        action = add(path, folder / path)
+        action["add"]["deletionVector"] = vector | {"cardinality": len(deleted)}
+        actions.append(action)
+    log(folder, actions)
+    bare_session.sql(f"create table t using delta location '{folder}'")
+    assert rows(bare_session, "select count(*), sum(id) from t where id >= 0") == [(10_002, sum(range(10_000)) - 7 + 3)]

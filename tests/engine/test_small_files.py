@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,6 +79,20 @@ def test_arrow_reads_iceberg_columns_by_field_id_with_initial_values_and_uuids(s
     session.sql("insert into t values (3, 30, 'stored')")
     assert _read_with_both(session, "t") == 3
     assert session.sql("select c, a, u from t order by c").collect() == [(1, 10, "was missing"), (2, 20, "was missing"), (3, 30, "stored")]
+
+
+def test_spark_reads_small_files_of_types_that_arrow_lacks(bare_session: rowmerge.Session) -> None:
+    session = bare_session
+    session.sql("create table t using delta as select 1 as id")
+    folder = Path(session.describe("default", "t").location.removeprefix("file://"))
+    commit = folder / "_delta_log" / f"{0:020d}.json"
+    metadata = next(json.loads(line) for line in commit.read_text().splitlines() if "metaData" in line)
+    schema = json.loads(metadata["metaData"]["schemaString"])
+    schema["fields"].append({"name": "nothing", "type": "void", "nullable": True, "metadata": {}})
+    metadata["metaData"]["schemaString"] = json.dumps(schema)
+    (folder / "_delta_log" / f"{1:020d}.json").write_text(json.dumps(metadata))
+    assert session.sql("select * from t").collect() == [(1, None)]
+    assert session.sql("select id from t").collect() == [(1,)]
 
 
 def test_a_join_does_not_broadcast_small_files_of_many_bytes(session: rowmerge.Session) -> None:

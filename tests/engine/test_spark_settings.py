@@ -46,3 +46,19 @@ def test_a_view_is_read_with_the_current_time_zone_and_case_sensitivity(session)
     finally:
         conf.set("spark.sql.session.timeZone", zone)
         conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.mark.parametrize("is_escaped", ["false", "true"])
+def test_keys_and_constants_with_quotes_are_found_whatever_backslashes_mean(session, is_escaped):
+    session.spark.conf.set("spark.sql.parser.escapedStringLiterals", is_escaped)
+    try:
+        session.sql("""create table t using delta as select 1 as id, "it's" as name union all select 2, 'other'""")
+        session.sql(
+            """merge into t using (select 3 as id, "it's" as name) s on t.name = s.name and t.id < 9
+            when matched then update set id = t.id + s.id when not matched then insert *"""
+        )
+        assert session.sql("select id from t order by id").collect() == [(2,), (4,)]
+        session.sql("""delete from t where name = concat("it's", '')""")
+        assert session.sql("select id from t").collect() == [(2,)]
+    finally:
+        session.spark.conf.unset("spark.sql.parser.escapedStringLiterals")

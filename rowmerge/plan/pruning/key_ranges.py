@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowmerge.plan.bounds.bounds import comparable
-from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, backquote, sql_name, string_literal
+from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, backquote, sql_name
 
 MAX_RANGES = 32
 """The maximum number of ranges in a condition. Each range costs two comparisons per row, and a test of the bounds of each page."""
@@ -98,6 +98,11 @@ def _indices_of_greatest(numbers: np.ndarray, count: int) -> np.ndarray:
     return np.sort(np.argpartition(numbers, -count)[-count:])  # `argpartition` moves the indices of the greatest numbers to the end
 
 
+def string_sql(text: str) -> str:
+    """Return SQL for a string. It does not depend on `spark.sql.parser.escapedStringLiterals`, the setting for backslashes in literals."""
+    return f"cast(X'{text.encode().hex()}' as string)" if "'" in text or "\\" in text else f"'{text}'"
+
+
 def _literal(scalar: pa.Scalar, field: Field) -> str:
     """Return a value as a SQL literal. Raises OverflowError or ValueError if the value is out of the range of Python's datetime.
 
@@ -106,7 +111,7 @@ def _literal(scalar: pa.Scalar, field: Field) -> str:
     value: Any = scalar.as_py()
     match value:
         case str():
-            return string_literal(value)
+            return string_sql(value)
         case datetime() if value.tzinfo is not None:
             return f"timestamp'{value.replace(tzinfo=None).isoformat()}Z'"
         case datetime():

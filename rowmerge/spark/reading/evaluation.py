@@ -10,8 +10,9 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from rowmerge.plan.pruning.key_ranges import string_sql
 from rowmerge.spark.types import has_collation, schema_of
-from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, Struct, sql_name, string_literal
+from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, Struct, sql_name
 
 logger = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)
@@ -66,7 +67,7 @@ def _literal(text: str | None, type_: DataType) -> str | None:
         return f"cast(NULL as {sql_name(type_)})"
     match type_:
         case Primitive("string"):
-            return string_literal(text)
+            return string_sql(text)
         case Primitive("boolean"):
             return text
         case Primitive("date"):

@@ -22,13 +22,14 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
+from rowmerge.plan.pruning.key_ranges import string_sql
 from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of, stop_query_sql
 from rowmerge.spark.reading.data_files import ADDRESS_COLUMNS, ADDRESS_FIELDS, lineage_columns, read_files, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
-from rowmerge.spark.reading.small_files import read_with_arrow, small_files_mask
+from rowmerge.spark.reading.small_files import has_arrow_types, read_with_arrow, small_files_mask
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
-from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, backquote, bare, string_literal
+from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, backquote, bare
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -124,7 +125,7 @@ class _Scan:
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
         """Yield the live rows of files: a frame for each layout and each column that identifies files (see `_group_by_file_key`)."""
         is_small = small_files_mask(self.spark, files)
-        if is_small.any():
+        if is_small.any() and has_arrow_types(self.snapshot.schema.select(tuple(self.columns))):
             yield from map(self._select, self._frames_of_small_files(files.filter(pa.array(is_small))))
             files = files.filter(pa.array(~is_small))
         for group, file_key in _group_by_file_key(files):
@@ -203,7 +204,7 @@ class _Scan:
                 _FILE_KEY is the value of this column in a row of the bit sets.
         """
         # The anti-join would keep the deleted rows of a file that does not have its recorded path and size.
-        keys = map(str, files.sizes.to_pylist()) if file_key == _FILE_SIZE else map(string_literal, map(spark_path, files.paths))
+        keys = map(str, files.sizes.to_pylist()) if file_key == _FILE_SIZE else map(string_sql, map(spark_path, files.paths))
         property_ = "size" if file_key == _FILE_SIZE else "path"
         stop_query = stop_query_sql(f"its {property_} differs from the {property_} that the table records")
         rows = rows.where(f"case when {file_key} in ({', '.join(keys)}) then true else {stop_query} is null end")
@@ -213,7 +214,8 @@ class _Scan:
 
     def _deleted_bit_sets(self, files: FileListing, file_key: str) -> pa.Table:
         """Return a row for each file with deleted rows: its value of `file_key`, and its deleted rows as a bit set (see `bit_set_of`)."""
-        deleted = deleted_rows(self.spark, self.snapshot, files.paths)
+        # A deletion vector can be empty.
+        deleted = {path: rows for path, rows in deleted_rows(self.spark, self.snapshot, files.paths).items() if rows}
         sizes = dict(zip(files.paths, files.sizes.to_pylist(), strict=True))
         bit_sets = [bit_set_of(positions) for positions in deleted.values()]
         keys = pa.array([sizes[path] for path in deleted], pa.int64())

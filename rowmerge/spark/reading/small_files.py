@@ -17,7 +17,7 @@ from rowmerge.spark.reading.data_files import ADDRESS_FIELDS, lineage_columns, s
 from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.reading.splits import pack
 from rowmerge.spark.reading.stored_columns import initial_values, nullable_schema
-from rowmerge.spark.spark_session import is_case_sensitive, setting
+from rowmerge.spark.spark_session import setting
 from rowmerge.spark.types import to_spark
 from rowmerge.table.metadata.schema import Struct, bare
 from rowmerge.table.metadata.shape import Lineage
@@ -49,6 +49,15 @@ def small_files_mask(spark: SparkSession, files: FileListing) -> np.ndarray[tupl
     return is_small
 
 
+def has_arrow_types(columns: Struct) -> bool:
+    """Return whether Arrow has the types of all columns. It has none for void and variant."""
+    try:
+        nullable_schema(columns)
+    except ValueError:
+        return False
+    return True
+
+
 def read_with_arrow(
     spark: SparkSession,
     snapshot: Snapshot,
@@ -73,11 +82,9 @@ def read_with_arrow(
     pairs = [pair for pair in zip(snapshot.schema, layout.stored_schema, strict=True) if pair[0].name in columns]
     pairs += lineage_columns(lineage, layout)
     schema, file_schema = (Struct(fields) for fields in zip(*pairs, strict=True))
-    names = [name.lower() for name in layout.stored_schema.names]
     spec = SmallFilesSpec(
         nullable_schema(schema),
         StoredColumns(nullable_schema(file_schema), layout.by_field_id, layout.missing_columns),
-        ignores_case=len(set(names)) == len(names) and not is_case_sensitive(spark),
         initial_values=initial_values(spark, snapshot.shape),
         address_columns=tuple(field.name for field in ADDRESS_FIELDS) if with_addresses else (),
         filesystem_options=snapshot.shape.filesystem_options,

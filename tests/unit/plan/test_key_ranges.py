@@ -28,7 +28,7 @@ def condition(type_, values, op="=", has_null=False, **more):
         ("date", [date(1, 1, 1), date(2024, 2, 29)], "`x` = date'0001-01-01' or `x` = date'2024-02-29'"),
         ("timestamp", [datetime(2024, 1, 2, 3, 4, 5, 6, timezone.utc)], "`x` = timestamp'2024-01-02T03:04:05.000006Z'"),
         ("timestamp_ntz", [datetime(2024, 1, 2)], "`x` = timestamp_ntz'2024-01-02T00:00:00'"),
-        ("string", ["it's", "\\"], "`x` = 'it\\'s' or `x` = '\\\\'"),
+        ("string", ["it's", "\\"], "`x` = cast(X'69742773' as string) or `x` = cast(X'5c' as string)"),
         (DecimalType(9, 2), [Decimal("-1.50")], "`x` = cast(-1.50 as decimal(9,2))"),
     ],
 )

@@ -47,6 +47,13 @@ def test_batches_contain_the_live_rows_of_several_files(tmp_path: Path) -> None:
     ]
 
 
+def test_names_of_fields_can_differ_in_case(tmp_path: Path) -> None:
+    schema = pa.schema([("s", pa.struct([("a", pa.int64()), ("b", pa.int64())])), ("l", pa.list_(pa.struct([("k", pa.int64())])))])
+    rows = pa.table({"S": [{"A": 1, "b": 2, "B": 3}], "L": [[{"K": 4}]]})
+    spec = SmallFilesSpec(schema, StoredColumns(schema, False, ()))
+    assert rows_of(spec, file_list(tmp_path, (rows, [], None))) == [({"a": 1, "b": 2}, [{"k": 4}])]
+
+
 def test_files_with_other_schemas_get_the_columns_of_the_table(tmp_path: Path) -> None:
     views = pa.table({"s": pa.array(["v"], pa.string_view()), "n": pa.array([1], pa.int32())})
     words = pa.table({"N": [2], "s": pa.array(["d"]).dictionary_encode(), "other": [0]})
