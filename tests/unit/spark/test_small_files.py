@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,33 @@ def test_batches_contain_the_live_rows_of_several_files(tmp_path: Path) -> None:
         (10, "x", None, "f1", 0),
         (11, None, None, "f1", 1),
     ]
+
+
+OLD_DAY, NEW_DAY = datetime.date(1582, 10, 14), datetime.date(1582, 10, 15)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_old"),
+    [
+        ([OLD_DAY], True),
+        ([NEW_DAY, None], False),
+        ([datetime.datetime(1899, 12, 31)], True),
+        ([datetime.datetime(1900, 1, 1)], False),
+        ([None, {"d": OLD_DAY}], True),
+        ([[{"d": NEW_DAY}], [{"d": OLD_DAY}]], True),
+        ([[{"d": NEW_DAY}], None], False),
+    ],
+)
+@pytest.mark.parametrize("metadata", [{}, {"org.apache.spark.legacyDateTime": ""}, {"org.apache.spark.version": "2.4.8"}])
+def test_old_times_in_files_of_spark_2_are_an_error(tmp_path: Path, values: list[object], is_old: bool, metadata: dict[str, str]) -> None:
+    rows = pa.table({"x": values})
+    spec = SmallFilesSpec(rows.schema, StoredColumns(rows.schema, False, ()))
+    files = file_list(tmp_path, (rows.replace_schema_metadata(metadata), [], None))
+    if not metadata or not is_old:
+        assert rows_of(spec, files) == [(value,) for value in values]
+        return
+    with pytest.raises(UnreadableFile, match="Julian calendar"):
+        rows_of(spec, files)
 
 
 def test_names_of_fields_can_differ_in_case(tmp_path: Path) -> None:
