@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,7 @@ def test_a_lazy_query_uses_the_time_and_the_values_by_which_its_files_were_chose
     assert frame.count() == 20
 
 
+@pytest.mark.skipif("ROWMERGE_REMOTE" in os.environ, reason="a server analyses a query later, when a variable can have another value")
 def test_a_variable_is_a_constant_and_no_column_of_a_table_below_a_view(warehouse: rowmerge.Session) -> None:
     warehouse.sql("declare or replace variable k int default 12")
     warehouse.sql("create or replace temporary view renamed as select k as a, d from t")

@@ -111,6 +111,13 @@ def test_statements_of_all_kinds_run_on_a_server(server):
     assert " passed" in output
 
 
+@pytest.mark.full_suite("the models of the next test read few files")
+def test_queries_skip_files_on_a_server(server):
+    files = [f"tests/engine/test_{name}.py" for name in ("reads", "dynamic_filters", "manifest_reads", "small_files")]
+    output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, ROWMERGE_REMOTE=server)
+    assert " passed" in output
+
+
 def test_models_of_all_kinds_are_built_on_a_server(server, tmp_path):
     host, port = server.removeprefix("sc://").split(":")
     target = {"type": "rowmerge", "method": "connect", "host": host, "port": int(port), "schema": "main", "threads": 2}
