@@ -7,6 +7,7 @@ from rowmerge.sql.queries.blocks import parse_query
 from rowmerge.sql.queries.column_names import column_names, same_name, tables_with_own_names
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
 from rowmerge.sql.queries.function_calls import CalledFunction, expression_of, replacement_of_call
+from rowmerge.sql.queries.known_names import has_only_known_names
 from rowmerge.sql.queries.relations import names_of_with
 from rowmerge.sql.queries.simple_queries import COUNT, MAX, MIN, SimpleQuery, parse_simple_query
 from rowmerge.sql.queries.table_refs import TableReference, bind, bind_expression, references
@@ -25,6 +26,7 @@ __all__ = [
     "column_names",
     "expression_of",
     "find_defaults",
+    "has_only_known_names",
     "idempotency_key",
     "names_of_with",
     "parse",

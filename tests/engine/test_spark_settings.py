@@ -62,3 +62,27 @@ def test_keys_and_constants_with_quotes_are_found_whatever_backslashes_mean(sess
         assert session.sql("select id from t").collect() == [(2,)]
     finally:
         session.spark.conf.unset("spark.sql.parser.escapedStringLiterals")
+
+
+def test_a_view_reads_the_current_variables_temporary_views_and_settings(session):
+    session.sql("create table t (id int)")
+    session.sql("insert into t values (1), (2), (3)")
+    session.sql("declare or replace variable limit_of_ids int default 0")
+    session.spark.range(0).createOrReplaceTempView("names")
+    session.sql("create view below as select id from t where id < limit_of_ids")
+    session.sql("create view outer_view as select * from below")
+    session.sql("create view users as select * from names")
+    session.sql("create view times as select cast('2024-01-31 12:00:00' as timestamp) as at, id from t")
+    conf = session.spark.conf
+    try:
+        for limit in (2, 4):
+            session.sql(f"set variable limit_of_ids = {limit}")
+            session.spark.range(limit).createOrReplaceTempView("names")
+            for name, count in {"below": limit - 1, "outer_view": limit - 1, "users": limit}.items():
+                assert session.sql(f"select * from {name}").count() == count, name
+        assert dict(session.sql("select * from times").dtypes)["at"] == "timestamp"
+        conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+        assert dict(session.sql("select * from times").dtypes)["at"] == "timestamp_ntz"
+    finally:
+        conf.unset("spark.sql.timestampType")
+        session.sql("drop temporary variable if exists limit_of_ids")

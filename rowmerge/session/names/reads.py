@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from rowmerge.plan.expressions.conditions import NONDETERMINISTIC
 from rowmerge.plan.queries.constants import bare_time_names, with_fixed_time
 from rowmerge.plan.queries.outputs import Source, View
 from rowmerge.plan.queries.push_down import TableConditions, push_down
@@ -20,9 +22,10 @@ from rowmerge.session.answers.results import ScanReason, TableScan
 from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.needed_columns import NeededColumns
 from rowmerge.session.names.spark_names import SparkViews
+from rowmerge.spark.functions import BUILT_IN
 from rowmerge.spark.reading.task_sizes import TaskSizes
-from rowmerge.spark.spark_session import analyses_later, double_quotes_are_names, is_case_sensitive, skips_files
-from rowmerge.sql import parse_query
+from rowmerge.spark.spark_session import analyses_later, double_quotes_are_names, is_case_sensitive, setting, skips_files
+from rowmerge.sql import has_only_known_names, parse_query
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.files import FileListing, MatchingFiles
@@ -32,6 +35,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _HAS_TIME_FUNCTION = re.compile(r"\b(?:current_timestamp|now|current_date|curdate|localtimestamp)\b", re.IGNORECASE)
+_SHARED_FUNCTIONS = (BUILT_IN | {"cast", "try_cast", "if", "date", "timestamp", "decimal"}) - NONDETERMINISTIC
+"""The functions that views with shared frames may call. Nondeterministic ones have a new seed in each statement."""
+_SETTINGS_OF_VIEWS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    **dict.fromkeys(("spark.sql.ansi.enabled", "spark.sql.decimalOperations.allowPrecisionLoss", "spark.sql.groupByAliases"), "true"),
+    **dict.fromkeys(("spark.sql.caseSensitive", "spark.sql.parser.escapedStringLiterals"), "false"),
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+}
+"""The settings by which Spark reads the text of a query, with their defaults."""
 _HAS_CONDITION = re.compile(r"\b(?:where|on|having|using)\b", re.IGNORECASE)
 
 
@@ -77,6 +91,7 @@ class StatementReads:
         views.protect_views_of(self)
         self._snapshots_read: list[Snapshot] = []
         self._reads: dict[str, Read] = {}
+        self._names_of_queries: dict[tuple[str, tuple[str, ...]], str] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
         self.microseconds = time_ns() // 1000
@@ -210,11 +225,25 @@ class StatementReads:
         """Register the view of a read, and return its quoted name."""
         read = self._reads[name]
         if isinstance(read, ViewRead):
-            return self._views.register_query(self._replaced(read.text, columns, selection), read.columns)
+            return self._register_query(read, self._replaced(read.text, columns, selection))
         files = None if selection is None else selection.selected(name)
         if isinstance(read, TableChanges):
             return self._views.register_changes(read if files is None else read.selected(files))
         return self._views.register_files(read, files, columns.of_table(name, read, files))
+
+    def _register_query(self, read: ViewRead, text: str) -> str:
+        """Register the query of a view, at most once in a statement, and return its quoted name. `text`: the query with names of views."""
+        key = (text, read.columns)
+        if key not in self._names_of_queries:
+            column_names = {column.lower() for name in self._names_in(read.text) for column in self._column_names(self._reads[name])}
+            is_known = self._settings is not None and has_only_known_names(text, column_names, _SHARED_FUNCTIONS)
+            self._names_of_queries[key] = self._views.register_query(text, read.columns, self._settings if is_known else None)
+        return self._names_of_queries[key]
+
+    @cached_property
+    def _settings(self) -> tuple[str, ...] | None:
+        """The settings on which the meaning of a view's text depends. None on Spark Connect, where it takes as long to read them."""
+        return None if analyses_later(self._spark) else tuple(setting(self._spark, *item) for item in _SETTINGS_OF_VIEWS.items())
 
 
 def _source(read: Read) -> Source:

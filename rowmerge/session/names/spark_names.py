@@ -14,7 +14,7 @@ from rowmerge.catalog import Catalog, Function
 from rowmerge.spark.functions import is_known, register_python, register_sql, unregister
 from rowmerge.spark.reading.change_feed import read_changes
 from rowmerge.spark.reading.scan import read_snapshot
-from rowmerge.spark.spark_session import drop_view, is_temporary_view, register_view, setting
+from rowmerge.spark.spark_session import drop_view, is_temporary_view, register_view
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.files import FileListing
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 MOST_VIEWS = 512
 MOST_FUNCTIONS = 256
 """The maximum numbers of registered views and functions. If there are more, the least recently used name is dropped."""
-_SETTINGS_OF_VIEWS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "false"}
-"""The settings that change the meaning of a query's text, with their defaults."""
 
 
 class SparkViews:
@@ -76,20 +74,22 @@ class SparkViews:
         self._register_once(name, lambda: read_changes(self._spark, changes))
         return backquote(name)
 
-    def register_query(self, text: str, columns: tuple[str, ...] = ()) -> str:
+    def register_query(self, text: str, columns: tuple[str, ...], settings: Sequence[str] | None) -> str:
         """Register a query in Spark's SQL.
 
         Args:
             text: The text of the query, with the names that Spark resolves.
             columns: The names of the view's columns. Empty to use the column names of the query.
+            settings: The settings on which the meaning of the text depends. Later statements with the same settings share the view. None if
+                the text may depend on more, such as session variables, which Spark resolves when it reads the text.
         """
 
         def read() -> DataFrame:
             frame = self._spark.sql(text)
             return frame.toDF(*columns) if columns and list(columns) != frame.columns else frame
 
-        # Spark resolves names, literals and casts when it reads the text, so the view depends on these settings.
-        settings = [setting(self._spark, key, default) for key, default in _SETTINGS_OF_VIEWS.items()]
+        if settings is None:
+            return self.register_frame(read())
         name = view_name(text, *columns, *settings)
         self._register_once(name, read)
         return backquote(name)
