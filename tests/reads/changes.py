@@ -77,7 +77,8 @@ class ChangeWriter(QueryWriter):
 def can_be_copied(table: TableScript) -> bool:
     """Return whether a copy has the same columns.
 
-    The copy lacks defaults, stores CHAR as text of its length, and does not compute generated columns of a time in the zone of the session.
+    The copy lacks defaults and stores CHAR as text of its length. It does not compute generated columns of an instant, which depend on the
+    zone of the session.
     """
     lacks_parts = any(re.search(r" default | generated always as .*\bts\b", statement) for statement in table.statements)
     return not lacks_parts and all(column.kind != "char" for column in table.columns)

@@ -159,11 +159,7 @@ class LiveFiles:
         return live.deleted_positions([entry]).get(plain_path(entry.file.path), Positions())
 
     def deleted_count(self, entry: Entry) -> int:
-        """Return the number of rows that position deletes remove from a data file.
-
-        The number is exact if it is the number of all rows, because readers omit such a file. Otherwise, a row that is listed twice counts
-        twice.
-        """
+        """Return the number of rows that position deletes remove from a data file. A row in two lists counts twice if other rows remain."""
         deletes = self.position_deletes_of(entry)
         listed_count = sum(delete.file.records for delete in deletes)
         if all(map(_is_vector, deletes)) or (listed_count < entry.file.records and not any(map(is_shared, deletes))):
