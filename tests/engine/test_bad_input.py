@@ -27,6 +27,7 @@ from rowmerge.errors import (
     UnreadableDataFile,
     UnsupportedTableFeature,
 )
+from rowmerge.spark.reading import scan
 from rowmerge.storage.cache import Cache
 
 
@@ -133,6 +134,22 @@ def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(spark: Sp
         reopened(spark, place).sql("delete from t where id = 20")
     with pytest.raises(PySparkException, match=f"{exchanged.name}.*its size differs from the size that the table records"):
         reopened(spark, place).sql("select sum(id) from t").collect()
+
+
+def test_deleted_rows_stay_deleted_if_spark_spells_the_path_of_a_file_differently(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
+    session.sql("create table t (id int) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
+    for number in range(2):  # rows of files with the same size are identified by path
+        session.sql(f"insert into t select /*+ coalesce(1) */ int(id) from range({number * 10}, {number * 10 + 10})")
+    session.sql("delete from t where id % 10 = 3")
+    assert len({path.stat().st_size for path in (tmp_path / "warehouse" / "default" / "t").glob("part-*.parquet")}) == 1
+    assert session.sql("select count(*), sum(id) from t").collect() == [(18, 174)]
+    monkeypatch.setattr(scan, "spark_path", lambda path: f"{path}?")
+    place = tmp_path / "warehouse" / "default" / "t"
+    with pytest.raises(PySparkException, match="its path differs from the path that the table records"):
+        reopened(spark, place).sql("select id from t").collect()
 
 
 @pytest.mark.one_of("format_")

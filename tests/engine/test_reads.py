@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -140,3 +141,15 @@ def test_threads_read_their_own_files(warehouse: rowmerge.Session) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(read, range(24)))
+
+
+def test_a_join_broadcasts_a_small_table_with_deleted_rows(warehouse: rowmerge.Session) -> None:
+    warehouse.sql("create table s tblproperties ('rowmerge.write.mode' = 'merge-on-read') as select id from range(0, 1000, 1, 1)")
+    warehouse.sql("delete from s where id % 100 = 1")
+    (scan,) = warehouse.execute("select * from s where id >= 0").scans
+    warehouse.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(4 * scan.size))
+    try:
+        ((plan,),) = warehouse.sql("explain select a.id from s as a join s as b on a.id = b.id").collect()
+    finally:
+        warehouse.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert "LeftAnti" in plan and re.search(r"BroadcastHashJoin .* Inner", plan) and "SortMergeJoin" not in plan

@@ -110,6 +110,14 @@ def test_a_join_does_not_broadcast_small_files_of_many_bytes(session: rowmerge.S
         session.spark.conf.unset(threshold)
 
 
+def test_at_least_eight_tasks_share_small_files(session: rowmerge.Session) -> None:
+    session.sql("create table t (id bigint) using iceberg")
+    session.sql("insert into t select id from range(0, 16, 1, 16)")
+    assert _task_count(session, "t") == 8
+    session.sql("alter table t set tblproperties ('read.split.open-file-cost' = '1')")
+    assert _task_count(session, "t") == 1
+
+
 def test_a_missing_small_file_has_the_error_of_a_missing_file(bare_session: rowmerge.Session) -> None:
     bare_session.sql("create table t (id bigint) using delta")
     bare_session.sql("insert into t values (1)")
@@ -220,3 +228,7 @@ def _plan(frame: DataFrame) -> str:
 def _rows(frame: DataFrame) -> pa.Table:
     rows = frame.toArrow()
     return rows.sort_by([(name, "ascending") for name in ("__rowmerge_file", "__rowmerge_position")])
+
+
+def _task_count(session: rowmerge.Session, table: str) -> int:
+    return session.sql(f"select distinct spark_partition_id() from {table}").count()

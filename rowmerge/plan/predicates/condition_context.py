@@ -1,4 +1,4 @@
-"""The context of a condition: its text, and the table to whose columns and nested fields its names refer."""
+"""Resolve the names in a condition: find the columns of its table, and the fields of structs, to which they refer."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def _is_number(type_: DataType) -> bool:
 
 
 def _cast_to_timestamp(inner: Operand, target: exp.DType, zone: tzinfo | None) -> Operand | None:
-    """Return the operand for a cast to a type of timestamps. A setting decides whether TIMESTAMP means instants or local times."""
+    """Return the operand of a cast to a timestamp type. The type TIMESTAMP has instants or local times, as a setting of Spark says."""
     if target is exp.DType.TIMESTAMPNTZ:
         return _as_local(inner, zone)
     if target is exp.DType.TIMESTAMPLTZ:

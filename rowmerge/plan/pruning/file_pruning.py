@@ -227,9 +227,9 @@ def range_mask(column: str, op: str, keys: KeyRange, schema: Struct, partition_c
 
 
 def overlap_shares(column: str, files: FileListing, schema: Struct, partition_columns: Collection[str]) -> np.ndarray[Any, Any]:
-    """Return for each file which share of the other files can have values of a column within the file's bounds, from 0 to 1.
+    """Return for each file the share of the other files whose range of a column overlaps its own, from 0 to 1.
 
-    Keys hardly exclude files with the share 1: the bounds of such files are alike, so each file can contain most keys.
+    The keys of a join hardly exclude files with the share 1, because each of these files can contain most keys.
 
     Args:
         column: The name of the column.
@@ -238,7 +238,7 @@ def overlap_shares(column: str, files: FileListing, schema: Struct, partition_co
         partition_columns: The names of the table's partition columns.
 
     Returns:
-        The shares. 1 for files with unknown bounds. 0 if buckets can exclude files, or if Arrow cannot sort the bounds.
+        The shares. They are 1 for files with unknown bounds, and 0 for a column with buckets, by which keys can exclude files.
     """
     field, others = _comparable_field(column, schema), max(1, len(files) - 1)
     if field is None:
@@ -247,10 +247,7 @@ def overlap_shares(column: str, files: FileListing, schema: Struct, partition_co
     lower, upper = bounds_of_column.lower, bounds_of_column.upper
     if bounds_of_column.buckets or not len(files):
         return np.zeros(len(files))
-    try:
-        ranks = pc.rank(pa.concat_arrays([lower, upper]), tiebreaker="dense").to_numpy()
-    except pa.ArrowNotImplementedError:
-        return np.zeros(len(files))
+    ranks = pc.rank(pa.concat_arrays([lower, upper]), tiebreaker="dense").to_numpy()
     lower_ranks, upper_ranks = np.split(ranks, 2)
     is_known = pc.and_(pc.is_valid(lower), pc.is_valid(upper)).to_numpy(zero_copy_only=False)
     files_below = np.searchsorted(np.sort(upper_ranks[is_known]), lower_ranks, "left")

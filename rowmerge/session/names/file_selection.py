@@ -123,13 +123,8 @@ class FileSelection:
             files = self.files[name]
             return f"not evaluated, because it could exclude at most {len(files)} file(s) with {files.total_size:,} bytes"
         source = KeySource.parse(text)
-        if source is not None and not self._is_supported(source):
-            return "not evaluated, because the types of the columns differ"
-        if source is not None and self._excludable_cost(source) < MIN_DYNAMIC_COST:
-            return f"not evaluated, because the files have much the same range of {backquote(source.column)}"
-        if source is not None and self._is_too_large(source):
-            return f"not evaluated, because the files of {self._snapshots[source.key_table].name} are not much smaller"
-        return "evaluated when the query runs (dynamic filter)"
+        reason = None if source is None else self._reason_against_keys(source)
+        return "evaluated when the query runs (dynamic filter)" if reason is None else f"not evaluated, because {reason}"
 
     def _is_worthwhile(self, name: str) -> bool:
         """Return whether reading the files of a table takes so long that a query for a dynamic filter is worthwhile."""
@@ -141,11 +136,18 @@ class FileSelection:
         field, key_field = (self._snapshots[name].schema.find(column) for name, column in source.columns)
         return field is not None and key_field is not None and field.type == key_field.type and is_exact(field.type)
 
-    def _is_too_large(self, source: KeySource) -> bool:
-        """Return whether reading the keys takes too long, compared with reading the files that they can exclude."""
+    def _reason_against_keys(self, source: KeySource) -> str | None:
+        """Return why the keys of another table are not used to exclude files, or None if they are used."""
+        if not self._is_supported(source):
+            return "the types of the columns differ"
+        excludable_cost = self._excludable_cost(source)
+        if excludable_cost < MIN_DYNAMIC_COST:
+            return f"the files have much the same range of {backquote(source.column)}"
         key_files = self.files.get(source.key_table)
         key_cost = _cost(self._snapshots[source.key_table].files() if key_files is None else key_files)
-        return key_cost > self._excludable_cost(source) * MAX_KEY_SHARE
+        if key_cost > excludable_cost * MAX_KEY_SHARE:
+            return f"the files of {self._snapshots[source.key_table].name} are not much smaller"
+        return None
 
     def _excludable_cost(self, source: KeySource) -> float:
         """Return the cost of the files that keys may exclude. Keys hardly exclude files that all have the same range of the column."""
@@ -155,7 +157,7 @@ class FileSelection:
 
     def _exclude_by_keys(self, source: KeySource, bound: Callable[[str], str]) -> None:
         """Exclude the files of a table without any of the keys that another table has for the statement."""
-        if not self._is_supported(source) or self._excludable_cost(source) < MIN_DYNAMIC_COST or self._is_too_large(source):
+        if self._reason_against_keys(source) is not None:
             return
         snapshot, files = self._snapshots[source.table], self.files[source.table]
         # A condition that is not stable could be true for other rows when the statement runs.

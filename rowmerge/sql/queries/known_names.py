@@ -28,7 +28,7 @@ def has_only_known_names(text: str, columns: Collection[str], functions: Collect
     Args:
         text: The bound text of a query.
         columns: The columns of its tables and views, in lower case.
-        functions: The functions whose calls are known, in lower case.
+        functions: The names of the functions that the query may call, in lower case.
     """
     tokens = tokenize(text)
     # The text `"x"` can be a name, `${x}` is a setting, and `end` can be a variable.
