@@ -15,6 +15,7 @@ import pytest
 import rowmerge
 from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME
 from rowmerge.delta.snapshots.deletion_vectors import z85_encode
+from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.snapshots.deleted_rows import serialize
 from rowmerge.table.snapshots.files import Positions
 from tests.support.readers import read_with_delta_rs
@@ -108,6 +109,22 @@ def test_columns_are_read_by_field_id(session: rowmerge.Session, tmp_path: Path,
     session.sql("alter table t drop column l.element.y")
     query = "select `the id`, l[0].x, v from t order by 1"
     assert rows(session, query) == [(1, 10, "a"), (3, None, "C"), (4, None, "d"), (5, 50, "e")]
+
+
+@pytest.mark.parametrize("name", ["_a.parquet", "_metadata", ".a.parquet", "a.parquet._COPYING_"])
+def test_a_data_file_that_spark_would_skip_is_an_error(bare_session: rowmerge.Session, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    names = (name, "_a=1.parquet", "a._copy")
+    for index, file_name in enumerate(names):
+        pq.write_table(pa.table({"id": [index]}), folder / file_name)
+    log(folder, [*definition(struct(field("id", "long"))), *(add(file_name, folder / file_name) for file_name in names)])
+    bare_session.sql(f"create table t using delta location '{folder}'")
+    with pytest.raises(UnsupportedTableFeature, match=name):
+        bare_session.sql("select * from t")
+    log(folder, [*definition(struct(field("id", "long"))), *(add(file_name, folder / file_name) for file_name in names[1:])])
+    bare_session.sql(f"create table u using delta location '{folder}'")
+    assert sorted(rows(bare_session, "select id from u")) == [(1,), (2,)]
 
 
 @pytest.mark.parametrize("mode", MODES)

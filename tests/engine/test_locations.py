@@ -46,3 +46,16 @@ def test_a_folder_name_can_contain_glob_characters(spark: SparkSession, tmp_path
     session.sql(f"merge into t using {source} on t.id = s.id when matched then update set * when not matched then insert *")
     table_rows = sorted(tuple(row) for row in session.sql("select * from t").collect())
     assert table_rows == [(1, "*"), (2, "x"), (3, "*"), (4, "plain"), (5, "{y}")]
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+@pytest.mark.parametrize("space", ["\u00a0", "\u3000"])
+def test_a_folder_name_can_contain_other_spaces(spark: SparkSession, tmp_path: Path, space: str, format_: str) -> None:
+    """`java.net.URI` encodes them in the paths by which rows are joined with their partition values and with deleted rows."""
+    session = rowmerge.connect(str(tmp_path / f"a{space}b"), spark=spark)
+    mode = "'rowmerge.write.mode' = 'merge-on-read'"
+    session.sql(f"create table t (id int, x double) using {format_} partitioned by (x) tblproperties ({mode})")
+    session.sql("insert into t select id, 1.5D from range(4)")
+    session.sql("delete from t where id = 1")
+    session.sql("update t set id = 30 where id = 3")
+    assert sorted(tuple(row) for row in session.sql("select * from t").collect()) == [(0, 1.5), (2, 1.5), (30, 1.5)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from rowmerge.errors import MissingDataFile
+from rowmerge.errors import MissingDataFile, UnsupportedTableFeature
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.spark.types import to_spark
 from rowmerge.spark.values.nested import with_uuid_texts
@@ -20,8 +21,10 @@ from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-# java.net.URI keeps these characters in a path, as well as letters, digits and characters outside ASCII.
-_ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
+# java.net.URI keeps these characters in a path, as well as letters, digits and characters outside ASCII except spaces and controls.
+_ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]|[\x80-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]", re.ASCII)
+# Spark's reader takes files with these names for temporary files, and skips them without an error (HadoopFSUtils).
+_HIDDEN = re.compile(r"/(?:_[^/=]*|\.[^/]*|[^/]*\._COPYING_)$")
 
 ADDRESS_FIELDS = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
 ADDRESS_COLUMNS = (f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}")
@@ -34,7 +37,7 @@ def spark_path(path: str) -> str:
     """Return a path as Spark's `_metadata.file_path` spells it: percent-encoded as by `java.net.URI`; a local path begins with `file:/`."""
     if path.startswith("file://"):
         path = "file:" + path[len("file://") :]
-    return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", path)
+    return _ENCODED.sub(lambda match: quote(match[0], safe=""), path)
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
@@ -75,7 +78,9 @@ def read_files(
 
     Raises:
         MissingDataFile: Spark does not find one of the files while it lists them.
+        UnsupportedTableFeature: Spark would skip one of the files because of its name.
     """
+    _check_names(snapshot.name, layout.paths)
     if layout.by_field_id:
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     # Spark's Parquet reader uses this metadata of fields: the default for files without the field, and the id that finds the field.
@@ -85,6 +90,15 @@ def read_files(
     frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
     # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL strings.
     return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata_columns)
+
+
+def _check_names(table: str, paths: Sequence[str]) -> None:
+    """Raise UnsupportedTableFeature for a file that Spark's reader would skip because of its name."""
+    hidden = next(filter(_HIDDEN.search, paths), None)
+    if hidden is not None:
+        feature = f"data file {hidden.rpartition('/')[2]}, whose name Spark takes for that of a temporary file"
+        advice = "Rewrite the data files with the engine that wrote them, under other names."
+        raise UnsupportedTableFeature(table, feature, action="read", advice=advice)
 
 
 def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
