@@ -51,3 +51,16 @@ def test_files_without_field_ids_require_a_name_mapping(bare_session: rowmerge.S
     with pytest.raises(UnreadableDataFile, match="no field ids"):
         bare_session.sql("optimize t")
     assert len(list(metadata.glob("v*.metadata.json"))) == versions
+
+
+def test_files_without_their_partition_columns_are_not_read_after_a_change_of_the_partitioning(
+    bare_session: rowmerge.Session, tmp_path: Path
+) -> None:
+    """Their partition values are in the manifests. Without them, readers would return NULL."""
+    copied("name_mapped_partitioned", tmp_path / "warehouse" / "default" / "t")
+    for column in ("p", "d"):
+        bare_session.sql(f"alter table t drop partition field {column}")
+    bare_session.sql("insert into t values (10, 'v10', 'z', date'2024-01-01')")
+    assert bare_session.sql("select id from t where p = 'z'").collect() == [(10,)]
+    with pytest.raises(UnsupportedTableFeature, match="do not contain the partition columns"):
+        bare_session.sql("select p, d from t").collect()

@@ -16,7 +16,6 @@ from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
-from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, stored_types
 from rowmerge.table.metadata.shape import TableShape
@@ -35,14 +34,19 @@ _REWRITE = (
 
 
 def file_layouts(
-    storage: Storage, shape: TableShape, entries: Mapping[str, Entry], mapping: NameMapping, spec_id: int
+    storage: Storage,
+    shape: TableShape,
+    entries: Mapping[str, Entry],
+    mapping: NameMapping,
+    spec_id: int,
+    identity_columns: Mapping[int, Collection[str]],
 ) -> tuple[FileLayout, ...]:
     """Return the layouts of the data files of a table with a name mapping. Return at least one layout.
 
     A layout describes a group of files with equal columns: their names and types, and the partition columns that the files lack.
 
     The Parquet footer shows whether a file has field ids. If not, readers find columns by the names in the mapping. If the file lacks an
-    identity partition column, its partition value is used ("Column Projection" in the Iceberg specification).
+    identity partition column of its partition spec, its partition value is used ("Column Projection" in the Iceberg specification).
 
     Args:
         storage: The store that contains the table.
@@ -50,6 +54,7 @@ def file_layouts(
         entries: The manifest entries of the data files, by absolute path.
         mapping: The name mapping, from the property `schema.name-mapping.default`.
         spec_id: The id of the current partition spec.
+        identity_columns: The columns that are partition fields without a transform, by the id of the partition spec.
 
     Raises:
         MissingDataFile: A file does not exist.
@@ -59,7 +64,8 @@ def file_layouts(
     """
     schemas = map_concurrently(lambda entry: _read_schema(storage, shape.name, entry), list(entries.values()))
     schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
-    layouts = _layouts_by_names(shape, schemas_without_ids, _names_by_id(mapping))
+    partition_columns = {path: identity_columns[entries[path].file.spec_id] for path in schemas_without_ids}
+    layouts = _layouts_by_names(shape, schemas_without_ids, partition_columns, _names_by_id(mapping))
     for layout in layouts:
         _check_missing_columns(layout, shape.name, entries, spec_id)
     paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
@@ -80,12 +86,17 @@ def _has_field_ids(schema: pa.Schema) -> bool:
     return any((field.metadata or {}).get(_ID) for field in schema)
 
 
-def _layouts_by_names(shape: TableShape, schemas: Mapping[str, pa.Schema], names_by_id: _Names) -> list[FileLayout]:
-    """Return the layouts of files without field ids. `schemas`: the Arrow schema of each file, by path."""
-    columns, partition_columns = stored_types(shape.schema), identity_columns(shape.partitioning)
+def _layouts_by_names(
+    shape: TableShape, schemas: Mapping[str, pa.Schema], partition_columns: Mapping[str, Collection[str]], names_by_id: _Names
+) -> list[FileLayout]:
+    """Return the layouts of files without field ids.
+
+    `schemas`: the Arrow schema of each file, by path. `partition_columns`: the identity partition columns of each file, by path.
+    """
+    columns = stored_types(shape.schema)
     paths_by_layout: dict[FileLayout, list[str]] = defaultdict(list)
     for path, schema in schemas.items():
-        paths_by_layout[_layout_by_names(columns, partition_columns, schema, names_by_id)].append(path)
+        paths_by_layout[_layout_by_names(columns, partition_columns[path], schema, names_by_id)].append(path)
     return [replace(layout, paths=tuple(paths)) for layout, paths in paths_by_layout.items()]
 
 

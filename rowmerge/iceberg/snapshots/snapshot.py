@@ -33,7 +33,7 @@ from rowmerge.iceberg.manifests.manifest_files import cache_key_of, is_cached, r
 from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.parsing import check_format_version
-from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
+from rowmerge.iceberg.metadata.partition_values import partitioning_of, unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.properties import COMMENT, IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
@@ -195,7 +195,9 @@ class IcebergSnapshot:
         mapping = self.metadata.name_mapping()
         if mapping is None:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
-        return file_layouts(self._storage, self.shape, self._live_with(paths).by_path(paths), mapping, self.metadata.default_spec_id)
+        entries, specs = self._live_with(paths).by_path(paths), self.metadata.partition_specs
+        columns = {spec.spec_id: identity_columns(partitioning_of(spec, self.iceberg_schema, self.name)) for spec in specs}
+        return file_layouts(self._storage, self.shape, entries, mapping, self.metadata.default_spec_id, columns)
 
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
         """Return the first row id and the sequence number of data files, by path.
