@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 
 import pyspark
@@ -18,6 +19,9 @@ OLDEST_SPARK = "4.0"
 _UPGRADE = f"Install PySpark with pip install 'pyspark>={OLDEST_SPARK},<5'. A Spark Connect server must also run {OLDEST_SPARK} or later."
 
 SKIP_FILES = "spark.rowmerge.read.skipFiles.enabled"
+FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+"""The setting with which Spark finds columns in Parquet files by field id. It applies when a query runs, also to earlier DataFrames."""
+_CHANGES_SETTINGS = re.compile(r"\s*(?:SET|RESET)\b", re.IGNORECASE)
 _REDACTION = "spark.sql.redaction.options.regex"
 _SECRETS = r"fs[.](azure|gs)[.].*[.]key"
 """A pattern for the names of secret settings that Spark's own pattern (`spark.redaction.regex`) does not match."""
@@ -91,6 +95,20 @@ def setting(spark: SparkSession, key: str, default: str) -> str:
         default: The value of a setting that is not set.
     """
     return str(spark.conf.get(key, default)).strip().lower()
+
+
+def run_sql(spark: SparkSession, text: str) -> DataFrame:
+    """Return the rows of a statement. SET and RESET do not switch FIELD_IDS off, because views and lazy DataFrames need it.
+
+    Args:
+        spark: The session.
+        text: The statement in Spark's SQL.
+    """
+    finds_by_id = _CHANGES_SETTINGS.match(text) is not None and setting(spark, FIELD_IDS, "false") == "true"
+    frame = spark.sql(text)
+    if finds_by_id:
+        spark.conf.set(FIELD_IDS, "true")
+    return frame
 
 
 def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:

@@ -10,6 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.execution.ways import selection
+from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.session.names import spark_names
 from rowmerge.spark.spark_session import SKIP_FILES
 
@@ -131,6 +133,41 @@ def test_a_statement_can_read_more_views_than_a_session_keeps(warehouse: rowmerg
     assert warehouse.sql(query).count() == 4 + 2 + 3 + 3 + 2
     warehouse.sql("select v from t where k in (0, 2)")
     assert count_views() <= views_before + 2
+
+
+def test_statements_that_change_rows_keep_the_views_in_their_plans(warehouse: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute = selection.execute
+
+    def after_other_statements(request: RowChangeRequest) -> ExecutionResult:
+        for number in range(3):
+            warehouse.sql(f"select v from t where k <= {number}")
+        return execute(request)
+
+    monkeypatch.setattr(spark_names, "MOST_VIEWS", 1)
+    monkeypatch.setattr(selection, "execute", after_other_statements)
+    warehouse.sql("create table u as select k, v from t")
+    warehouse.sql("delete from u where k in (select k from t where v = 0)")
+    warehouse.sql("update u set v = (select max(v) from t where k = 2) where k = 1")
+    warehouse.sql("merge into u using t on u.k = t.k when matched and u.k in (select k from t where v = 30) then delete")
+    warehouse.sql("insert into u replace on (u.k in (select k from t where v = 20)) select 2, 22")
+    assert sorted(warehouse.sql("select * from u").collect()) == [(1, 20), (2, 22)]
+
+
+def test_lazy_frames_can_be_more_than_the_views_that_a_session_keeps(warehouse: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_names, "MOST_VIEWS", 1)
+    frames = [warehouse.sql(f"select k, v from t where k = {number}").where("v >= 0") for number in range(4)]
+    assert [frame.collect() for frame in frames] == [[(number, number * 10)] for number in range(4)]
+
+
+@pytest.mark.parametrize("statement", ["reset", "set spark.sql.parquet.fieldId.read.enabled = false"])
+def test_views_and_lazy_frames_find_renamed_columns_after_a_change_of_settings(warehouse: rowmerge.Session, statement: str) -> None:
+    properties = " tblproperties ('delta.columnMapping.mode' = 'id')" if warehouse.relation("default", "t").format == "delta" else ""
+    warehouse.sql(f"create table renamed (a int, k int){properties}")
+    warehouse.sql("insert into renamed values (7, 1)")
+    warehouse.sql("alter table renamed rename column a to b")
+    frame = warehouse.sql("select b from renamed where k = 1")
+    warehouse.sql(statement)
+    assert frame.collect() == warehouse.sql("select b from renamed where k = 1").collect() == [(7,)]
 
 
 def test_threads_read_their_own_files(warehouse: rowmerge.Session) -> None:

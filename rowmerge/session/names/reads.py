@@ -119,6 +119,12 @@ class StatementReads:
         if not self._explains:
             self._task_sizes.apply(self._snapshots_read)
 
+    def keep_views_of(self, frame: DataFrame) -> None:
+        """Keep the views of the statement as long as a lazy DataFrame of it exists, if Spark finds the views only when it is fetched."""
+        if analyses_later(self._spark):
+            # DataFrames that are derived from this one also refer to its plan.
+            self._views.protect_views_of(frame._plan, since=self)
+
     def record_scan(self, snapshot: Snapshot, files: FileListing) -> None:
         """Record that only some files of a table are read, because the metadata tell the rest of the result."""
         self.add_snapshots([snapshot])

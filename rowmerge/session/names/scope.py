@@ -23,6 +23,7 @@ from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
 from rowmerge.spark.reading.file_sources import absolute, read_file_source
 from rowmerge.spark.reading.task_sizes import TaskSizes
+from rowmerge.spark.spark_session import run_sql
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
@@ -102,8 +103,11 @@ class StatementScope:
     def query(self, text: str) -> DataFrame:
         """Return the rows of a query, which may read tables of the catalog, files, and tables and views of Spark."""
         bound_text = bind(text, self.placeholder_for, self.function_for)
-        answer = self._answer(bound_text)
-        return self.context.spark.sql(self.table_reads.with_view_names(bound_text)) if answer is None else answer
+        frame = self._answer(bound_text)
+        if frame is None:
+            frame = run_sql(self.context.spark, self.table_reads.with_view_names(bound_text))
+        self.table_reads.keep_views_of(frame)
+        return frame
 
     def spark_query(self, text: str) -> str:
         """Return a query in Spark's SQL that has the same rows and reads the same files as `query`."""

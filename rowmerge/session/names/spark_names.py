@@ -42,10 +42,15 @@ class SparkViews:
         self._statements: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
-    def protect_views_of(self, statement: object) -> None:
-        """Keep all views that are used from now on as long as an object exists, because a statement can read more than `MOST_VIEWS`."""
+    def protect_views_of(self, statement: object, since: object | None = None) -> None:
+        """Keep all views that are used from now on as long as an object exists, because a statement can read more than `MOST_VIEWS`.
+
+        Args:
+            statement: The object.
+            since: Another protected object, to keep the views that were used since its own protection.
+        """
         with self._lock:
-            self._statements[statement] = self._use_count
+            self._statements[statement] = self._use_count if since is None else self._statements[since]
 
     def rows(self, snapshot: Snapshot) -> DataFrame:
         """Return the rows of a snapshot, and register them as a view on the first call."""

@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class InsertStatement:
-    """One INSERT INTO, INSERT OVERWRITE or INSERT … REPLACE, with its target. `scans`: the tables that the last attempt reads."""
+    """One INSERT INTO, INSERT OVERWRITE or INSERT … REPLACE, with its target.
+
+    `scans`: the tables that the last attempt reads. `_scope`: keeps the views that the condition of REPLACE ON names.
+    """
 
     context: SessionContext
     command: Insert
     target: Target
     scans: tuple[TableScan, ...] = ()
+    _scope: StatementScope | None = None
 
     def run(self, options: CommitOptions) -> ChangeResult:
         """Write the rows and commit. Raises the errors of planning, of Spark and of the commit."""
@@ -71,7 +75,7 @@ class InsertStatement:
         assert command.replace_on is not None
         scope = StatementScope.begin(self.context, snapshot)
         condition = scope.bind(command.replace_on)
-        self.scans += scope.scans
+        self.scans, self._scope = self.scans + scope.scans, scope
         # The condition may qualify columns by the target's name as in the statement, but without the branch at its end (`t.branch_b`).
         target_name = command.target if self.target.branch is None else self.target.name
         return plan_replace_on(rows, snapshot, condition, target_name, command.alias)

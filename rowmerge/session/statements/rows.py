@@ -86,11 +86,12 @@ def planner_of(context: SessionContext, command: Merge | Update | Delete, target
 
 @dataclass
 class TargetRowsPlanner:
-    """The planner of one UPDATE or DELETE. `scans`: the tables that subqueries of the last plan read."""
+    """The planner of one UPDATE or DELETE. `scans`: the tables that subqueries of the last plan read. `_scope`: keeps the plan's views."""
 
     context: SessionContext
     command: Update | Delete
     scans: tuple[TableScan, ...] = ()
+    _scope: StatementScope | None = None
 
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan on this version of the target."""
@@ -104,7 +105,7 @@ class TargetRowsPlanner:
         else:
             update = replace(command, condition=condition, assignments=_bind_assignments(command.assignments, scope))
             plan = plan_update(update, snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
-        self.scans = scope.scans
+        self.scans, self._scope = scope.scans, scope
         return PlannedStatement(plan, None, scope.reads(snapshot))
 
 
@@ -112,13 +113,14 @@ class TargetRowsPlanner:
 class MergePlanner:
     """The planner of one MERGE. It plans once per attempt, but evaluates the source again only if the source reads the target.
 
-    `scans`: the tables that the source and the subqueries of the last plan read.
+    `scans`: the tables that the source and the subqueries of the last plan read. `_scope`: keeps the views that the plan names.
     """
 
     context: SessionContext
     command: Merge
     scans: tuple[TableScan, ...] = ()
     _source: SourceRowsOnce | None = None
+    _scope: StatementScope | None = None
 
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan on this version of the target, with the source."""
@@ -128,7 +130,7 @@ class MergePlanner:
         columns = (*snapshot.schema.names, *frame.columns)
         clauses = tuple(_bind_clause(clause, scope, columns) for clause in self.command.clauses)
         command = replace(self.command, on=scope.bind_condition(self.command.on, columns), clauses=clauses)
-        reads_target, self.scans = scope.reads(snapshot), scope.scans
+        reads_target, self.scans, self._scope = scope.reads(snapshot), scope.scans, scope
         if self._source is None or reads_target:
             self._source = SourceRowsOnce(frame, _resolve_source(command, frame, self.context.names).alias)
         return PlannedStatement(self._plan(command, snapshot, self._source.frame), self._source, reads_target)

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from rowmerge.errors import MissingDataFile, UnsupportedTableFeature
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
+from rowmerge.spark.spark_session import FIELD_IDS
 from rowmerge.spark.types import to_spark
 from rowmerge.spark.values.nested import with_uuid_texts
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
@@ -82,7 +83,7 @@ def read_files(
     """
     _check_names(snapshot.name, layout.paths)
     if layout.by_field_id:
-        spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+        spark.conf.set(FIELD_IDS, "true")
     # Spark's Parquet reader uses this metadata of fields: the default for files without the field, and the id that finds the field.
     used_metadata = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
     reader_metadata = [key for key, is_used in used_metadata.items() if is_used]
