@@ -44,11 +44,15 @@ class Durability(Enum):
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object in a store. `path` is relative to the root, `size` is in bytes, `modified` is in milliseconds since the epoch."""
+    """An object in a store. `path` is relative to the root, `size` is in bytes, `modified` is in milliseconds since the epoch.
+
+    `etag`: a string of an object store that differs for other content. S3 counts `modified` in seconds, so two objects can be alike in it.
+    """
 
     path: str
     size: int
     modified: int
+    etag: str = ""
 
 
 _LOCAL = re.compile(r"file:(?://(?:localhost)?/|/(?!/))", re.IGNORECASE)
@@ -306,8 +310,7 @@ class Storage:
             listing = obstore.list(self._store, prefix=prefix or None, offset=after).collect()
         except BaseError as error:
             raise self._error(prefix, error) from error
-        objects = [StoredObject(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000)) for item in listing]
-        return sorted(objects, key=lambda item: item.path)
+        return sorted(map(_stored_object, listing), key=lambda item: item.path)
 
 
 def locate(storage: Storage, path: str) -> tuple[Storage, str]:
@@ -351,6 +354,11 @@ def _quoted_url(location: str) -> str:
     scheme, _, bucket_and_path = location.partition("://")
     bucket, slash, path = bucket_and_path.partition("/")
     return f"{scheme}://{bucket}{slash}{quote(path)}"
+
+
+def _stored_object(item: Mapping[str, Any]) -> StoredObject:
+    """Return an item of obstore's listing."""
+    return StoredObject(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000), item["e_tag"] or "")
 
 
 def _delete_in_bulk(store: Any, paths: Sequence[str]) -> bool:

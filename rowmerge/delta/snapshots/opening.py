@@ -160,5 +160,5 @@ def without_dropped_table(storage: Storage, listing: LogListing) -> LogListing:
 
 
 def _has_commit_of(listing: LogListing, snapshot: DeltaSnapshot) -> bool:
-    """Return whether the log still contains the commit file of a snapshot. The commit file of another table differs in size or time."""
+    """Return whether the log still contains the commit file of a snapshot. That of another table differs in size, time or ETag."""
     return snapshot.commit is not None and listing.commits.get(snapshot.version) == snapshot.commit

@@ -48,7 +48,8 @@ class DeltaSnapshot:
 
     @property
     def identity(self) -> str:
-        return f"{self.version} {self.timestamp}"
+        # A file can have the time of an older one: object stores count seconds, and copies of files keep times.
+        return f"{self.metadata.id} {self.version} {self.timestamp}"
 
     @property
     def protocol(self) -> Protocol:

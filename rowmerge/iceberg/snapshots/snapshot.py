@@ -176,7 +176,7 @@ class IcebergSnapshot:
     def _live_with(self, paths: Collection[str]) -> LiveFiles:
         """Return live files that include these data files and their deletes, from a partial read if possible."""
         if "live" not in self.__dict__:
-            for partial_read in self._partial_reads:
+            for partial_read in tuple(self._partial_reads):  # other threads append to the queue
                 if partial_read.by_path(paths).keys() >= set(paths):
                     return partial_read
         return self.live

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,9 +18,11 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import MetadataChanged, StorageError
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import ID_NAME, Lake, committed
+from tests.support.faulty_s3 import FaultyS3, Request, needs_moto
 from tests.support.readers import read_with_delta_rs, read_with_duckdb
 
 Act = Callable[[], object]
@@ -217,3 +222,43 @@ def test_a_conflict_is_reported_if_the_commit_cannot_be_withdrawn(tmp_path: Path
     base = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
     assert isinstance(table.commit(base, change_request(lake, base, "append")), Conflicted)
     assert_rows(lake, [1, *others])
+
+
+def test_a_recreated_table_is_no_cached_version_if_its_commit_has_the_same_time(tmp_path: Path) -> None:
+    def created(schema: Struct) -> DeltaSnapshot:
+        lake = Lake(tmp_path / "t", schema)
+        lake.create()
+        os.utime(lake.log / "00000000000000000000.json", (10**9, 10**9))
+        return reader.snapshot()
+
+    reader = DeltaTable(Storage(str(tmp_path / "t")), "s.t")
+    first = created(ID_NAME)
+    shutil.rmtree(tmp_path / "t")
+    second = created(Struct(ID_NAME.fields[:1]))
+    assert (first.version, first.timestamp) == (second.version, second.timestamp)
+    assert second.schema.names == ("id",) and second.identity != first.identity
+
+
+@needs_moto
+def test_a_recreated_table_is_no_cached_version_if_a_store_counts_seconds(s3: FaultyS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commits of both tables have the same size, and the same time in seconds."""
+    answer, time_of_object = s3.answer, rb"<LastModified>[^<]*</LastModified>"
+
+    def at_one_time(request: Request) -> tuple[int, list[tuple[str, str]], bytes] | None:
+        response = answer(request)
+        assert response is not None
+        return *response[:2], re.sub(time_of_object, b"<LastModified>2024-01-01T00:00:00.000Z</LastModified>", response[2])
+
+    monkeypatch.setattr(s3, "answer", at_one_time)
+    storage = Storage(f"{s3.location}/{uuid.uuid4()}", s3.options())
+
+    def created(column: str) -> None:
+        definition = TableDefinition(Struct((Field(column, Primitive("long")),)), (), {}, None)
+        DeltaTable(storage, "s.t").create(definition, CommitRequest("CREATE TABLE"))
+
+    reader = DeltaTable(storage, "s.t")
+    created("old")
+    assert reader.snapshot().schema.names == ("old",)
+    storage.delete([file.path for file in storage.list()])
+    created("new")
+    assert reader.snapshot().schema.names == ("new",)

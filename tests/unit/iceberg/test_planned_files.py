@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -29,8 +29,9 @@ from pyiceberg.types import DateType, DecimalType, LongType, NestedField, String
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.manifests import manifest_files
 from rowmerge.iceberg.manifests.bounds import to_stored_value
-from rowmerge.iceberg.manifests.content import ManifestContent
+from rowmerge.iceberg.manifests.content import Entry, ManifestContent
 from rowmerge.iceberg.metadata.locations import plain_path
+from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
@@ -254,6 +255,20 @@ def test_a_filter_on_a_day_reads_one_manifest_and_one_file(tmp_path: Path) -> No
     assert manifests_read(snapshot) == 1
     assert len(snapshot.files()) == 10
     assert (len(snapshot.files_matching(mask, columns).listing), manifests_read(snapshot)) == (1, 10)
+
+
+def test_another_thread_may_select_files_while_a_query_finds_its_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, by_path = snapshot_of(daily_table(tmp_path, 4)), LiveFiles.by_path
+    earlier_than = "seen < TIMESTAMP '2024-01-0{} 00:00:00Z'".format
+    selected(snapshot, earlier_than(2))
+    paths = list(selected(snapshot, earlier_than(3)))
+
+    def after_another_query(live: LiveFiles, paths: Collection[str]) -> dict[str, Entry]:
+        selected(snapshot, earlier_than(4))
+        return by_path(live, paths)
+
+    monkeypatch.setattr(LiveFiles, "by_path", after_another_query)
+    assert snapshot.deleted_positions(paths) == {}
 
 
 def test_the_next_snapshot_reads_only_manifests_that_no_earlier_one_read(tmp_path: Path) -> None:
