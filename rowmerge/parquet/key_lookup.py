@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options, UnreadableFile, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
@@ -253,6 +254,7 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
     column_names = [source.schema_arrow.field(index).name for index in file_indexes if index is not None]
     if column_names:
         file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)
+        file_rows = to_gregorian(file_rows, source.metadata.metadata)
         rows = to_table_rows(file_rows, columns.schema, columns.file_schema, by_field_id=by_field_id)
     else:  # the file has none of the columns, so only its number of rows matters
         row_count = source.metadata.row_group(group).num_rows

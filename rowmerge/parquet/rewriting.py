@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
@@ -57,9 +58,8 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
     stored_columns = spec.stored_columns_by_path.get(path, columns_of_new_files)
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
-    for batch in _batches(stored_columns, path, spec.filesystem_options):
+    for file_rows in _tables(stored_columns, path, spec.filesystem_options):
         # The conversion comes before the filter: Arrow cannot filter all types of other writers, such as string views of delta-rs.
-        file_rows = pa.Table.from_batches([batch])
         rows = to_table_rows(
             file_rows, spec.schema, stored_columns.file_schema, by_field_id=stored_columns.by_field_id, initial_values=spec.initial_values
         )
@@ -67,7 +67,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
             rows = spec.lineage.fill_row_lineage(rows, path, start)
         rows = _with_partition_values(rows, stored_columns.missing_columns, partition)
         yield _without_deleted(rows, start, deleted_positions)
-        start += batch.num_rows
+        start += file_rows.num_rows
 
 
 def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[Any, Any]) -> pa.Table:
@@ -89,9 +89,10 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
     return rows
 
 
-def _batches(stored_columns: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
+def _tables(stored_columns: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.Table]:
     """Yield the rows of a file in batches, with those of the stored columns that the file contains."""
     with open_data_file(path, filesystem_options, by_field_id=stored_columns.by_field_id) as source:
         indexes = file_column_indexes(source.schema_arrow, stored_columns.file_schema, by_field_id=stored_columns.by_field_id)
         columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]
-        yield from source.iter_batches(batch_size=131_072, columns=columns)
+        for batch in source.iter_batches(batch_size=131_072, columns=columns):
+            yield to_gregorian(pa.Table.from_batches([batch]), source.metadata.metadata)

@@ -5,17 +5,16 @@ Spark's Parquet reader takes about two milliseconds to open a file, and this rea
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
 from rowmerge.concurrency import map_ahead
+from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options, UnreadableFile, filesystem_of, without_secrets
 from rowmerge.parquet.fitting import file_column_indexes, has_field_ids, to_table_rows
@@ -23,12 +22,6 @@ from rowmerge.parquet.fitting import file_column_indexes, has_field_ids, to_tabl
 PATH, SPARK_PATH, DELETED, PARTITION_PREFIX = "path", "spark_path", "deleted", "partition "
 """The columns of a list of files: the path, its spelling in Spark, and the positions of deleted rows as the bytes of an ascending int64
 array, or NULL. A partition column that the files lack is also in the list, under its name with a prefix."""
-_JULIAN_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_FIRST_GREGORIAN_DAY, _FIRST_DAY_OF_TIME_ZONES = datetime.date(1582, 10, 15), datetime.date(1900, 1, 1)
-_JULIAN_REASON = (
-    "it has old dates or times in the Julian calendar of Spark 2, which only Spark converts. "
-    "Set spark.rowmerge.read.smallFilesWithArrow.enabled to false"
-)
 _BATCH_ROWS, _BATCH_BYTES = 65_536, 16 * 1024 * 1024
 """A batch of rows is complete when it has one of these numbers of rows and bytes."""
 
@@ -114,9 +107,9 @@ def _pieces(spec: SmallFilesSpec, paths: Sequence[str]) -> Iterator[_Piece]:
     for index, (path, content) in enumerate(zip(paths, contents, strict=True)):
         start = 0
         try:
-            for batch in _batches(spec, path, content, finder):
-                yield _Piece(index, start, pa.Table.from_batches([batch]).replace_schema_metadata(None))
-                start += batch.num_rows
+            for rows in _tables(spec, path, content, finder):
+                yield _Piece(index, start, rows)
+                start += rows.num_rows
         except (OSError, pa.ArrowException) as error:
             raise UnreadableFile(path, str(error)) from error
 
@@ -166,35 +159,13 @@ class _ColumnFinder:
         return columns or file_schema.names[:1]
 
 
-def _batches(spec: SmallFilesSpec, path: str, content: pa.Buffer, finder: _ColumnFinder) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file with the columns of `spec` that it contains. Raises UnreadableFile if it has no field ids, or old times."""
+def _tables(spec: SmallFilesSpec, path: str, content: pa.Buffer, finder: _ColumnFinder) -> Iterator[pa.Table]:
+    """Yield the rows of a file with the columns of `spec` that it contains. Raises UnreadableFile if it has no field ids."""
     source = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
     if spec.stored_columns.by_field_id and not has_field_ids(source.schema_arrow):
         raise UnreadableFile(path, "its columns have no field ids")
-    columns, is_julian = finder.find(source.schema_arrow), _is_of_julian_calendar(source.metadata.metadata or {})
-    for batch in source.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False):
-        if is_julian and any(map(_has_old_times, batch.columns)):
-            raise UnreadableFile(path, _JULIAN_REASON)
-        yield batch
-
-
-def _is_of_julian_calendar(metadata: Mapping[bytes, bytes]) -> bool:
-    """Return whether Spark converts old times in a file with these metadata: Spark 2, and Spark 3.0 for INT96, used the Julian calendar."""
-    version = metadata.get(b"org.apache.spark.version", b"")
-    return b"" < version < b"3.1" or not metadata.keys().isdisjoint(_JULIAN_KEYS)
-
-
-def _has_old_times(values: pa.Array) -> bool:
-    """Return whether an array contains dates or times that differ between the calendars, or between old and new rules of time zones."""
-    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
-        first_day = _FIRST_GREGORIAN_DAY if pa.types.is_date(values.type) else _FIRST_DAY_OF_TIME_ZONES
-        return bool(pc.any(pc.less(values, pa.scalar(first_day, pa.date32()).cast(values.type))).as_py())
-    if pa.types.is_map(values.type):
-        return _has_old_times(values.keys) or _has_old_times(values.items)
-    if pa.types.is_struct(values.type) or pa.types.is_list(values.type):
-        children = values.flatten()
-        return any(map(_has_old_times, children if isinstance(children, list) else [children]))
-    return False
+    for batch in source.iter_batches(batch_size=_BATCH_ROWS, columns=finder.find(source.schema_arrow), use_threads=False):
+        yield to_gregorian(pa.Table.from_batches([batch]).replace_schema_metadata(None), source.metadata.metadata)
 
 
 def _live_rows(spec: SmallFilesSpec, files: pa.Table, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:

@@ -239,3 +239,24 @@ def test_a_deletion_vector_can_be_empty(bare_session: rowmerge.Session, tmp_path
     log(folder, actions)
     bare_session.sql(f"create table t using delta location '{folder}'")
     assert rows(bare_session, "select count(*), sum(id) from t where id >= 0") == [(10_002, sum(range(10_000)) - 7 + 3)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_old_dates_of_spark_2_stay_the_same_in_rewrites(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
+    """Spark writes the dates as Spark 2 did, and reads them as a second opinion."""
+    folder = tmp_path / "t"
+    session.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    every_month = "sequence(date'0001-01-01', date'1600-12-01', interval 1 month)"
+    days = session.spark.sql(f"select explode({every_month}) as first").selectExpr("first as d", "last_day(first) as l")
+    expected = sorted(map(tuple, days.collect()))
+    days.repartition(2).write.parquet(str(folder))
+    session.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    adds = [add(file.name, file) for file in folder.glob("*.parquet")]
+    log(folder, [*definition(struct(field("d", "date"), field("l", "date"))), *adds])
+    registered(session, folder, mode)
+    session.sql("merge into t using (select date'0001-01-01' as d) s on t.d = s.d when matched then delete")
+    session.sql("delete from t where d = date'1582-10-01'")
+    session.sql("optimize t")
+    assert len(session.sql("select d from t").inputFiles()) == 1 < len(adds)
+    remaining = [row for row in expected if str(row[0]) not in ("0001-01-01", "1582-10-01")]
+    assert rows(session, "select d, l from t order by 1") == remaining

@@ -52,27 +52,45 @@ OLD_DAY, NEW_DAY = datetime.date(1582, 10, 14), datetime.date(1582, 10, 15)
 
 
 @pytest.mark.parametrize(
-    ("values", "is_old"),
+    ("values", "read"),
     [
-        ([OLD_DAY], True),
-        ([NEW_DAY, None], False),
-        ([datetime.datetime(1899, 12, 31)], True),
-        ([datetime.datetime(1900, 1, 1)], False),
-        ([None, {"d": OLD_DAY}], True),
-        ([[{"d": NEW_DAY}], [{"d": OLD_DAY}]], True),
-        ([[{"d": NEW_DAY}], None], False),
+        ([OLD_DAY, None, datetime.date(1, 1, 3)], [datetime.date(1582, 10, 4), None, datetime.date(1, 1, 5)]),
+        ([datetime.date(1000, 3, 6), datetime.date(1000, 3, 5)], [datetime.date(1000, 3, 1), datetime.date(1000, 2, 28)]),
+        ([NEW_DAY, None], [NEW_DAY, None]),
+        ([datetime.datetime(1899, 12, 31)], None),
+        ([datetime.datetime(1900, 1, 1)], [datetime.datetime(1900, 1, 1)]),
+        ([None, {"d": OLD_DAY}], None),
+        ([[{"d": NEW_DAY}], [{"d": OLD_DAY}]], None),
+        ([[{"d": NEW_DAY}], None], [[{"d": NEW_DAY}], None]),
     ],
 )
 @pytest.mark.parametrize("metadata", [{}, {"org.apache.spark.legacyDateTime": ""}, {"org.apache.spark.version": "2.4.8"}])
-def test_old_times_in_files_of_spark_2_are_an_error(tmp_path: Path, values: list[object], is_old: bool, metadata: dict[str, str]) -> None:
+def test_old_dates_of_spark_2_are_converted_and_other_old_times_are_an_error(
+    tmp_path: Path, values: list[object], read: list[object] | None, metadata: dict[str, str]
+) -> None:
     rows = pa.table({"x": values})
     spec = SmallFilesSpec(rows.schema, StoredColumns(rows.schema, False, ()))
     files = file_list(tmp_path, (rows.replace_schema_metadata(metadata), [], None))
-    if not metadata or not is_old:
-        assert rows_of(spec, files) == [(value,) for value in values]
+    if metadata and read is None:
+        with pytest.raises(UnreadableFile, match="Julian calendar"):
+            rows_of(spec, files)
         return
-    with pytest.raises(UnreadableFile, match="Julian calendar"):
-        rows_of(spec, files)
+    assert rows_of(spec, files) == [(value,) for value in (read if metadata and read is not None else values)]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "are_julian"),
+    [
+        ({"org.apache.spark.version": "3.0.1", "org.apache.spark.legacyINT96": ""}, False),
+        ({"org.apache.spark.version": "3.0.1", "org.apache.spark.legacyDateTime": ""}, True),
+        ({"org.apache.spark.version": "4.0.0"}, False),
+    ],
+)
+def test_dates_are_converted_only_where_spark_converts_them(tmp_path: Path, metadata: dict[str, str], are_julian: bool) -> None:
+    rows = pa.table({"x": [OLD_DAY]})
+    spec = SmallFilesSpec(rows.schema, StoredColumns(rows.schema, False, ()))
+    files = file_list(tmp_path, (rows.replace_schema_metadata(metadata), [], None))
+    assert rows_of(spec, files) == [(datetime.date(1582, 10, 4) if are_julian else OLD_DAY,)]
 
 
 def test_names_of_fields_can_differ_in_case(tmp_path: Path) -> None:
