@@ -6,6 +6,7 @@ import pytest
 
 import rowmerge
 from rowmerge.errors import ConfigurationError, RowmergeError
+from rowmerge.session.names import spark_names
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
@@ -86,3 +87,14 @@ def test_a_view_reads_the_current_variables_temporary_views_and_settings(session
     finally:
         conf.unset("spark.sql.timestampType")
         session.sql("drop temporary variable if exists limit_of_ids")
+
+
+def test_a_view_that_one_session_drops_stays_for_another_session(spark, tmp_path, monkeypatch):
+    one, other = (rowmerge.connect(str(tmp_path), spark=spark) for _ in range(2))
+    one.sql("create table t using delta as select 1 as id")
+    for reader in (one, other):
+        assert reader.sql("select a.id from t a join t b on a.id = b.id").collect() == [(1,)]
+    monkeypatch.setattr(spark_names, "MOST_VIEWS", 1)
+    one.sql("create table u using delta as select 2 as id")
+    assert one.sql("select a.id from u a join u b on a.id = b.id").collect() == [(2,)]
+    assert other.sql("select b.id from t a join t b on a.id = b.id").collect() == [(1,)]

@@ -32,10 +32,11 @@ class SparkViews:
     """The registry of views in one Spark session. It is thread-safe. The methods `register_…` return quoted names.
 
     The name of a snapshot's view is a digest of the table's location and version. So statements that read the same version share a view.
+    The digest includes an id of the session, because another session over the same Spark drops its own views.
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+        self._spark, self._session_id = spark, uuid4().hex
         self._frames: OrderedDict[str, DataFrame] = OrderedDict()
         self._uses: dict[str, int] = {}
         self._use_count = 0
@@ -54,7 +55,8 @@ class SparkViews:
 
     def rows(self, snapshot: Snapshot) -> DataFrame:
         """Return the rows of a snapshot, and register them as a view on the first call."""
-        return self._register_once(view_name(snapshot.shape.location, snapshot.identity), lambda: read_snapshot(self._spark, snapshot))
+        name = self._view_name(snapshot.shape.location, snapshot.identity)
+        return self._register_once(name, lambda: read_snapshot(self._spark, snapshot))
 
     def register_files(self, snapshot: Snapshot, files: FileListing | None = None, columns: Sequence[str] | None = None) -> str:
         """Register the rows of a snapshot, or of some of its files. Two statements that read the same files and columns share a view.
@@ -68,14 +70,14 @@ class SparkViews:
         listed = () if files is None else ("files", *files.paths)
         # With a setting, Spark reads a table that Arrow has read before.
         read_columns = () if columns is None else ("columns", *columns)
-        name = view_name(*read_columns, *listed, snapshot.shape.location, snapshot.identity)
+        name = self._view_name(*read_columns, *listed, snapshot.shape.location, snapshot.identity)
         self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files, columns))
         return backquote(name)
 
     def register_changes(self, changes: TableChanges) -> str:
         """Register the change rows between two versions of a table, or those of some changed files."""
         snapshot, files = changes.snapshot, (f"{file.version} {file.change} {file.path}" for file in changes.changed_files)
-        name = view_name("changes", snapshot.shape.location, snapshot.identity, str(changes.first), str(changes.last), *files)
+        name = self._view_name("changes", snapshot.shape.location, snapshot.identity, str(changes.first), str(changes.last), *files)
         self._register_once(name, lambda: read_changes(self._spark, changes))
         return backquote(name)
 
@@ -95,7 +97,7 @@ class SparkViews:
 
         if settings is None:
             return self.register_frame(read())
-        name = view_name(text, *columns, *settings)
+        name = self._view_name(text, *columns, *settings)
         self._register_once(name, read)
         return backquote(name)
 
@@ -105,6 +107,9 @@ class SparkViews:
         with self._lock:
             self._register(name, frame)
         return backquote(name)
+
+    def _view_name(self, *identity: str) -> str:
+        return unique_name(self._session_id, *identity)
 
     def _register_once(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
         """Return the rows of a view. The first call reads and registers them."""
@@ -194,7 +199,7 @@ class WarehouseFunctions:
             function: The function of the catalog.
             body: The body of a SQL function, with bound names. Empty for a Python function.
         """
-        name = view_name("function", self._session_id, str(function), repr(function.definition), body)
+        name = unique_name("function", self._session_id, str(function), repr(function.definition), body)
         with self._lock:
             if name not in self._registered:
                 self._register(name, function, body)
@@ -213,6 +218,6 @@ class WarehouseFunctions:
             unregister(self._spark, least_recent)
 
 
-def view_name(*identity: str) -> str:
+def unique_name(*identity: str) -> str:
     """Return the unquoted name of a view or function, with a digest of the strings that identify it."""
     return f"__rowmerge_{hashlib.sha256(chr(0).join(identity).encode()).hexdigest()[:24]}"
