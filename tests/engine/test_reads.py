@@ -13,6 +13,7 @@ import rowmerge
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.session.names import spark_names
+from rowmerge.spark.reading import scan
 from rowmerge.spark.spark_session import SKIP_FILES
 
 pytestmark = pytest.mark.one_of("format_")
@@ -180,13 +181,54 @@ def test_threads_read_their_own_files(warehouse: rowmerge.Session) -> None:
         assert all(pool.map(read, range(24)))
 
 
-def test_a_join_broadcasts_a_small_table_with_deleted_rows(warehouse: rowmerge.Session) -> None:
+@pytest.mark.parametrize("max_files_of_filter", [0, 16])
+def test_a_join_broadcasts_a_small_table_with_deleted_rows(
+    warehouse: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, max_files_of_filter: int
+) -> None:
+    monkeypatch.setattr(scan, "_MAX_FILES_OF_FILTER", max_files_of_filter)
     warehouse.sql("create table s tblproperties ('rowmerge.write.mode' = 'merge-on-read') as select id from range(0, 1000, 1, 1)")
     warehouse.sql("delete from s where id % 100 = 1")
-    (scan,) = warehouse.execute("select * from s where id >= 0").scans
-    warehouse.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(4 * scan.size))
+    (scanned,) = warehouse.execute("select * from s where id >= 0").scans
+    warehouse.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(4 * scanned.size))
     try:
         ((plan,),) = warehouse.sql("explain select a.id from s as a join s as b on a.id = b.id").collect()
     finally:
         warehouse.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-    assert "LeftAnti" in plan and re.search(r"BroadcastHashJoin .* Inner", plan) and "SortMergeJoin" not in plan
+    assert ("LeftAnti" in plan) == (max_files_of_filter == 0)
+    assert re.search(r"BroadcastHashJoin .* Inner", plan) and "SortMergeJoin" not in plan
+
+
+@pytest.mark.parametrize("file_count", [1, 3, 16, 17])
+def test_deleted_rows_of_any_number_of_files_are_dropped(warehouse: rowmerge.Session, file_count: int) -> None:
+    warehouse.sql("create table s (id bigint, v string) tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
+    rows = f"select id, repeat('x', cast(id div 1000 as int)) from range(0, {file_count * 1000}, 1, {file_count})"
+    warehouse.sql(f"insert into s {rows}")
+    warehouse.sql("create table copy using delta as select * from s")
+    assert files_read(warehouse, "select * from s where id >= 0") == [file_count]
+    # The first and the last row of a file, a file without deleted rows, and 64 adjacent rows.
+    condition = "id div 1000 <> 2 and (id % 1000 in (0, 999) or id between 10600 and 10700 or id % 77 = 5)"
+    for table in ("s", "copy"):
+        warehouse.sql(f"delete from {table} where {condition}")
+    assert warehouse.sql("select * from s except select * from copy").collect() == []
+    assert (
+        warehouse.sql("select count(*), sum(id) from s where v is not null").collect()
+        == warehouse.sql("select count(*), sum(id) from copy where v is not null").collect()
+    )
+
+
+def test_subqueries_read_tables_with_deleted_rows(warehouse: rowmerge.Session) -> None:
+    """The filter of deleted rows has a subquery of its own, below those of the user."""
+    warehouse.sql(
+        "create table s tblproperties ('rowmerge.write.mode' = 'merge-on-read') as select id, id % 3 as r from range(0, 30, 1, 1)"
+    )
+    warehouse.sql("delete from s where id in (4, 5)")
+    queries = {
+        "select count(*) from range(8) o where exists (select 1 from s where s.id = o.id)": [(6,)],
+        "select count(*) from range(8) o where o.id not in (select id from s)": [(2,)],
+        "select o.id, (select max(s.id) from s where s.r = o.id and s.id < 6) as m from range(3) o order by 1": [(0, 3), (1, 1), (2, 2)],
+        "select o.id, c from range(1, 3) o, lateral (select count(*) c from s where s.r = o.id and s.id < 9) order by 1": [(1, 2), (2, 2)],
+        "select count(*) from s where id > (select avg(id) from s where r = 0)": [(16,)],
+        "select count(*) from (select id from s intersect all select id from s where id < 10)": [(8,)],
+    }
+    for query, rows in queries.items():
+        assert warehouse.sql(query).collect() == rows, query
