@@ -153,6 +153,11 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 """The pattern takes linear time for any text: each alternative reads a character at most a few times and does not fail repeatedly."""
+_PIPE_OPERATORS = frozenset(
+    """SELECT EXTEND SET DROP AS WHERE PIVOT UNPIVOT TABLESAMPLE AGGREGATE BIN QUALIFY WINDOW JOIN INNER CROSS LEFT RIGHT FULL SEMI ANTI NATURAL
+    ASOF UNION EXCEPT MINUS SETMINUS INTERSECT ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET""".split()
+)
+"""The words after a pipe, which Spark writes as `|>` or, since version 4.3, also as `|`."""
 _KINDS: dict[str | None, Kind] = {**{kind.value: kind for kind in Kind}, "dollars": Kind.STRING}
 _SKIPPED_GROUPS = frozenset(["space", "comment", "bracketed"])
 _OPENINGS = frozenset(["bracketed", "dollars", "unclosed"])
@@ -257,7 +262,16 @@ def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
             starts.append(offset)
             ends.append(end)
         offset = end
+    if "|" in keys:
+        _mark_pipes(keys)
     return Tokens(text, keys, kinds, starts, ends), None
+
+
+def _mark_pipes(keys: list[str]) -> None:
+    """Give each pipe `|` the key of `|>`. Other `|` are operators of expressions, also before a call such as `left(s, 2)`."""
+    for index, (key, word, following) in enumerate(zip(keys, keys[1:], [*keys[2:], ""], strict=False)):
+        if key == "|" and word in _PIPE_OPERATORS and not (word in ("LEFT", "RIGHT") and following == "("):
+            keys[index] = "|>"
 
 
 def _token_end(text: str, match: re.Match[str]) -> int | None:

@@ -55,6 +55,8 @@ CASES = {
     "an expression that ends with a name": ("select * from (select v + t.k from t) where k = 5", ""),
     "two columns of one name": ("select * from (select k, v as k from t) where k = 5", ""),
     "a generator with unknown columns": ("select * from (select inline(a), k from t) where k = 5", ""),
+    "a pipe of one character": ("select * from (select k, v from t where v > 0 | select v as k) where k = 5", ""),
+    "an operator of bits": ("select k | v as z from t where v | left(s, 1) = 3 and k = 5", "t: v | left(s, 1) = 3; k = 5"),
     "a nondeterministic column": ("select * from (select k, rand() as r from t) where k = 5", ""),
     "a nondeterministic condition": ("select * from t where rand() < 0.5 and k = 5", "t: k = 5"),
     "a comment that goes on in the next line": ("select * from t where v > 3 -- \\\n and k = 5\n and s = 'a'", ""),

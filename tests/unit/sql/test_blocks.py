@@ -149,6 +149,7 @@ FORMS = {
     "from t select k": "?",
     "from t |> where k = 1": "?",
     "select * from t |> where k = 1": "?",
+    "select v from t order by v | set v = 1": "?",
     "values (1), (2)": "?",
     "select transform(k) using 'cat' from t": "?",
     "with recursive a as (select 1) select * from a": "?(select 1)",
