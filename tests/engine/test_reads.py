@@ -80,6 +80,28 @@ def test_a_name_in_double_quotes_is_no_string(warehouse: rowmerge.Session) -> No
         warehouse.spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
 
 
+def test_a_name_outside_an_expression_is_no_variable(warehouse: rowmerge.Session) -> None:
+    warehouse.sql("create table target (outside int, v int)")
+    warehouse.sql("insert into target values (1, 0)")
+    warehouse.sql("create function value_of(outside int) returns int return (select max(v) from t where k = outside)")
+    warehouse.sql("declare or replace variable outside int default 3")
+    assert warehouse.sql("select value_of(2)").collect() == [(20,)]
+    warehouse.sql("update target set v = (select max(v) from t where k = outside)")
+    assert warehouse.sql("select v from target").collect() == [(10,)]
+
+
+def test_a_setting_in_the_text_excludes_no_file(warehouse: rowmerge.Session) -> None:
+    warehouse.sql("create table p (k int, s string) partitioned by (s)")
+    warehouse.sql("insert into p values (1, 's1'), (2, 's2')")
+    warehouse.sql("set chosen = s1")
+    assert warehouse.sql("select v from t where s = '${chosen}'").collect() == [(10,)]
+    assert warehouse.sql("select count(*) from p where s = '${chosen}'").collect() == [(1,)]
+    warehouse.sql("set numbered = row_number() over (order by k) as number")
+    assert warehouse.sql("select number from (select k, ${numbered} from t) where k = 2").collect() == [(3,)]
+    warehouse.sql("delete from t where s = '${chosen}'")
+    assert warehouse.sql("select count(*) from t").collect() == [(3,)]
+
+
 def test_the_switch_reads_all_files(warehouse: rowmerge.Session) -> None:
     warehouse.spark.conf.set(SKIP_FILES, "false")
     try:

@@ -112,6 +112,18 @@ drop view n;
 select * from n;
 !> TableNotFound: n
 
+--- a temporary view reads the schema in which it was created
+create schema a;
+create table t (id int) using delta;
+insert into t values (1);
+create table a.t (id int) using delta;
+insert into a.t values (2);
+create temporary view n as select id from t;
+use a;
+select n.id, t.id from n, t;
+=> 1 | 2
+drop view n;
+
 --- schemas are created, listed and dropped
 create schema s1;
 create schema s1;

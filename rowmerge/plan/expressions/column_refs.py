@@ -59,6 +59,11 @@ def tokens_of(text: str) -> list[Token] | None:
         return None
 
 
+def has_substitution(text: str) -> bool:
+    """Return whether Spark may replace a part of a text, also of a string in it, before it parses the text: `${name}` by a setting."""
+    return "${" in text
+
+
 def parse(text: str) -> exp.Expr | None:
     """Return the syntax tree of an expression, or None if sqlglot cannot parse the whole text as one expression, as Spark does."""
     if _CONTINUED_COMMENT.search(text) or any(token.token_type is TokenType.SEMICOLON for token in tokens_of(text) or ()):

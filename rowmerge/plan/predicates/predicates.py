@@ -10,7 +10,7 @@ from sqlglot import Token, TokenType, exp
 from rowmerge.plan.bounds.bounds import INTEGERS, Verdict
 from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.bounds.time_zones import zone_of
-from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse, references, tokens_of
+from rowmerge.plan.expressions.column_refs import has_column_outside_tree, has_substitution, parse, references, tokens_of
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.predicates.comparisons import (
     OPERATORS,
@@ -65,7 +65,7 @@ def to_predicate(
     if long_list is not None:
         text = long_list.text
     tree, tokens = parse(text), tokens_of(text)
-    if tree is None or tokens is None or any(_is_ambiguous(token, text) for token in tokens):
+    if tree is None or tokens is None or has_substitution(text) or any(_is_ambiguous(token, text) for token in tokens):
         return UNKNOWN
     # For the condition `trunc(d, unit) = d`, sqlglot's tree contains the keyword UNIT, but Spark reads the column `unit` if there is one.
     if has_column_outside_tree(text, tokens, tree_references=references(tree, text) or (), columns=side.columns):

@@ -99,8 +99,9 @@ def _indices_of_greatest(numbers: np.ndarray, count: int) -> np.ndarray:
 
 
 def string_sql(text: str) -> str:
-    """Return SQL for a string. It does not depend on `spark.sql.parser.escapedStringLiterals`, the setting for backslashes in literals."""
-    return f"cast(X'{text.encode().hex()}' as string)" if "'" in text or "\\" in text else f"'{text}'"
+    """Return SQL for a string. It does not depend on settings, such as the one for backslashes in literals, or those in `${name}`."""
+    is_plain = not any(special in text for special in ("'", "\\", "${"))
+    return f"'{text}'" if is_plain else f"cast(X'{text.encode().hex()}' as string)"
 
 
 def _literal(scalar: pa.Scalar, field: Field) -> str:

@@ -63,7 +63,7 @@ def _create_temporary_view(context: SessionContext, command: CreateView) -> None
         query = f"select * from ({query}) as __rowmerge_view ({aliases})"
     # Each SQL statement evaluates the text of the view again, on the newest versions of its tables. `spark.table(name)` has no text, and
     # returns the DataFrame, which reads the versions of now.
-    views.create(name, query, frame=StatementScope.begin(context).query(query))
+    views.create(name, query, context.names.schema, frame=StatementScope.begin(context).query(query))
 
 
 def alter_view(context: SessionContext, relation: Relation, command: AlterView) -> None:

@@ -14,6 +14,8 @@ from time import time_ns
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from rowmerge.commands.queries import OpaqueQuery, Query
+from rowmerge.plan.expressions.column_refs import has_substitution
 from rowmerge.plan.expressions.conditions import NONDETERMINISTIC
 from rowmerge.plan.queries.constants import bare_time_names, with_fixed_time
 from rowmerge.plan.queries.outputs import Source, View
@@ -131,8 +133,13 @@ class StatementReads:
         matching = replace(MatchingFiles.all_of(snapshot.files()), listing=files)
         self.scans.append(TableScan(snapshot, matching=matching, reason=ScanReason.FEW_FILES if len(files) else ScanReason.METADATA))
 
-    def with_view_names(self, text: str) -> str:
-        """Return the bound text of a query, or of an expression, in which each placeholder is replaced by the name of a Spark view."""
+    def with_view_names(self, text: str, *, is_expression: bool = False) -> str:
+        """Return a bound text in which each placeholder is replaced by the name of a Spark view.
+
+        Args:
+            text: The bound text of a query or of an expression.
+            is_expression: Whether it is an expression, so that names in its subqueries can be columns or parameters outside the text.
+        """
         names = self._names_in(text)
         if not names:
             return text
@@ -143,7 +150,8 @@ class StatementReads:
             self._record_full_scans(names, reason)
             return self._replaced(text, columns)
         text = self._with_fixed_time(text, names)
-        selection = self._select_files(text, names, columns)
+        query = parse_query(text)
+        selection = self._select_files(Query(OpaqueQuery((query,))) if is_expression else query, names, columns)
         return self._replaced(text, columns, selection)
 
     def _why_not_analysed(self, text: str, names: Sequence[str]) -> ScanReason | None:
@@ -151,7 +159,8 @@ class StatementReads:
         if not skips_files(self._spark):
             return ScanReason.OFF
         texts = [text, *self._view_texts(names)]
-        if any('"' in each for each in texts) and double_quotes_are_names(self._spark):
+        has_other_meaning = any('"' in each for each in texts) and double_quotes_are_names(self._spark)
+        if has_other_meaning or any(has_substitution(each) for each in texts):
             return ScanReason.OPAQUE
         return None if any(map(_HAS_CONDITION.search, texts)) else ScanReason.NO_CONDITION
 
@@ -187,14 +196,14 @@ class StatementReads:
     def _column_names(self, read: Read) -> tuple[str, ...]:
         return read.columns if isinstance(read, ViewRead) else read.schema.names
 
-    def _select_files(self, text: str, names: Sequence[str], columns: NeededColumns) -> FileSelection:
+    def _select_files(self, query: Query, names: Sequence[str], columns: NeededColumns) -> FileSelection:
         """Select the files of each table by the conditions that are pushed down to it. Dynamic filters read only the given columns."""
         reads = {name: self._reads[name] for name in names}
         sources = {name: _source(read) for name, read in reads.items()}
         # A variable can change before Spark analyses the query.
         allows_variables = not analyses_later(self._spark)
         case_sensitive = is_case_sensitive(self._spark)
-        conditions = push_down(parse_query(text), sources, case_sensitive=case_sensitive, allows_variables=allows_variables)
+        conditions = push_down(query, sources, case_sensitive=case_sensitive, allows_variables=allows_variables)
         snapshots = {name: read for name, read in reads.items() if not isinstance(read, ViewRead)}
         selection = FileSelection(self._spark, snapshots, conditions)
         if not self._explains:

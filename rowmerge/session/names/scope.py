@@ -139,7 +139,7 @@ class StatementScope:
 
     def _bind_expression(self, text: str) -> str:
         """Bind an expression, or the body of a function."""
-        return self.table_reads.with_view_names(bind_expression(text, self.placeholder_for, self.function_for))
+        return self.table_reads.with_view_names(bind_expression(text, self.placeholder_for, self.function_for), is_expression=True)
 
     def reads(self, snapshot: Snapshot) -> bool:
         """Return whether the statement has read the newest version of this snapshot's table and branch."""
@@ -190,8 +190,8 @@ class StatementScope:
         """Bind the query of a temporary view. Return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
         if reference.has_time_travel:
             raise PlanError(f"{name} is a temporary view, so it has no versions. Use VERSION or TIMESTAMP AS OF with a table.")
-        query = self.context.names.temporary_views.query(name)
-        return None if query is None else self._view_read(f"temporary view {name}", query, self.context.names.schema)
+        definition = self.context.names.temporary_views.query(name)
+        return None if definition is None else self._view_read(f"temporary view {name}", *definition)
 
     def _register_information_table(self, name: TableName) -> str | None:
         """Register the rows of a table of `information_schema`. Return None for any other name."""

@@ -145,17 +145,18 @@ class TemporaryViews:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._queries: dict[str, str] = {}
+        self._queries: dict[str, tuple[str, str]] = {}
 
-    def create(self, name: str, query: str, frame: DataFrame) -> None:
+    def create(self, name: str, query: str, schema: str, frame: DataFrame) -> None:
         """Create or replace a view.
 
         Args:
             name: The name of the view.
             query: The text of the query, for SQL statements of the session.
+            schema: The schema of the unqualified names in the query.
             frame: The current rows of `query`, for the DataFrame API.
         """
-        self._queries[name.lower()] = query
+        self._queries[name.lower()] = query, schema
         register_view(frame, name)
 
     def drop(self, name: str) -> bool:
@@ -167,8 +168,8 @@ class TemporaryViews:
         """Return whether SQL or the DataFrame API created a view of this name."""
         return name.lower() in self._queries or is_temporary_view(self._spark, name)
 
-    def query(self, name: str) -> str | None:
-        """Return the query text of a view, or None if the view was created through the DataFrame API."""
+    def query(self, name: str) -> tuple[str, str] | None:
+        """Return the query of a view and the schema of its unqualified names, or None for a view of the DataFrame API."""
         return self._queries.get(name.lower())
 
 

@@ -35,8 +35,8 @@ def column_names(text: str) -> frozenset[str] | None:
         Unparsable: A string, a quoted name or a comment is not closed.
     """
     tokens = tokenize(text)
-    # The names in a hint, such as REPARTITION(3, id), are not among the tokens.
-    if HINT in text or not _WITHOUT_NAMES.isdisjoint(tokens.keys):
+    # The names in a hint, such as REPARTITION(3, id), are not among the tokens. Spark replaces `${name}` by a setting.
+    if HINT in text or "${" in text or not _WITHOUT_NAMES.isdisjoint(tokens.keys):
         return None
     if any(_is_star(tokens, index) for index, key in enumerate(tokens.keys) if key == "*"):
         return None

@@ -29,6 +29,7 @@ def condition(type_, values, op="=", has_null=False, **more):
         ("timestamp", [datetime(2024, 1, 2, 3, 4, 5, 6, timezone.utc)], "`x` = timestamp'2024-01-02T03:04:05.000006Z'"),
         ("timestamp_ntz", [datetime(2024, 1, 2)], "`x` = timestamp_ntz'2024-01-02T00:00:00'"),
         ("string", ["it's", "\\"], "`x` = cast(X'69742773' as string) or `x` = cast(X'5c' as string)"),
+        ("string", ["$x", "${x}"], "`x` = '$x' or `x` = cast(X'247b787d' as string)"),
         (DecimalType(9, 2), [Decimal("-1.50")], "`x` = cast(-1.50 as decimal(9,2))"),
     ],
 )

@@ -236,6 +236,7 @@ def test_strings_are_compared_by_their_bytes(condition: str, expected: list[int]
         "x = 'it''s'",
         "x = r'q'",
         "x = 'q' 'q'",
+        "x = '${q}'",  # Spark replaces it by the setting q
         'x = "x"',  # a column under spark.sql.ansi.doubleQuotedIdentifiers
         "x LIKE 'q!%' ESCAPE '!'",
         "x LIKE 'q\\%'",

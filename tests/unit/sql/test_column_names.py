@@ -26,6 +26,7 @@ from rowmerge.sql import column_names, parse_query, tables_with_own_names
         "select a from t natural join u",
         "select a from identifier('t')",
         "select identifier('b') from t",
+        "select ${b} from t",
         "select a from explode(table(t))",
         "from t |> where a > 1",
         "select `a|b` from t",
