@@ -73,6 +73,8 @@ def _is_unknown_constant(text: str, *, allows_variables: bool) -> bool:
     tree = parse(text)
     if tree is None or not can_be_evaluated_apart(tree, text) or (tree.find(exp.Column) is not None and not allows_variables):
         return False
+    if text.lower() == "unknown":  # the keyword of IS UNKNOWN, because variables have a qualifier
+        return False
     # A time function in a SELECT list is evaluated later, when the statement runs.
     return constant(tree) is None and replace_time_functions(text, 0) == text
 
