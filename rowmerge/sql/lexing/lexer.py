@@ -154,10 +154,10 @@ _TOKEN = re.compile(
 )
 """The pattern takes linear time for any text: each alternative reads a character at most a few times and does not fail repeatedly."""
 _PIPE_OPERATORS = frozenset(
-    """SELECT EXTEND SET DROP AS WHERE PIVOT UNPIVOT TABLESAMPLE AGGREGATE BIN QUALIFY WINDOW JOIN INNER CROSS LEFT RIGHT FULL SEMI ANTI NATURAL
-    ASOF UNION EXCEPT MINUS SETMINUS INTERSECT ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET""".split()
+    """SELECT EXTEND SET DROP AS WHERE PIVOT UNPIVOT TABLESAMPLE AGGREGATE BIN QUALIFY WINDOW JOIN INNER CROSS LEFT RIGHT FULL SEMI ANTI
+    NATURAL ASOF UNION EXCEPT MINUS SETMINUS INTERSECT ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET""".split()
 )
-"""The words after a pipe, which Spark writes as `|>` or, since version 4.3, also as `|`."""
+"""The words after a pipe, which newer versions of Spark also read as `|` instead of `|>`."""
 _KINDS: dict[str | None, Kind] = {**{kind.value: kind for kind in Kind}, "dollars": Kind.STRING}
 _SKIPPED_GROUPS = frozenset(["space", "comment", "bracketed"])
 _OPENINGS = frozenset(["bracketed", "dollars", "unclosed"])
