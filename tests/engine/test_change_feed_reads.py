@@ -91,3 +91,18 @@ def test_explain_shows_the_files_of_changes(feed: rowmerge.Session) -> None:
         "    `_commit_version` = 2: excludes 3 by statistics",
         "    `p` = 'b': excludes 2 by partition values",
     ]
+
+
+def test_partition_values_of_old_versions_have_the_type_of_a_widened_column(session: rowmerge.Session) -> None:
+    properties = "'delta.enableChangeDataFeed' = 'true', 'delta.enableTypeWidening' = 'true'"
+    session.sql(f"create table t (id int, d date, n int) using delta partitioned by (d, n) tblproperties ({properties})")
+    session.sql("insert into t values (1, date'2024-01-01', 5), (2, null, null)")
+    session.sql("delete from t where id = 1")
+    session.sql("alter table t alter column d type timestamp_ntz")
+    session.sql("alter table t alter column n type decimal(12, 1)")
+    session.sql("insert into t values (3, timestamp_ntz'2024-01-01 12:00:00', 5.5)")
+    query = "select _change_type, id, cast(d as string), cast(n as string) from table_changes('t', 1) where {} order by _commit_version, id"
+    first = [(change, 1, "2024-01-01 00:00:00", "5.0") for change in ("insert", "delete")]
+    assert session.sql(query.format("d < timestamp_ntz'2024-01-01 01:00:00'")).collect() == first
+    everything = [first[0], ("insert", 2, None, None), first[1], ("insert", 3, "2024-01-01 12:00:00", "5.5")]
+    assert session.sql(query.format("true")).collect() == everything

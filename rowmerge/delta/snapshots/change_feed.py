@@ -17,7 +17,7 @@ from rowmerge.delta.log.history import in_commit_timestamp, version_at
 from rowmerge.delta.log.log_files import LogListing, list_and_read, read_commits
 from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, non_file_actions
 from rowmerge.delta.log.replay import State, apply_table_actions
-from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
+from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, schema_text
 from rowmerge.delta.metadata.features import is_enabled
 from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED
 from rowmerge.delta.metadata.schema_changes import why_schema_not_readable
@@ -27,6 +27,7 @@ from rowmerge.delta.snapshots.opening import SnapshotReader, without_dropped_tab
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import ChangesNotRecorded, CorruptLog, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
+from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.snapshots.change_feed import DELETE, INSERT, Bound, ChangedFile, FileStatistics, TableChanges
 from rowmerge.table.snapshots.files import FileListing, ListedFile, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -124,7 +125,7 @@ class _FeedReader:
             if definition != checked_definition:
                 _check_definition(version, read_as)
                 checked_definition = definition
-            yield from self._changed_files(version, read_as)
+            yield from self._changed_files(_with_partition_types_of(read_as, version), read_as)
 
     def _find_start(self, bound: Bound) -> int:
         """Return the first version of the range. Raises VersionNotFound if the range would begin after the newest version."""
@@ -269,6 +270,16 @@ class _FeedReader:
             return list_files(LiveFiles.of(adds), self.storage.location, version.metadata, names & columns)
 
         return {path: replace(file, statistics=FileStatistics(listing, row)) for row, (path, file) in enumerate(files.items())}
+
+
+def _with_partition_types_of(read_as: DeltaSnapshot, version: _FeedVersion) -> _FeedVersion:
+    """Return a version in which partition columns have the types of `read_as`, to which they may have been widened."""
+    metadata = version.metadata
+    if metadata.schema_string == read_as.metadata.schema_string:
+        return version
+    types = {field.name: field.type for field in read_as.schema.select(metadata.partition_columns)}
+    columns = Struct(tuple(replace(field, type=types.get(field.name, field.type)) for field in metadata.schema))
+    return replace(version, metadata=replace(metadata, schema_string=schema_text(columns)))
 
 
 def _have_partition_values(removes: pa.Table) -> bool:
