@@ -125,7 +125,7 @@ class StatementReads:
         """Keep the views of the statement as long as a lazy DataFrame of it exists, if Spark finds the views only when it is fetched."""
         if analyses_later(self._spark):
             # DataFrames that are derived from this one also refer to its plan.
-            self._views.protect_views_of(frame._plan, since=self)
+            self._views.keep_views_of(self, frame._plan)
 
     def record_scan(self, snapshot: Snapshot, files: FileListing) -> None:
         """Record that only some files of a table are read, because the metadata tell the rest of the result."""

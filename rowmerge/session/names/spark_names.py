@@ -41,17 +41,19 @@ class SparkViews:
         self._uses: dict[str, int] = {}
         self._use_count = 0
         self._statements: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self._views_of_plans: WeakKeyDictionary[object, frozenset[str]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
-    def protect_views_of(self, statement: object, since: object | None = None) -> None:
-        """Keep all views that are used from now on as long as an object exists, because a statement can read more than `MOST_VIEWS`.
-
-        Args:
-            statement: The object.
-            since: Another protected object, to keep the views that were used since its own protection.
-        """
+    def protect_views_of(self, statement: object) -> None:
+        """Keep all views that are used from now on as long as an object exists, because a statement can read more than `MOST_VIEWS`."""
         with self._lock:
-            self._statements[statement] = self._use_count if since is None else self._statements[since]
+            self._statements[statement] = self._use_count
+
+    def keep_views_of(self, statement: object, plan: object) -> None:
+        """Keep the views that a protected statement has used until now also as long as the plan of its lazy DataFrame exists."""
+        with self._lock:
+            start = self._statements[statement]
+            self._views_of_plans[plan] = frozenset(name for name, use in self._uses.items() if use > start)
 
     def rows(self, snapshot: Snapshot) -> DataFrame:
         """Return the rows of a snapshot, and register them as a view on the first call."""
@@ -124,11 +126,19 @@ class SparkViews:
         register_view(frame, name)
         self._frames[name] = frame
         self._record_use(name)
+        if len(self._frames) > MOST_VIEWS:
+            self._drop_old_views()
+
+    def _drop_old_views(self) -> None:
+        """Drop the least recently used views that neither a statement nor a lazy DataFrame needs, until MOST_VIEWS remain."""
         first_protected_use = min(self._statements.values(), default=self._use_count)
-        while len(self._frames) > MOST_VIEWS and self._uses[next(iter(self._frames))] <= first_protected_use:
-            least_recent, _ = self._frames.popitem(last=False)
-            del self._uses[least_recent]
-            drop_view(self._spark, least_recent)
+        kept_names = frozenset[str]().union(*self._views_of_plans.values())
+        for name in list(self._frames):
+            if len(self._frames) <= MOST_VIEWS or self._uses[name] > first_protected_use:
+                return
+            if name not in kept_names:
+                del self._frames[name], self._uses[name]
+                drop_view(self._spark, name)
 
     def _record_use(self, name: str) -> None:
         self._use_count += 1
