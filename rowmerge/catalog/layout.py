@@ -148,11 +148,11 @@ class _FolderProbe:
 
 
 def _probe_folder(folder: Storage) -> _FolderProbe:
-    """List the subfolders and metadata files of a folder, and test for four files, all concurrently. Raises StorageError."""
+    """List the subfolders and metadata files of a folder, and test for four files. Raises StorageError."""
     tested_paths = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}", f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
     requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA)]
     requests += [partial(folder.exists, path) for path in tested_paths]
-    subfolders, metadata_files, *existences = run_concurrently(requests)
+    subfolders, metadata_files, *existences = run_concurrently(requests, is_remote=folder.is_remote)
     has_log_marker, has_metadata_marker, has_first_commit, has_checkpoint_hint = existences
     return _FolderProbe(subfolders, metadata_files, has_log_marker or has_metadata_marker, has_first_commit or has_checkpoint_hint)
 
