@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
@@ -23,6 +24,8 @@ _NOTHING = r"^\s*(null)?\s*$"  # A line with a bare null crashes pyarrow.json
 _OLD_END = "\ufffd"
 """The end of a truncated maximum in versions of Delta up to 3.1. It sorts before characters above U+FFFF. If the last of the characters
 before it was one of these, its first half became a question mark."""
+_ROUNDED_OFFSETS_END = datetime(1972, 1, 8)
+"""The time until which offsets of zones had seconds. Spark 3 writes a time with its offset in the session's zone, without these seconds."""
 _DIGITS_OF_DOUBLE, _MAX_ERROR = 15, 4
 """The number of decimal digits that every double keeps, and the greatest error of a computed double in units of its last place."""
 # Writers store these numbers as strings, because JSON cannot represent them. Such bounds count as unknown.
@@ -299,6 +302,8 @@ def _without_negative(counts: pa.Array) -> pa.Array:
 
 def _safe_minima(minima: pa.Array, maxima: pa.Array) -> pa.Array:
     """Return the minima that are safe for file skipping, and null for the others."""
+    if pa.types.is_timestamp(minima.type):
+        return _moved_times(minima, -60_000_000, 0)
     if pa.types.is_decimal(minima.type):
         return _widened_decimals(minima, -np.inf)
     # If one bound of a float column was not finite, the column may contain NaN, which the other bound does not cover.
@@ -308,13 +313,26 @@ def _safe_minima(minima: pa.Array, maxima: pa.Array) -> pa.Array:
 def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
     """Return the maxima that are safe for file skipping, null for the others. Timestamps are widened by a millisecond of truncation."""
     if pa.types.is_timestamp(maxima.type):
-        millisecond, highest = pa.scalar(1000, pa.duration("us")), pa.scalar(2**63 - 1001, pa.int64()).cast(maxima.type)
-        return pc.if_else(pc.less(maxima, highest), pc.add(maxima, millisecond), pa.scalar(None, maxima.type))
+        return _moved_times(maxima, 60_000_000, 1000)
     if pa.types.is_decimal(maxima.type):
         return _widened_decimals(maxima, np.inf)
     if pa.types.is_string(maxima.type) and pc.any(pc.ends_with(maxima, _OLD_END)).as_py():
         return pc.replace_substring_regex(maxima, rf"\??{_OLD_END}$", "\U0010ffff")
     return _safe_minima(maxima, minima)
+
+
+def _moved_times(times: pa.Array, old: int, new: int) -> pa.Array:
+    """Return timestamps moved by a number of microseconds, null where the result could be out of range.
+
+    Args:
+        times: The timestamps.
+        old: The distance of times before `_ROUNDED_OFFSETS_END`.
+        new: The distance of later times. It also applies to times without a zone.
+    """
+    numbers, end = times.view(pa.int64()), pa.scalar(_ROUNDED_OFFSETS_END, pa.timestamp("us")).cast(pa.int64())
+    distances = new if times.type.tz is None else pc.if_else(pc.less(numbers, end), old, new)
+    fits = pc.and_(pc.greater(numbers, -(2**63) + abs(old)), pc.less(numbers, 2**63 - 1 - abs(old)))
+    return pc.add(_null_unless(fits, numbers), distances).view(times.type)
 
 
 def _widened_decimals(bounds: pa.Array, direction: float) -> pa.Array:

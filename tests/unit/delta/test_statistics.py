@@ -195,6 +195,13 @@ def test_a_maximum_timestamp_is_raised_by_one_millisecond(text: str) -> None:
     assert bounds("timestamp", text, text) == (low, low + datetime.timedelta(milliseconds=1))
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("1880-01-01T00:00:00.000+08:05", -43), ("1880-01-01T00:00:00.000-04:56", 2)])
+def test_bounds_enclose_old_times_whose_offset_has_seconds(text: str, seconds: int) -> None:
+    """Spark 3 writes the offset +08:05:43 of Shanghai until 1900 as +08:05, and -04:56:02 of New York until 1883 as -04:56."""
+    low, high = bounds("timestamp", text, text)
+    assert low < datetime.datetime.fromisoformat(text) + datetime.timedelta(seconds=seconds) < high
+
+
 def test_timestamp_ntz_bounds_are_read_without_time_zone() -> None:
     low = datetime.datetime(2024, 1, 1, 0, 0, 0, 5000)
     assert bounds("timestamp_ntz", "2024-01-01T00:00:00.005", "2024-01-01T00:00:00.005Z") == (low, low + datetime.timedelta(milliseconds=1))
