@@ -374,11 +374,11 @@ def skip_values_list(cursor: Cursor) -> None:
 
 
 def skip_tablesample(cursor: Cursor) -> None:
-    """Step over `TABLESAMPLE (…) [REPEATABLE (…)]` if it comes next."""
+    """Step over `TABLESAMPLE [BERNOULLI | SYSTEM] (…) [REPEATABLE (…)]` if it comes next."""
     for keyword in ("TABLESAMPLE", "REPEATABLE"):
-        if not cursor.next_is(keyword, "("):
+        if not any(cursor.next_is(keyword, *method, "(") for method in ((), ("BERNOULLI",), ("SYSTEM",))):
             return
-        cursor.index += 1
+        cursor.index += 1 if cursor.key(1) == "(" else 2
         cursor.skip_group()
 
 
@@ -397,4 +397,4 @@ def alias_follows(cursor: Cursor) -> bool:
         return cursor.key(1) != "BY"
     if key == "INSERT":
         return cursor.key(1) not in ("INTO", "OVERWRITE")
-    return cursor.token().is_name and key not in _NO_ALIAS
+    return cursor.token().is_name and key not in _NO_ALIAS and cursor.key(1) != "NEAREST"  # `APPROX NEAREST` follows a joined table

@@ -95,6 +95,8 @@ def test_an_expression_without_a_subquery_is_unchanged() -> None:
         ("analytics.updates", "<analytics.updates> AS `updates`"),
         ("u version as of 3", "<u@3> AS `u`"),
         ("u tablesample (1 rows)", "<u> tablesample (1 rows) AS `u`"),
+        ("u tablesample bernoulli (1 percent)", "<u> tablesample bernoulli (1 percent) AS `u`"),
+        ("t join u exact nearest 1 by distance t.a", "<t> AS `t` join <u> AS `u` exact nearest 1 by distance t.a"),
         ("u x", "<u> x"),
         ("(select * from u)", "(select * from <u> AS `u`)"),
         ("(a join s.b)", "(<a> AS `a` join <s.b> AS `b`)"),
