@@ -10,7 +10,7 @@ Spark's Parquet reader returns the default for these rows, and so does the write
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -23,15 +23,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.plan.pruning.key_ranges import string_sql
-from rowmerge.spark.reading.bit_sets import (
-    BitSet,
-    BitSlice,
-    bit_at_position,
-    bit_set_of,
-    concatenated,
-    stop_query_sql,
-    word_index_sql,
-)
+from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of, stop_query_sql
 from rowmerge.spark.reading.data_files import ADDRESS_COLUMNS, ADDRESS_FIELDS, lineage_columns, read_files, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.reading.small_files import has_arrow_types, read_with_arrow, small_files_mask
@@ -46,8 +38,6 @@ _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_w
 _FILE_INDEX = "__rowmerge_index"
 _MAX_SHARE_JOINED_ANYWAY = 1 / 16
 """If files without deleted rows have less than this share of all bytes, Spark reads and joins them together with the other files."""
-_MAX_FILES_OF_FILTER = 16
-"""The maximum number of files whose deleted rows a filter drops. The compiled filter grows with it. Java only interprets large methods."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 
 
@@ -202,55 +192,38 @@ class _Scan:
         return [*addresses, f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else addresses
 
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
-        """Drop the deleted rows: a filter or an anti-join tests the bit at the position of each row in the bit set of its file.
+        """Drop the deleted rows: an anti-join with the bit set of each file tests the bit at the position of a row.
 
-        A file that does not have its recorded size or path stops the query, because its deleted rows would stay.
+        A bit set is an array of 64-bit words (`_BIT_WORDS`) without leading empty words, and the index of its first word (`_FIRST_WORD`).
+        Spark's estimated size of an anti-join is the size of `rows`. For other joins it is a product, by which no table would be broadcast.
 
         Args:
             rows: All rows of the files.
             files: The files.
             file_key: The column that identifies the file of a row: its path (FILE), or its size, which must be unique among `files`.
+                _FILE_KEY is the value of this column in a row of the bit sets.
         """
-        # A deletion vector can be empty.
-        deleted = {path: rows for path, rows in deleted_rows(self.spark, self.snapshot, files.paths).items() if rows}
-        bit_sets = {path: bit_set_of(positions) for path, positions in deleted.items()}
-        if not bit_sets:
-            return rows
+        # The anti-join would keep the deleted rows of a file that does not have its recorded path and size.
         keys = map(str, files.sizes.to_pylist()) if file_key == _FILE_SIZE else map(string_sql, map(spark_path, files.paths))
         property_ = "size" if file_key == _FILE_SIZE else "path"
         stop_query = stop_query_sql(f"its {property_} differs from the {property_} that the table records")
         rows = rows.where(f"case when {file_key} in ({', '.join(keys)}) then true else {stop_query} is null end")
-        if file_key == _FILE_SIZE and len(files) <= _MAX_FILES_OF_FILTER:
-            return self._filtered_by_bits(rows, files, bit_sets)
-        return self._joined_with_bits(rows, files, file_key, bit_sets)
-
-    def _filtered_by_bits(self, rows: DataFrame, files: FileListing, bit_sets: Mapping[str, BitSet]) -> DataFrame:
-        """Drop the rows whose bit is 1 by a filter. A broadcast of bit sets would be a job of its own, on which the query waits."""
-        sizes = dict(zip(files.paths, files.sizes.to_pylist(), strict=True))
-        words, slices = concatenated(list(bit_sets.values()))
-        slice_by_size: dict[int, BitSlice | None] = dict.fromkeys(sizes.values())
-        slice_by_size |= {sizes[path]: bits for path, bits in zip(bit_sets, slices, strict=True)}
-        # A scalar subquery is evaluated once. In SQL, the words would be thousands of literals.
-        all_words = frame_of(self.spark, pa.table({_BIT_WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
-        word = F.get(all_words, F.expr(f"cast({word_index_sql(_FILE_SIZE, slice_by_size)} as int)"))
-        bit = F.coalesce(F.bit_get(word, F.expr(f"cast({POSITION} & 63 as int)")), F.lit(0))
-        return rows.where(bit == 0)
-
-    def _joined_with_bits(self, rows: DataFrame, files: FileListing, file_key: str, bit_sets: Mapping[str, BitSet]) -> DataFrame:
-        """Drop the rows whose bit is 1 by an anti-join with a row for each file.
-
-        The row has the value of `file_key` (`_FILE_KEY`) and the bit set (`_BIT_WORDS`, `_FIRST_WORD`). Spark's estimated size of an
-        anti-join is the size of `rows`. For other joins it is a product, by which no table would be broadcast.
-        """
-        sizes = dict(zip(files.paths, files.sizes.to_pylist(), strict=True))
-        key_values = pa.array([sizes[path] for path in bit_sets], pa.int64())
-        if file_key != _FILE_SIZE:
-            key_values = pa.array(map(spark_path, bit_sets), pa.string())
-        first_words = pa.array([first_word for _, first_word in bit_sets.values()], pa.int64())
-        words = pa.array([words for words, _ in bit_sets.values()], pa.list_(pa.int64()))
-        table = pa.table({_FILE_KEY: key_values, _FIRST_WORD: first_words, _BIT_WORDS: words})
+        bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
         is_deleted = F.expr(f"{file_key} = {_FILE_KEY} and {bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1")
-        return rows.join(F.broadcast(frame_of(self.spark, table)), is_deleted, "left_anti")
+        return rows.join(bit_sets, is_deleted, "left_anti")
+
+    def _deleted_bit_sets(self, files: FileListing, file_key: str) -> pa.Table:
+        """Return a row for each file with deleted rows: its value of `file_key`, and its deleted rows as a bit set (see `bit_set_of`)."""
+        # A deletion vector can be empty.
+        deleted = {path: rows for path, rows in deleted_rows(self.spark, self.snapshot, files.paths).items() if rows}
+        sizes = dict(zip(files.paths, files.sizes.to_pylist(), strict=True))
+        bit_sets = [bit_set_of(positions) for positions in deleted.values()]
+        keys = pa.array([sizes[path] for path in deleted], pa.int64())
+        if file_key != _FILE_SIZE:
+            keys = pa.array(map(spark_path, deleted), pa.string())
+        first_words = pa.array([first_word for _, first_word in bit_sets], pa.int64())
+        words = pa.array([words for words, _ in bit_sets], pa.list_(pa.int64()))
+        return pa.table({_FILE_KEY: keys, _FIRST_WORD: first_words, _BIT_WORDS: words})
 
     def _with_partition_values(self, rows: DataFrame, columns: Sequence[str], files: FileListing) -> DataFrame:
         """Add the partition columns `columns` to rows, through a join with each file's partition values in the table's metadata."""
