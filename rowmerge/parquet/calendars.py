@@ -16,19 +16,18 @@ _DATES_KEY, _INT96_KEY = b"org.apache.spark.legacyDateTime", b"org.apache.spark.
 _FIRST_GREGORIAN_DAY, _FIRST_DAY_OF_TIME_ZONES = datetime.date(1582, 10, 15), datetime.date(1900, 1, 1)
 _EPOCH = 2_440_588
 """The Julian day number of 1 January 1970."""
-_Days = np.ndarray[tuple[int], np.dtype[np.int64]]
-
-
 _REASON = (
     "it has old timestamps, or old dates inside nested columns, in the Julian calendar of Spark 2, which only Spark converts. "
     "Set spark.rowmerge.read.smallFilesWithArrow.enabled to false, and replace the table with CREATE OR REPLACE TABLE … AS SELECT"
 )
+_Days = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def to_gregorian(rows: pa.Table, file_metadata: Mapping[bytes, bytes] | None) -> pa.Table:
     """Return rows of a file in which old dates have the same year, month and day in the Gregorian calendar.
 
-    Spark converts dates of Spark 2 and of files with the key `legacyDateTime`, and INT96 timestamps before Spark 3.1 as well.
+    Like Spark, convert files of Spark 2, files of later versions with the key `legacyDateTime`, and no files of other writers. Files of
+    Spark 3.0, or with the key `legacyINT96`, can have old INT96 timestamps.
 
     Args:
         rows: Rows of a data file, as Arrow reads them.
@@ -38,18 +37,20 @@ def to_gregorian(rows: pa.Table, file_metadata: Mapping[bytes, bytes] | None) ->
         ArrowNotImplementedError: The rows have old timestamps, or old dates inside nested columns.
     """
     metadata = file_metadata or {}
-    version = metadata.get(b"org.apache.spark.version", b"")
-    has_julian_dates = b"" < version < b"3" or _DATES_KEY in metadata
-    if not has_julian_dates and not b"" < version < b"3.1" and _INT96_KEY not in metadata:
+    version = metadata.get(b"org.apache.spark.version")
+    if version is None:
+        return rows
+    has_julian_dates = version < b"3" or _DATES_KEY in metadata
+    if not (has_julian_dates or version < b"3.1" or _INT96_KEY in metadata):
         return rows
     for index, field in enumerate(rows.schema):
-        values = rows.column(index)
-        if not _has_old_times(values.combine_chunks()):
+        values = rows.column(index).combine_chunks()
+        if not _has_old_times(values):
             continue
         if not pa.types.is_date32(field.type):
             raise pa.ArrowNotImplementedError(_REASON)
         if has_julian_dates:
-            rows = rows.set_column(index, field, _gregorian_dates(values.combine_chunks()))
+            rows = rows.set_column(index, field, _gregorian_dates(values))
     return rows
 
 
@@ -67,7 +68,7 @@ def _has_old_times(values: pa.Array) -> bool:
 
 
 def _gregorian_dates(values: pa.Array) -> pa.Array:
-    """Return dates whose days before 15 October 1582 are converted from the Julian calendar."""
+    """Convert the dates before 15 October 1582 from the Julian calendar, and return all dates."""
     days: _Days = values.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     first = _FIRST_GREGORIAN_DAY.toordinal() - datetime.date(1970, 1, 1).toordinal()
     converted = np.where(days < first, _days_of_gregorian_date(*_julian_date(days)), days)

@@ -98,7 +98,7 @@ def setting(spark: SparkSession, key: str, default: str) -> str:
 
 
 def run_sql(spark: SparkSession, text: str) -> DataFrame:
-    """Return the rows of a statement. SET and RESET do not switch FIELD_IDS off, because views and lazy DataFrames need it.
+    """Run a statement and return its rows. The setting FIELD_IDS stays on, also after SET and RESET, because earlier DataFrames need it.
 
     Args:
         spark: The session.

@@ -15,7 +15,7 @@ import pytest
 import rowmerge
 from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME
 from rowmerge.delta.snapshots.deletion_vectors import z85_encode
-from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.errors import UnreadableDataFile, UnsupportedTableFeature
 from rowmerge.table.snapshots.deleted_rows import serialize
 from rowmerge.table.snapshots.files import Positions
 from tests.support.readers import read_with_delta_rs
@@ -245,12 +245,14 @@ def test_a_deletion_vector_can_be_empty(bare_session: rowmerge.Session, tmp_path
 def test_old_dates_of_spark_2_stay_the_same_in_rewrites(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
     """Spark writes the dates as Spark 2 did, and reads them as a second opinion."""
     folder = tmp_path / "t"
-    session.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
     every_month = "sequence(date'0001-01-01', date'1600-12-01', interval 1 month)"
     days = session.spark.sql(f"select explode({every_month}) as first").selectExpr("first as d", "last_day(first) as l")
     expected = sorted(map(tuple, days.collect()))
-    days.repartition(2).write.parquet(str(folder))
-    session.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    session.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    try:
+        days.repartition(2).write.parquet(str(folder))
+    finally:
+        session.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
     adds = [add(file.name, file) for file in folder.glob("*.parquet")]
     log(folder, [*definition(struct(field("d", "date"), field("l", "date"))), *adds])
     registered(session, folder, mode)
@@ -260,3 +262,21 @@ def test_old_dates_of_spark_2_stay_the_same_in_rewrites(session: rowmerge.Sessio
     assert len(session.sql("select d from t").inputFiles()) == 1 < len(adds)
     remaining = [row for row in expected if str(row[0]) not in ("0001-01-01", "1582-10-01")]
     assert rows(session, "select d, l from t order by 1") == remaining
+
+
+def test_old_timestamps_of_spark_2_are_an_error_whose_advice_works(bare_session: rowmerge.Session, tmp_path: Path) -> None:
+    session, folder = bare_session, tmp_path / "t"
+    times = session.spark.sql("select timestamp'1500-03-01 12:00:00' as at union all select timestamp'2024-01-01 00:00:00'")
+    session.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    try:
+        times.repartition(2).write.parquet(str(folder))
+    finally:
+        session.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    adds = [add(file.name, file) for file in folder.glob("*.parquet")]
+    log(folder, [*definition(struct(field("at", "timestamp"))), *adds])
+    session.sql(f"create table t using delta location '{folder}'")
+    with pytest.raises(UnreadableDataFile, match=r"Julian calendar of Spark 2.*CREATE OR REPLACE TABLE"):
+        session.sql("optimize t")
+    session.sql("create or replace table t using delta as select * from t")
+    session.sql("optimize t")
+    assert rows(session, "select string(at) from t order by 1") == [("1500-03-01 12:00:00",), ("2024-01-01 00:00:00",)]

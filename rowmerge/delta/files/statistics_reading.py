@@ -322,12 +322,12 @@ def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
 
 
 def _moved_times(times: pa.Array, old: int, new: int) -> pa.Array:
-    """Return timestamps moved by a number of microseconds, null where the result could be out of range.
+    """Add a number of microseconds to each timestamp. The result is null where it could be out of range.
 
     Args:
         times: The timestamps.
-        old: The distance of times before `_ROUNDED_OFFSETS_END`.
-        new: The distance of later times. It also applies to times without a zone.
+        old: The microseconds to add to timestamps before `_ROUNDED_OFFSETS_END`.
+        new: The microseconds to add to later timestamps, and to all timestamps without a zone.
     """
     numbers, end = times.view(pa.int64()), pa.scalar(_ROUNDED_OFFSETS_END, pa.timestamp("us")).cast(pa.int64())
     distances = new if times.type.tz is None else pc.if_else(pc.less(numbers, end), old, new)

@@ -15,7 +15,7 @@ from rowmerge.table.metadata.schema import DataType, Primitive
 _MIN_LENGTH = 500
 """The least length of a condition in characters for which its list is divided from it."""
 _CONDITION = re.compile(r"\s*[\w.`\s]*?[\s`]IN\s*\(", re.IGNORECASE)
-"""The beginning of a condition `name IN (…)` or `name NOT IN (…)`, up to the list. The name has no comment and no operator."""
+"""The text before the list in `name IN (1, 2, …)` or `name NOT IN (1, 2, …)`. The name has no comment and no operator."""
 _INTEGERS = re.compile(r"\s*-?[0-9]{1,18}\s*(?:,\s*-?[0-9]{1,18}\s*)*\)\s*")
 _STRINGS = re.compile(r"\s*'[^'\\]*'\s*(?:,\s*'[^'\\]*'\s*)*\)\s*")
 _IN = re.compile(r"\bIN\s*\(", re.IGNORECASE)

@@ -244,7 +244,7 @@ def _is_number(type_: DataType) -> bool:
 
 
 def _cast_to_timestamp(inner: Operand, target: exp.DType, zone: tzinfo | None) -> Operand | None:
-    """Return the operand of a cast to a timestamp type. The type TIMESTAMP has instants or local times, as a setting of Spark says."""
+    """Return the operand of a cast to a timestamp type. `spark.sql.timestampType` decides whether TIMESTAMP has instants or local times."""
     if target is exp.DType.TIMESTAMPNTZ:
         return _as_local(inner, zone)
     if target is exp.DType.TIMESTAMPLTZ:

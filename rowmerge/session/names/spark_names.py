@@ -50,7 +50,7 @@ class SparkViews:
             self._statements[statement] = self._use_count
 
     def keep_views_of(self, statement: object, plan: object) -> None:
-        """Keep the views that a protected statement has used until now also as long as the plan of its lazy DataFrame exists."""
+        """Keep the views that a statement has used since `protect_views_of`, as long as the plan of its lazy DataFrame exists."""
         with self._lock:
             start = self._statements[statement]
             self._views_of_plans[plan] = frozenset(name for name, use in self._uses.items() if use > start)
@@ -147,7 +147,7 @@ class SparkViews:
 
 
 class TemporaryViews:
-    """The temporary views of a session, each with the text of its query. Names are not case-sensitive.
+    """The temporary views of a session, each with its query and the schema in which it was created. Names are not case-sensitive.
 
     Spark itself would bind a view to the table versions at its creation. Here, a statement that reads a view binds the text again, and so
     reads the newest versions.

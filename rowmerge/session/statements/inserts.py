@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class InsertStatement:
     """One INSERT INTO, INSERT OVERWRITE or INSERT … REPLACE, with its target.
 
-    `scans`: the tables that the last attempt reads. `_scope`: keeps the views that the condition of REPLACE ON names.
+    `scans`: the tables that the last attempt reads. `_scope`: the scope of the last condition of REPLACE ON. While
+    it exists, Spark has the views that the condition names.
     """
 
     context: SessionContext

@@ -86,7 +86,11 @@ def planner_of(context: SessionContext, command: Merge | Update | Delete, target
 
 @dataclass
 class TargetRowsPlanner:
-    """The planner of one UPDATE or DELETE. `scans`: the tables that subqueries of the last plan read. `_scope`: keeps the plan's views."""
+    """Plan one UPDATE or DELETE, and plan it again after each conflict.
+
+    `scans`: the tables that subqueries of the last plan read. `_scope`: the scope of the last plan. While it exists, Spark has the views
+    that the plan names.
+    """
 
     context: SessionContext
     command: Update | Delete
@@ -113,7 +117,7 @@ class TargetRowsPlanner:
 class MergePlanner:
     """The planner of one MERGE. It plans once per attempt, but evaluates the source again only if the source reads the target.
 
-    `scans`: the tables that the source and the subqueries of the last plan read. `_scope`: keeps the views that the plan names.
+    `scans`: the tables that the source and the subqueries of the last plan read. `_scope`: see TargetRowsPlanner.
     """
 
     context: SessionContext

@@ -94,7 +94,7 @@ def read_files(
 
 
 def _check_names(table: str, paths: Sequence[str]) -> None:
-    """Raise UnsupportedTableFeature for a file that Spark's reader would skip because of its name."""
+    """Raise UnsupportedTableFeature if Spark's reader would skip one of the files because of its name, such as `_a.parquet`."""
     hidden = next(filter(_HIDDEN.search, paths), None)
     if hidden is not None:
         feature = f"data file {hidden.rpartition('/')[2]}, whose name Spark takes for that of a temporary file"

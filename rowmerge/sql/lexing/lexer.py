@@ -268,7 +268,7 @@ def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
 
 
 def _mark_pipes(keys: list[str]) -> None:
-    """Give each pipe `|` the key of `|>`. Other `|` are operators of expressions, also before a call such as `left(s, 2)`."""
+    """Change the key of each `|` that is a pipe operator to `|>`. Elsewhere, as in `a | left(s, 2)`, it combines bits."""
     for index, (key, word, following) in enumerate(zip(keys, keys[1:], [*keys[2:], ""], strict=False)):
         if key == "|" and word in _PIPE_OPERATORS and not (word in ("LEFT", "RIGHT") and following == "("):
             keys[index] = "|>"

@@ -48,6 +48,7 @@ def test_batches_contain_the_live_rows_of_several_files(tmp_path: Path) -> None:
     ]
 
 
+LEGACY_DATES = {"org.apache.spark.version": "3.5.0", "org.apache.spark.legacyDateTime": ""}
 OLD_DAY, NEW_DAY = datetime.date(1582, 10, 14), datetime.date(1582, 10, 15)
 
 
@@ -64,7 +65,7 @@ OLD_DAY, NEW_DAY = datetime.date(1582, 10, 14), datetime.date(1582, 10, 15)
         ([[{"d": NEW_DAY}], None], [[{"d": NEW_DAY}], None]),
     ],
 )
-@pytest.mark.parametrize("metadata", [{}, {"org.apache.spark.legacyDateTime": ""}, {"org.apache.spark.version": "2.4.8"}])
+@pytest.mark.parametrize("metadata", [{}, LEGACY_DATES, {"org.apache.spark.version": "2.4.8"}])
 def test_old_dates_of_spark_2_are_converted_and_other_old_times_are_an_error(
     tmp_path: Path, values: list[object], read: list[object] | None, metadata: dict[str, str]
 ) -> None:
@@ -84,6 +85,7 @@ def test_old_dates_of_spark_2_are_converted_and_other_old_times_are_an_error(
         ({"org.apache.spark.version": "3.0.1", "org.apache.spark.legacyINT96": ""}, False),
         ({"org.apache.spark.version": "3.0.1", "org.apache.spark.legacyDateTime": ""}, True),
         ({"org.apache.spark.version": "4.0.0"}, False),
+        ({"org.apache.spark.legacyDateTime": ""}, False),
     ],
 )
 def test_dates_are_converted_only_where_spark_converts_them(tmp_path: Path, metadata: dict[str, str], are_julian: bool) -> None:
