@@ -100,6 +100,12 @@ class Names:
     has_unknown: bool = False
     case_sensitive: bool = False
 
+    @cached_property
+    def all(self) -> frozenset[str]:
+        """The names of all columns and relations by `name_key`."""
+        names = {side.alias for side, _ in self.sides}.union(*(side.columns for side, _ in self.sides))
+        return frozenset(name_key(name, self.case_sensitive) for name in names)
+
     def column(self, parts: Sequence[str]) -> tuple[Column, int] | None:
         """Return the column to which a dotted name refers, and the number of its parts up to the column. None if it is uncertain."""
         if len(parts) == 1 and name_key(parts[0], self.case_sensitive) in self.merged:

@@ -23,7 +23,7 @@ from rowmerge.plan.expressions.column_refs import parse
 from rowmerge.plan.expressions.conditions import Side, is_same_name
 from rowmerge.plan.predicates.literals import ExactNumber, constant
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, name_key, to_expression
-from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, backquote
+from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,19 +122,6 @@ class QueryOutputs:
     def source(self, table: TableRead) -> Source | None:
         """Return the table or view that a name refers to, or None if only Spark knows it."""
         return self._sources.get(table.name[0]) if len(table.name) == 1 else None
-
-    def columns_of_tables(self, text: str) -> set[str]:
-        """Return the lower-case names of the columns of the tables and views whose names are in a text."""
-        columns: set[str] = set()
-        for name, source in self._sources.items():
-            if backquote(name) in text:
-                match source:
-                    case View(query=query):
-                        outputs = self.of_query(query).renamed(source.columns).columns
-                        columns.update((output.name or "").lower() for output in outputs)
-                    case _:
-                        columns.update(column.lower() for column in source.names)
-        return columns
 
     def leaf(self, relation: TableRead | Subquery | NamedQueryRead) -> Leaf:
         """Return the relation with its id and its columns."""

@@ -25,7 +25,7 @@ from rowmerge.commands.queries import (
 )
 from rowmerge.plan.expressions.column_refs import tokens_of, with_replacements
 from rowmerge.plan.expressions.conditions import comparison_operands, membership_operands, split_conjuncts
-from rowmerge.plan.queries.expressions import Column, Expression, Names, to_expression
+from rowmerge.plan.queries.expressions import Column, Expression, Names, name_key, to_expression
 from rowmerge.plan.queries.outputs import QueryOutputs, View
 from rowmerge.table.metadata.schema import Struct, backquote
 
@@ -131,10 +131,23 @@ class Subqueries:
         return text, values
 
     def _may_be_correlated(self, query: Query, names: Names) -> bool:
-        """Return whether a name in a query may be that of a column around it. The query alone could read a variable of this name."""
-        columns = {column.lower() for side, _ in names.sides for column in side.columns}
-        words = {token.text.lower() for token in tokens_of(query.text) or ()}
-        return names.has_unknown or not (words & columns) <= self._outputs.columns_of_tables(query.text)
+        """Return whether a name in a query may be that of a column or relation around it. The query alone could read a variable instead."""
+        words = {name_key(token.text, names.case_sensitive) for token in tokens_of(query.text) or ()}
+        return names.has_unknown or not words & names.all <= self._visible_everywhere(query)
+
+    def _visible_everywhere(self, query: Query) -> Set[str]:
+        """Return the names of the columns and relations that each expression of a query can use before those around the query.
+
+        Below a derived table, or in the condition of an inner join, some of the names would not be visible. Then return no names.
+        """
+        body = query.body
+        if not isinstance(body, SelectBlock) or body.subqueries or query.named_queries or body.relation is None:
+            return frozenset()
+        sides = (body.relation.left_side, body.relation.right_side) if isinstance(body.relation, Join) else (body.relation,)
+        has_join_queries = isinstance(body.relation, Join) and body.relation.queries
+        if has_join_queries or not all(isinstance(side, TableRead) for side in sides):
+            return frozenset()
+        return self._outputs.names(body.relation).all
 
     def _membership(self, value: Expression | None, query: Query | None) -> Expression | None:
         """Return `column IN (keys)` for `column IN (query)`. The query returns only values of the column from which its output comes."""

@@ -304,6 +304,18 @@ def test_names_can_be_case_sensitive(query: str, expected: str) -> None:
         ("select * from t where v > (select max(w) from `__rowmerge_read_u` u where k = s)", 0),
         ("select * from t where exists (select 1 from y where z > (select max(w) from `__rowmerge_read_u` u where k = s))", 0),
         ("select * from t, range(3) where v > (select max(w) from `__rowmerge_read_u` u where k = id)", 0),
+        # A query, an alias or a join hides a column of `u`, so the name is that of a column of `t`. Alone, it could be a variable.
+        ("select * from t where v > (select max(w) from (select w from `__rowmerge_read_u`) where w < k)", 0),
+        ("with c as (select w from `__rowmerge_read_u`) select * from t where v > (select max(w) from c where w < k)", 0),
+        ("select * from t where v > (select max(b) from `__rowmerge_read_u` as u(a, b) where a < k)", 0),
+        ("select * from t where v > (select max(z) from y semi join `__rowmerge_read_u` u on z = w)", 1),
+        ("select * from big where k > (select max(z) from y semi join `__rowmerge_read_u` u on z = w where z < w)", 0),
+        ("select * from t where v > (select max(z) from y join y as b on y.z < k join `__rowmerge_read_u` u on u.k = b.z)", 0),
+        # Alone, `session.k` is a variable, and `a.k` is a field of a variable.
+        ("select * from t session where v > (select max(w) from `__rowmerge_read_u` u where w < session.k)", 0),
+        ("select * from t a where v > (select max(w) from `__rowmerge_read_u` u where w < a.k)", 0),
+        ("select * from t a where v > (select max(w) from `__rowmerge_read_u` a where w < a.k)", 1),
+        ("select * from t where v > (select max(a.w) from `__rowmerge_read_u` a join y on a.k = y.k where z = 1)", 1),
     ],
 )
 def test_subqueries_with_more_than_a_value_or_with_columns_around_them_are_not_evaluated(query: str, values: int) -> None:
