@@ -21,7 +21,8 @@ _UPGRADE = f"Install PySpark with pip install 'pyspark>={OLDEST_SPARK},<5'. A Sp
 SKIP_FILES = "spark.rowmerge.read.skipFiles.enabled"
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 """The setting with which Spark finds columns in Parquet files by field id. It applies when a query runs, also to earlier DataFrames."""
-_CHANGES_SETTINGS = re.compile(r"\s*(?:SET|RESET)\b", re.IGNORECASE)
+_CHANGES_SETTINGS = re.compile(r"(?:\s|--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*(?:SET|RESET)\b", re.IGNORECASE)
+"""The first word of the statement, after comments."""
 _REDACTION = "spark.sql.redaction.options.regex"
 _SECRETS = r"fs[.](azure|gs)[.].*[.]key"
 """A pattern for the names of secret settings that Spark's own pattern (`spark.redaction.regex`) does not match."""

@@ -1,7 +1,7 @@
 """Parsing of statements into commands, and replacement of table names in queries. All other text remains as the user wrote it."""
 
 from rowmerge.sql.lexing.hints import idempotency_key
-from rowmerge.sql.lexing.lexer import split_statements
+from rowmerge.sql.lexing.lexer import has_double_quotes, split_statements
 from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
 from rowmerge.sql.queries.blocks import parse_query
 from rowmerge.sql.queries.column_names import column_names, same_name, tables_with_own_names
@@ -26,6 +26,7 @@ __all__ = [
     "column_names",
     "expression_of",
     "find_defaults",
+    "has_double_quotes",
     "has_only_known_names",
     "idempotency_key",
     "names_of_with",

@@ -115,7 +115,7 @@ ANSWERED = (
     "select day, count(*) from t where day > 'a' group by day",
     "select day, count(*) from t where day = 'sun' group by day",
     "select count(*), min(id) from t version as of 'first'",
-    "/* header */ select count(*) from t -- all rows",
+    '/* {"app": "dbt"} */ select count(*) from t -- all "rows"',
     "select * from t limit 0",
 )
 

@@ -75,6 +75,8 @@ def test_a_name_in_double_quotes_is_no_string(warehouse: rowmerge.Session) -> No
     warehouse.spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     try:
         assert warehouse.sql('select * from (select s as "name" from t) where "name" = \'s1\'').collect() == [("s1",)]
+        result = warehouse.execute('/* {"app": "dbt"} */ select s from t where k = 1')
+        assert (result.frame.collect(), [scan.files for scan in result.scans]) == ([("s1",)], [1])
     finally:
         warehouse.spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
 
@@ -181,7 +183,7 @@ def test_lazy_frames_can_be_more_than_the_views_that_a_session_keeps(warehouse: 
     assert [frame.collect() for frame in frames] == [[(number, number * 10)] for number in range(4)]
 
 
-@pytest.mark.parametrize("statement", ["reset", "set spark.sql.parquet.fieldId.read.enabled = false"])
+@pytest.mark.parametrize("statement", ["reset", "-- dbt\n/* * */ reset", "set spark.sql.parquet.fieldId.read.enabled = false"])
 def test_views_and_lazy_frames_find_renamed_columns_after_a_change_of_settings(warehouse: rowmerge.Session, statement: str) -> None:
     properties = " tblproperties ('delta.columnMapping.mode' = 'id')" if warehouse.relation("default", "t").format == "delta" else ""
     warehouse.sql(f"create table renamed (a int, k int){properties}")

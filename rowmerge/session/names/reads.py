@@ -27,7 +27,7 @@ from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.functions import BUILT_IN
 from rowmerge.spark.reading.task_sizes import TaskSizes
 from rowmerge.spark.spark_session import analyses_later, double_quotes_are_names, is_case_sensitive, setting, skips_files
-from rowmerge.sql import has_only_known_names, parse_query
+from rowmerge.sql import has_double_quotes, has_only_known_names, parse_query
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.files import FileListing, MatchingFiles
@@ -159,7 +159,7 @@ class StatementReads:
         if not skips_files(self._spark):
             return ScanReason.OFF
         texts = [text, *self._view_texts(names)]
-        has_other_meaning = any('"' in each for each in texts) and double_quotes_are_names(self._spark)
+        has_other_meaning = any(map(has_double_quotes, texts)) and double_quotes_are_names(self._spark)
         if has_other_meaning or any(has_substitution(each) for each in texts):
             return ScanReason.OPAQUE
         return None if any(map(_HAS_CONDITION.search, texts)) else ScanReason.NO_CONDITION

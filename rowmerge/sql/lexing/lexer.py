@@ -219,6 +219,11 @@ def first_word(text: str) -> str:
     return match.group().upper() if match is not None and match.lastgroup == "word" else ""
 
 
+def has_double_quotes(text: str) -> bool:
+    """Return whether a text has double quotes outside of comments. What is between them can be a string or a name."""
+    return '"' in text and any(token.kind is Kind.STRING and '"' in token.text for token in tokenize(text))
+
+
 def skip_space(text: str, offset: int = 0, *, over_hints: bool = True) -> int:
     """Return the offset after the whitespace and the comments at an offset.
 

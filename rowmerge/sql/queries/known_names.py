@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rowmerge.errors import RowmergeError
-from rowmerge.sql.lexing.lexer import Kind, Tokens, tokenize
+from rowmerge.sql.lexing.lexer import Kind, Tokens, has_double_quotes, tokenize
 from rowmerge.sql.queries.table_refs import references
 
 _KEYWORDS = frozenset(
@@ -32,7 +32,7 @@ def has_only_known_names(text: str, columns: Collection[str], functions: Collect
     """
     tokens = tokenize(text)
     # The text `"x"` can be a name, `${x}` is a setting, and `end` can be a variable.
-    if '"' in text or "${" in text or tokens.keys.count("CASE") != tokens.keys.count("END"):
+    if has_double_quotes(text) or "${" in text or tokens.keys.count("CASE") != tokens.keys.count("END"):
         return False
     try:
         if not all(table.name.parts[0].startswith(_TABLE_PREFIX) for table in references(text)):

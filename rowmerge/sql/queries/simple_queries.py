@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rowmerge.errors import RowmergeError
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import alias_follows
-from rowmerge.sql.lexing.lexer import Kind, skip_space, tokenize
+from rowmerge.sql.lexing.lexer import Kind, has_double_quotes, skip_space, tokenize
 
 COUNT, MIN, MAX = "COUNT", "MIN", "MAX"
 _AGGREGATES = (COUNT, MIN, MAX)
@@ -20,8 +20,8 @@ _COLUMN = rf"{_NAME}(?:\s*\.\s*{_NAME}){{0,3}}"
 _ITEM = rf"(?:(?:count|min|max)\s*\(\s*(?:\*|'[^'\\]*'|{_COLUMN})\s*\)|\*|{_COLUMN}(?:\s*\.\s*\*)?)(?:\s+(?:as\s+)?{_NAME})?"
 _SELECT_LIST = re.compile(rf"select\s+(?:distinct\s+)?{_ITEM}(?:\s*,\s*{_ITEM}){{0,19}}\s+from\s", re.IGNORECASE)
 _REQUIRED = re.compile(r"\b(?:count|min|max|distinct|group|limit)\b", re.IGNORECASE)
-_REFUSED = re.compile(r"\b(?:join|union|having|over|exists)\b|\(\s*(?:select|with|from)\b|\"", re.IGNORECASE)
-"""Patterns that reject most other queries without dividing them into tokens. A text between double quotes can be a string or a name."""
+_REFUSED = re.compile(r"\b(?:join|union|having|over|exists)\b|\(\s*(?:select|with|from)\b", re.IGNORECASE)
+"""Patterns that reject most other queries without dividing them into tokens."""
 _OTHER_CLAUSES = frozenset(
     """SELECT FROM HAVING WINDOW QUALIFY UNION EXCEPT MINUS INTERSECT SETMINUS SORT CLUSTER DISTRIBUTE LATERAL OFFSET JOIN |>""".split()
 )
@@ -80,10 +80,12 @@ class SimpleQuery:
 
 def parse_simple_query(text: str) -> SimpleQuery | None:
     """Parse a query of this kind. Return None for any other statement, and for text that Spark or the engine will refuse."""
-    if len(text) > _LONGEST_TEXT:
-        return None
     try:
-        if _REQUIRED.search(text) is None or _REFUSED.search(text) or _SELECT_LIST.match(text, skip_space(text)) is None:
+        # dbt can put a comment with double quotes before the query.
+        text = text[skip_space(text) :]
+        if len(text) > _LONGEST_TEXT or _REQUIRED.search(text) is None or _REFUSED.search(text):
+            return None
+        if _SELECT_LIST.match(text) is None or has_double_quotes(text):
             return None
         cursor = Cursor(tokenize(text))
         query = _parse_query(cursor)

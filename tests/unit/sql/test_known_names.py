@@ -20,6 +20,7 @@ FUNCTIONS = frozenset({"cast", "sum", "coalesce"})
         "select a.k, sum(b.v) as total from {t} as a left join {u} as b on a.k = b.k group by a.k having sum(b.v) > 1 order by total desc",
         "select case when k = 1 then 'one' else coalesce(v::string, 'x') end as name from {t} where d < date'2024-01-01' + interval 7 days",
         "select s.k from (select k from {t} union all select v from {u}) s",
+        'select k /* "lim" */ from {t} as t',
     ],
 )
 def test_all_names_are_known(query):

@@ -28,6 +28,15 @@ def test_calls_have_their_columns_and_aliases() -> None:
     assert not query.is_grouped
 
 
+@pytest.mark.parametrize("comment", ['/* {"app": "dbt"} */', '-- a "join"\n', "/* exists */", f"/* {'x' * 1_000} */"])
+def test_comments_before_a_query_do_not_matter(comment: str) -> None:
+    assert parse_simple_query(f"{comment} select count(*) from t") == parsed("select count(*) from t")
+
+
+def test_double_quotes_in_comments_do_not_matter() -> None:
+    assert parsed('select count(*) from t /* "a" */ where b = 1 -- "c"').condition == "b = 1"
+
+
 def test_distinct_columns_are_keys() -> None:
     query = parsed("select distinct p as k, x.q from t as x order by k desc, q nulls last")
     assert (query.keys, query.is_grouped, query.alias) == ((("p",), ("x", "q")), True, "x")
