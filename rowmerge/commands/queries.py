@@ -102,6 +102,7 @@ class SelectBlock:
     """One SELECT with its clauses.
 
     `items`: the SELECT list, or None if its columns are unknown. `relation`: the joined relations of FROM, or None if there is no FROM.
+    `is_grouped`: whether it has GROUP BY.
     `has_grouping_sets`: whether ROLLUP, CUBE or GROUPING SETS add rows in which grouping columns are NULL. `windows`: for each OVER, the
     expressions of PARTITION BY, or an empty tuple if they are unknown. `subqueries`: the queries in the expressions of the block.
     """
@@ -110,6 +111,7 @@ class SelectBlock:
     relation: Relation | None = None
     where: Clause | None = None
     having: Clause | None = None
+    is_grouped: bool = False
     has_grouping_sets: bool = False
     windows: tuple[tuple[Clause, ...], ...] = ()
     subqueries: tuple[Query, ...] = ()

@@ -167,12 +167,21 @@ def test_arrow_reads_only_the_columns_that_a_query_can_use(
     column_counts = _record_reads(monkeypatch)
     for query, column_count in QUERIES.items():
         column_counts.clear()
-        with_arrow = sorted(map(repr, session.sql(query).collect()))
+        session.sql(f"select count(1) from ({query}) as q").collect()
         assert column_counts[0] == column_count, query
+        with_arrow = sorted(map(repr, session.sql(query).collect()))
         session.spark.conf.set(small_files.SMALL_FILES, "false")
         with_spark = sorted(map(repr, session.sql(query).collect()))
         session.spark.conf.unset(small_files.SMALL_FILES)
         assert with_arrow == with_spark, query
+
+
+def test_a_frame_can_be_filtered_and_sorted_by_columns_that_its_query_does_not_name(session: rowmerge.Session) -> None:
+    session.sql("create table t using delta as select id as k, -id as v from range(4)")
+    session.sql("declare or replace variable v int default 0")
+    for query in ("select k from t", "select k from t limit 4", "(select a.k from t as a join t as b on a.k = b.k where a.k >= 0)"):
+        assert sorted(session.sql(query).filter("v < -1" if "join" not in query else "b.v < -1").collect()) == [(2,), (3,)]
+    assert session.sql("select k from t where k > 1").sort("v").collect() == [(3,), (2,)]
 
 
 def test_the_setting_applies_to_a_table_that_arrow_has_read(session: rowmerge.Session) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rowmerge.spark.reading.small_files import small_files_mask
-from rowmerge.sql import column_names, parse_query, same_name, tables_with_own_names
+from rowmerge.sql import column_names, parse_query, same_name, tables_below_result, tables_with_own_names
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -19,16 +19,20 @@ _NARROW_TYPES = ("boolean", "byte", "short", "integer", "date", "float", "long",
 
 
 class NeededColumns:
-    """The columns that the texts of one statement can use: those whose names are in a text. If a text has a star, these are all columns."""
+    """The columns that the texts of one statement can use: those whose names are in a text. If a text has a star, these are all columns.
 
-    def __init__(self, spark: SparkSession, texts: Sequence[str]) -> None:
+    The user of a DataFrame can also filter or sort it by columns of its tables that the text does not name.
+    """
+
+    def __init__(self, spark: SparkSession, texts: Sequence[str], *, is_frame: bool = False) -> None:
         """Store the texts, which are analysed when a table has small files.
 
         Args:
             spark: The session that reads the tables.
             texts: The bound text of the statement, and the bound queries of the views that it reads.
+            is_frame: Whether the user gets the rows of the first text as a DataFrame.
         """
-        self._spark, self._texts = spark, texts
+        self._spark, self._texts, self._is_frame = spark, texts, is_frame
 
     def of_table(self, placeholder: str, snapshot: Snapshot, files: FileListing | None) -> tuple[str, ...] | None:
         """Return the names of the columns that Arrow must read of a table, at least one. Return None if the table has no small files.
@@ -40,7 +44,7 @@ class NeededColumns:
         """
         if not small_files_mask(self._spark, snapshot.files() if files is None else files).any():
             return None
-        if self._names is None or placeholder not in self._tables_with_own_names:
+        if self._names is None or placeholder not in self._tables_with_own_names or placeholder in self._tables_below_result:
             return tuple(snapshot.schema.names)
         columns = tuple(name for name in snapshot.schema.names if same_name(name) in self._names)
         # Batches without columns would have no number of rows.
@@ -56,6 +60,10 @@ class NeededColumns:
                 return None
             names |= names_of_text
         return frozenset(names)
+
+    @cached_property
+    def _tables_below_result(self) -> frozenset[str]:
+        return frozenset(tables_below_result(parse_query(self._texts[0])) if self._is_frame else ())
 
     @cached_property
     def _tables_with_own_names(self) -> frozenset[str]:

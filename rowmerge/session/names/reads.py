@@ -133,18 +133,19 @@ class StatementReads:
         matching = replace(MatchingFiles.all_of(snapshot.files()), listing=files)
         self.scans.append(TableScan(snapshot, matching=matching, reason=ScanReason.FEW_FILES if len(files) else ScanReason.METADATA))
 
-    def with_view_names(self, text: str, *, is_expression: bool = False) -> str:
+    def with_view_names(self, text: str, *, is_expression: bool = False, is_frame: bool = False) -> str:
         """Return a bound text in which each placeholder is replaced by the name of a Spark view.
 
         Args:
             text: The bound text of a query or of an expression.
             is_expression: Whether it is an expression, so that names in its subqueries can be columns or parameters outside the text.
+            is_frame: Whether it is a query whose rows the user gets as a DataFrame.
         """
         names = self._names_in(text)
         if not names:
             return text
         self.add_snapshots(filter(None, map(self.snapshot_of, names)))
-        columns = NeededColumns(self._spark, [text, *self._view_texts(names)])
+        columns = NeededColumns(self._spark, [text, *self._view_texts(names)], is_frame=is_frame)
         reason = self._why_not_analysed(text, names)
         if reason is not None:
             self._record_full_scans(names, reason)

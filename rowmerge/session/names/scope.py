@@ -105,7 +105,7 @@ class StatementScope:
         bound_text = bind(text, self.placeholder_for, self.function_for)
         frame = self._answer(bound_text)
         if frame is None:
-            frame = run_sql(self.context.spark, self.table_reads.with_view_names(bound_text))
+            frame = run_sql(self.context.spark, self.table_reads.with_view_names(bound_text, is_frame=True))
         self.table_reads.keep_views_of(frame)
         return frame
 

@@ -50,7 +50,7 @@ def answer_simple_query(text: str, reads: StatementReads, spark: SparkSession, v
     if files is None:
         return None
     reads.record_scan(snapshot, files)
-    columns = NeededColumns(spark, [text]).of_table(query.table, snapshot, files)
+    columns = NeededColumns(spark, [text], is_frame=True).of_table(query.table, snapshot, files)
     return spark.sql(text.replace(placeholder, views.register_files(snapshot, files, columns), 1))
 
 

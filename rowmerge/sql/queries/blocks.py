@@ -183,4 +183,4 @@ class _QueryParser(RelationParser):
         has_grouping_sets = grouping is not None and not _GROUPING_SETS.isdisjoint(self.tokens.keys[relation_end : cursor.index])
         windows = tuple(window_partitions(self.tokens, start, cursor.index))
         items = parse_select_list(self.tokens, items_start, items_end)
-        return q.SelectBlock(items, relation, where, having, has_grouping_sets, windows, subqueries)
+        return q.SelectBlock(items, relation, where, having, grouping is not None, has_grouping_sets, windows, subqueries)

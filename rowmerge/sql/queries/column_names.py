@@ -21,6 +21,8 @@ _AFTER_STAR = frozenset(
 """Words before and after `*` that are not the operands of a multiplication."""
 _OPERANDS = frozenset({Kind.QUOTED, Kind.STRING, Kind.NUMBER})
 _BEGINNINGS_OF_OPERANDS = frozenset({"(", "-", "+", "~", ":", "?"})
+_AGGREGATE = re.compile(r"\b(?:count|sum|avg|min|max)\s*\(", re.IGNORECASE)
+_QUERY = re.compile(r"\b(?:select|from)\b", re.IGNORECASE)
 _SPECIAL = re.compile(r"[^\w\s,/%#@-]")
 """A character that can have a meaning in a regular expression. By a setting of Spark, quoted names are such expressions."""
 
@@ -74,6 +76,28 @@ def _names(tokens: Tokens) -> Iterator[str]:
             yield same_name(token.text.lstrip("."))  # `t.1d` is a column
         elif token.text.startswith('"'):
             yield same_name(token.text[1:-1].replace('""', '"'))
+
+
+def tables_below_result(query: q.Query) -> Iterator[str]:
+    """Yield the undotted names of the tables whose columns Spark also finds in `sql("SELECT k FROM t").filter("v > 1")`.
+
+    They are the tables of the outermost FROM clause. Queries with aggregates have no such tables.
+    """
+    match query.body:
+        case q.SetOperation(branches=(branch,)):
+            yield from tables_below_result(branch)
+        case q.SelectBlock(relation=relation, is_grouped=False) as block if block.windows or not any(map(_is_aggregate, block.items or ())):
+            relations = [relation]
+            for relation in relations:  # a loop, because thousands of joins follow each other
+                if isinstance(relation, q.Join):
+                    relations += (relation.left_side, relation.right_side)
+                elif isinstance(relation, q.TableRead) and len(relation.name) == 1:
+                    yield relation.name[0]
+
+
+def _is_aggregate(item: q.SelectItem) -> bool:
+    """Return whether an expression has a common aggregate function, and no query to which this function could belong."""
+    return _AGGREGATE.search(item.expression.text) is not None and _QUERY.search(item.expression.text) is None
 
 
 def tables_with_own_names(query: q.Query) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.sql import column_names, parse_query, tables_with_own_names
+from rowmerge.sql import column_names, parse_query, tables_below_result, tables_with_own_names
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,20 @@ def test_names_of_a_text_are_all_its_identifiers(text: str, names: set[str]) -> 
 )
 def test_tables_keep_their_column_names_unless_the_query_renames_them_or_is_opaque(text: str, tables: str) -> None:
     assert set(tables_with_own_names(parse_query(text))) == set(tables.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("select a from t where a in (select b from u) order by a limit 3", "t"),
+        ("(select a from (t join u on t.a = u.a) left join v on u.b = v.b)", "t u v"),
+        ("select sum(a) over (partition by b) from t", "t"),
+        ("select (select max(b) from u) as m from t", "t"),
+        ("select coalesce(max(a), 0) from t", ""),
+        ("select a, any_value(b) from t group by a", ""),
+        ("select a from (select a from t) as q join u on q.a = u.a", "u"),
+        ("select a from t union all select a from u", ""),
+    ],
+)
+def test_tables_of_the_outermost_query_without_groups_are_below_its_result(text: str, tables: str) -> None:
+    assert sorted(tables_below_result(parse_query(text))) == tables.split()
