@@ -123,7 +123,9 @@ def test_a_damaged_data_file_is_reported_and_no_version_is_written(
     assert {path: path.stat().st_size for path in orders.rglob("*")} == old_sizes
 
 
-def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
     session.sql("create table t using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read') as select id from range(0, 1000, 1, 1)")
     session.sql("delete from t where id < 10")
@@ -134,6 +136,9 @@ def test_a_file_of_another_size_than_in_the_log_hides_its_deleted_rows(spark: Sp
         reopened(spark, place).sql("delete from t where id = 20")
     with pytest.raises(PySparkException, match=f"{exchanged.name}.*its size differs from the size that the table records"):
         reopened(spark, place).sql("select sum(id) from t").collect()
+    monkeypatch.setattr(scan, "_MIN_BYTES_CHECKED_ONCE", 0)  # as for files with many bytes
+    with pytest.raises(UnreadableDataFile, match=f"{exchanged.name} of .*its size differs from the size that the table records"):
+        reopened(spark, place).sql("select sum(id) from t")
 
 
 def test_deleted_rows_stay_deleted_if_spark_spells_the_path_of_a_file_differently(
@@ -150,6 +155,9 @@ def test_deleted_rows_stay_deleted_if_spark_spells_the_path_of_a_file_differentl
     place = tmp_path / "warehouse" / "default" / "t"
     with pytest.raises(PySparkException, match="its path differs from the path that the table records"):
         reopened(spark, place).sql("select id from t").collect()
+    monkeypatch.setattr(scan, "_MIN_BYTES_CHECKED_ONCE", 0)
+    with pytest.raises(UnreadableDataFile, match="its path differs from the path that the table records"):
+        reopened(spark, place).sql("select id from t")
 
 
 @pytest.mark.one_of("format_")

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.plan.pruning.key_ranges import string_sql
@@ -38,6 +39,8 @@ _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_w
 _FILE_INDEX = "__rowmerge_index"
 _MAX_SHARE_JOINED_ANYWAY = 1 / 16
 """If files without deleted rows have less than this share of all bytes, Spark reads and joins them together with the other files."""
+_MIN_BYTES_CHECKED_ONCE = 16 << 20
+"""If files have at least this number of bytes, a query checks their sizes or paths. It takes as long as a check of a million rows."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 
 
@@ -203,14 +206,34 @@ class _Scan:
             file_key: The column that identifies the file of a row: its path (FILE), or its size, which must be unique among `files`.
                 _FILE_KEY is the value of this column in a row of the bit sets.
         """
-        # The anti-join would keep the deleted rows of a file that does not have its recorded path and size.
-        keys = map(str, files.sizes.to_pylist()) if file_key == _FILE_SIZE else map(string_sql, map(spark_path, files.paths))
-        property_ = "size" if file_key == _FILE_SIZE else "path"
-        stop_query = stop_query_sql(f"its {property_} differs from the {property_} that the table records")
-        rows = rows.where(f"case when {file_key} in ({', '.join(keys)}) then true else {stop_query} is null end")
+        rows = self._with_checked_files(rows, files, file_key)
         bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
         is_deleted = F.expr(f"{file_key} = {_FILE_KEY} and {bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1")
         return rows.join(bit_sets, is_deleted, "left_anti")
+
+    def _with_checked_files(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
+        """Return the rows of files that all have their recorded path and size. The anti-join would keep the deleted rows of other files.
+
+        For files with many bytes, a query looks for other files. Spark answers it from its listing, so it opens no file. For files with few
+        bytes, each row is checked when it is read, which takes less time than a query.
+
+        Args:
+            rows: All rows of the files.
+            files: The files.
+            file_key: The column that identifies the file of a row (see `_without_deleted_rows`).
+
+        Raises:
+            UnreadableDataFile: A file has another size or path than the table records.
+        """
+        keys = map(str, files.sizes.to_pylist()) if file_key == _FILE_SIZE else map(string_sql, map(spark_path, files.paths))
+        is_recorded = f"{file_key} in ({', '.join(keys)})"
+        property_ = "size" if file_key == _FILE_SIZE else "path"
+        reason = f"its {property_} differs from the {property_} that the table records"
+        if files.total_size < _MIN_BYTES_CHECKED_ONCE:
+            return rows.where(f"case when {is_recorded} then true else {stop_query_sql(reason)} is null end")
+        for (path,) in rows.where(f"not {is_recorded}").select(FILE).limit(1).collect():
+            raise unreadable_data_file(self.snapshot.name, path, reason)
+        return rows
 
     def _deleted_bit_sets(self, files: FileListing, file_key: str) -> pa.Table:
         """Return a row for each file with deleted rows: its value of `file_key`, and its deleted rows as a bit set (see `bit_set_of`)."""
