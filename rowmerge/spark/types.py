@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.errors import PlanError, TypeMismatch, UnsupportedStatement
@@ -142,6 +142,28 @@ def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     """
     unique = StructType([StructField(name, field.dataType, field.nullable) for name, field in zip(rows.column_names, schema, strict=True)])
     return spark.createDataFrame(rows, schema=unique).toDF(*schema.names)
+
+
+def with_nullable_fields(frame: DataFrame) -> DataFrame:
+    """Return the rows with nullable fields, elements and values at any depth.
+
+    PySpark's `toArrow` fails for a NULL in a column of type struct whose fields are not nullable.
+    """
+    counts = Counter(name.lower() for name in frame.columns)
+    changed = [field for field in frame.schema if _nullable(field.dataType) != field.dataType and counts[field.name.lower()] == 1]
+    columns = {field.name: F.col(backquote(field.name)).cast(_nullable(field.dataType)) for field in changed}
+    return frame.withColumns(columns) if columns else frame
+
+
+def _nullable(type_: DataType) -> DataType:
+    match type_:
+        case StructType():
+            return StructType([StructField(field.name, _nullable(field.dataType), True, field.metadata) for field in type_])
+        case ArrayType():
+            return ArrayType(_nullable(type_.elementType))
+        case MapType():
+            return MapType(_nullable(type_.keyType), _nullable(type_.valueType))
+    return type_
 
 
 def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:

@@ -72,6 +72,17 @@ select * from t order by id, v;
 => NULL | x
 => 1 | y
 
+--- a null key or value can be a struct whose fields are not nullable
+create table t (k struct<a: int>, v array<struct<b: int>>) using delta tblproperties ({mode});
+insert into t values (named_struct('a', 1), null), (null, array());
+merge into t using (
+    select named_struct('a', 1) as k, array(named_struct('b', 2)) as v union all select null, array(null)
+  ) s on t.k <=> s.k when matched then update set v = s.v when not matched then insert *;
+=> 2 | 2 | 0 | 0
+select k.a, v[0].b, size(v) from t order by 1;
+=> NULL | NULL | 1
+=> 1 | 2 | 1
+
 --- not matched by source updates and deletes
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd');
