@@ -15,7 +15,8 @@ import zstandard
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
-from pyiceberg.types import IcebergType, StructType
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import DateType, IcebergType, StructType, TimestampNanoType, TimestampType
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.defaults import default_sql
@@ -77,6 +78,7 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
         _check_metadata(metadata)
     except _INVALID_METADATA_ERRORS as error:
         raise _invalid_metadata_error(error, content, path, table) from error
+    _check_partition_columns(metadata, table)
     return metadata
 
 
@@ -95,6 +97,21 @@ def _check_table_features(content: Mapping[str, Any], table: str) -> None:
         raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ADVICE)
     if content.get("encryption-keys"):
         raise UnsupportedTableFeature(table, "encryption", action="read", advice=_ADVICE)
+
+
+def _check_partition_columns(metadata: TableMetadata, table: str) -> None:
+    """Raise UnsupportedTableFeature for a partition column that was a date and is a timestamp, if manifests have values of both types.
+
+    The specification forbids to promote a column whose partition values change ("Schema Evolution").
+    """
+    schema = metadata.schema()
+    fields = (field for spec in metadata.specs().values() for field in spec.fields)
+    for id_ in {field.source_id for field in fields if isinstance(field.transform, IdentityTransform | BucketTransform)}:
+        name = schema.find_column_name(id_)
+        if name is None or not isinstance(schema.find_type(id_), TimestampType | TimestampNanoType):
+            continue
+        if any(old.find_column_name(id_) is not None and isinstance(old.find_type(id_), DateType) for old in metadata.schemas):
+            raise UnsupportedTableFeature(table, f"promotion of the partition column {name} from date", action="read", advice=_ADVICE)
 
 
 def _decompress(data: bytes, path: str) -> bytes:

@@ -145,6 +145,14 @@ def schema_of(type_: Any) -> dict[str, Any]:
     return {"schemas": [{"type": "struct", "schema-id": 0, "fields": fields}]}
 
 
+def promoted_date(transform: str) -> dict[str, Any]:
+    """Return the metadata of a table that is partitioned by a column whose type was changed from date to timestamp."""
+    fields = [{"id": 1, "name": "a", "required": False, "type": type_} for type_ in ("date", "timestamp")]
+    schemas = [{"type": "struct", "schema-id": number, "fields": [field]} for number, field in enumerate(fields)]
+    spec = {"spec-id": 0, "fields": [{"source-id": 1, "field-id": 1000, "name": "p", "transform": transform}]}
+    return {"schemas": schemas, "current-schema-id": 1, "partition-specs": [spec], "last-partition-id": 1000}
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -163,9 +171,15 @@ def schema_of(type_: Any) -> dict[str, Any]:
             },
             r"transform bucket\[4\] of several columns",
         ),
+        (promoted_date("identity"), "promotion of the partition column a from date"),
+        (promoted_date("bucket[4]"), "promotion of the partition column a from date"),
     ],
 )
 def test_unsupported_metadata_is_refused_by_name(changed: dict[str, Any], message: str) -> None:
     assert parse_metadata(json.dumps(CONTENT).encode(), "m", "t").format_version == 3
     with pytest.raises(UnsupportedTableFeature, match=message):
         parse_metadata(json.dumps(CONTENT | changed).encode(), "m", "t")
+
+
+def test_a_promoted_date_can_have_partitions_whose_values_stay_the_same() -> None:
+    assert parse_metadata(json.dumps(CONTENT | promoted_date("month")).encode(), "m", "t").format_version == 3
