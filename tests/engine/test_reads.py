@@ -13,6 +13,7 @@ import rowmerge
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.session.names import spark_names
+from rowmerge.spark.reading import scan
 from rowmerge.spark.spark_session import SKIP_FILES
 
 pytestmark = pytest.mark.one_of("format_")
@@ -204,16 +205,21 @@ def test_threads_read_their_own_files(warehouse: rowmerge.Session) -> None:
         assert all(pool.map(read, range(24)))
 
 
-def test_a_join_broadcasts_a_small_table_with_deleted_rows(warehouse: rowmerge.Session) -> None:
+@pytest.mark.parametrize("max_words_of_filter", [0, 1 << 17])
+def test_a_join_broadcasts_a_small_table_with_deleted_rows(
+    warehouse: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, max_words_of_filter: int
+) -> None:
+    monkeypatch.setattr(scan, "_MAX_WORDS_OF_FILTER", max_words_of_filter)
     warehouse.sql("create table s tblproperties ('rowmerge.write.mode' = 'merge-on-read') as select id from range(0, 1000, 1, 1)")
     warehouse.sql("delete from s where id % 100 = 1")
-    (scan,) = warehouse.execute("select * from s where id >= 0").scans
-    warehouse.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(4 * scan.size))
+    (table_scan,) = warehouse.execute("select * from s where id >= 0").scans
+    warehouse.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(4 * table_scan.size))
     try:
         ((plan,),) = warehouse.sql("explain select a.id from s as a join s as b on a.id = b.id").collect()
     finally:
         warehouse.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-    assert "LeftAnti" in plan and re.search(r"BroadcastHashJoin .* Inner", plan) and "SortMergeJoin" not in plan
+    assert ("LeftAnti" in plan) == (max_words_of_filter == 0)
+    assert re.search(r"BroadcastHashJoin .* Inner", plan) and "SortMergeJoin" not in plan
 
 
 @pytest.mark.parametrize("file_count", [1, 3, 17])

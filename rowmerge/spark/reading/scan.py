@@ -10,7 +10,7 @@ Spark's Parquet reader returns the default for these rows, and so does the write
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -24,7 +24,15 @@ from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.plan.pruning.key_ranges import string_sql
-from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of, stop_query_sql
+from rowmerge.spark.reading.bit_sets import (
+    BitSet,
+    BitSlice,
+    bit_at_position,
+    bit_set_of,
+    concatenated,
+    stop_query_sql,
+    word_index_sql,
+)
 from rowmerge.spark.reading.data_files import ADDRESS_COLUMNS, ADDRESS_FIELDS, lineage_columns, read_files, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.reading.small_files import has_arrow_types, read_with_arrow, small_files_mask
@@ -39,6 +47,10 @@ _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_w
 _FILE_INDEX = "__rowmerge_index"
 _MAX_SHARE_JOINED_ANYWAY = 1 / 16
 """If files without deleted rows have less than this share of all bytes, Spark reads and joins them together with the other files."""
+_MAX_FILES_OF_FILTER = 16
+"""The maximum number of files whose deleted rows a filter drops. The compiled filter grows with it. Java only interprets large methods."""
+_MAX_WORDS_OF_FILTER = 1 << 17
+"""The maximum number of 64-bit words in the bit sets of a filter (1 MiB). Each task reads a copy of them."""
 _MIN_BYTES_CHECKED_ONCE = 16 << 20
 """If files have at least this number of bytes, a query checks their sizes or paths. It takes as long as a check of a million rows."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
@@ -195,24 +207,60 @@ class _Scan:
         return [*addresses, f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else addresses
 
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
-        """Drop the deleted rows: an anti-join with the bit set of each file tests the bit at the position of a row.
+        """Drop the deleted rows: a filter or an anti-join tests the bit at the position of each row in the bit set of its file.
 
-        A bit set is an array of 64-bit words (`_BIT_WORDS`) without leading empty words, and the index of its first word (`_FIRST_WORD`).
-        Spark's estimated size of an anti-join is the size of `rows`. For other joins it is a product, by which no table would be broadcast.
+        The bit sets of a filter are a part of each task, and those of an anti-join are broadcast, by a job on which the query waits. So few
+        and small bit sets are tested by a filter.
 
         Args:
             rows: All rows of the files.
             files: The files.
             file_key: The column that identifies the file of a row: its path (FILE), or its size, which must be unique among `files`.
-                _FILE_KEY is the value of this column in a row of the bit sets.
+
+        Raises:
+            UnreadableDataFile: A file has another size or path than the table records.
         """
+        # A deletion vector can be empty.
+        deleted = {path: rows for path, rows in deleted_rows(self.spark, self.snapshot, files.paths).items() if rows}
+        if not deleted:
+            return rows
         rows = self._with_checked_files(rows, files, file_key)
-        bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
+        bit_sets = {path: bit_set_of(positions) for path, positions in deleted.items()}
+        word_count = sum(len(words) for words, _ in bit_sets.values())
+        if file_key == _FILE_SIZE and len(files) <= _MAX_FILES_OF_FILTER and word_count <= _MAX_WORDS_OF_FILTER:
+            return self._filtered_by_bits(rows, files, bit_sets)
+        return self._joined_with_bits(rows, files, file_key, bit_sets)
+
+    def _filtered_by_bits(self, rows: DataFrame, files: FileListing, bit_sets: Mapping[str, BitSet]) -> DataFrame:
+        """Drop the rows whose bit is 1 by a filter. `bit_sets`: the bit sets of the files with deleted rows, by path."""
+        sizes = dict(zip(files.paths, files.sizes.to_pylist(), strict=True))
+        words, slices = concatenated(list(bit_sets.values()))
+        slice_by_size: dict[int, BitSlice | None] = dict.fromkeys(sizes.values())
+        slice_by_size |= {sizes[path]: bits for path, bits in zip(bit_sets, slices, strict=True)}
+        # A scalar subquery is evaluated once. In SQL, the words would be thousands of literals.
+        all_words = frame_of(self.spark, pa.table({_BIT_WORDS: pa.array([words], pa.list_(pa.int64()))})).scalar()
+        word = F.get(all_words, F.expr(f"cast({word_index_sql(_FILE_SIZE, slice_by_size)} as int)"))
+        bit = F.coalesce(F.bit_get(word, F.expr(f"cast({POSITION} & 63 as int)")), F.lit(0))
+        return rows.where(bit == 0)
+
+    def _joined_with_bits(self, rows: DataFrame, files: FileListing, file_key: str, bit_sets: Mapping[str, BitSet]) -> DataFrame:
+        """Drop the rows whose bit is 1 by an anti-join with a row for each file with deleted rows.
+
+        The row has the value of `file_key` (`_FILE_KEY`) and the bit set (`_BIT_WORDS`, `_FIRST_WORD`). Spark's estimated size of an
+        anti-join is the size of `rows`. For other joins it is a product, by which no table would be broadcast.
+        """
+        sizes = dict(zip(files.paths, files.sizes.to_pylist(), strict=True))
+        keys = pa.array([sizes[path] for path in bit_sets], pa.int64())
+        if file_key != _FILE_SIZE:
+            keys = pa.array(map(spark_path, bit_sets), pa.string())
+        first_words = pa.array([first_word for _, first_word in bit_sets.values()], pa.int64())
+        words = pa.array([words for words, _ in bit_sets.values()], pa.list_(pa.int64()))
+        table = pa.table({_FILE_KEY: keys, _FIRST_WORD: first_words, _BIT_WORDS: words})
         is_deleted = F.expr(f"{file_key} = {_FILE_KEY} and {bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1")
-        return rows.join(bit_sets, is_deleted, "left_anti")
+        return rows.join(F.broadcast(frame_of(self.spark, table)), is_deleted, "left_anti")
 
     def _with_checked_files(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
-        """Return the rows of files that all have their recorded path and size. The anti-join would keep the deleted rows of other files.
+        """Return the rows of files that all have their recorded path and size. The deleted rows of other files would stay.
 
         For files with many bytes, a query looks for other files. Spark answers it from its listing, so it opens no file. For files with few
         bytes, each row is checked when it is read, which takes less time than a query.
@@ -234,19 +282,6 @@ class _Scan:
         for (path,) in rows.where(f"not {is_recorded}").select(FILE).limit(1).collect():
             raise unreadable_data_file(self.snapshot.name, path, reason)
         return rows
-
-    def _deleted_bit_sets(self, files: FileListing, file_key: str) -> pa.Table:
-        """Return a row for each file with deleted rows: its value of `file_key`, and its deleted rows as a bit set (see `bit_set_of`)."""
-        # A deletion vector can be empty.
-        deleted = {path: rows for path, rows in deleted_rows(self.spark, self.snapshot, files.paths).items() if rows}
-        sizes = dict(zip(files.paths, files.sizes.to_pylist(), strict=True))
-        bit_sets = [bit_set_of(positions) for positions in deleted.values()]
-        keys = pa.array([sizes[path] for path in deleted], pa.int64())
-        if file_key != _FILE_SIZE:
-            keys = pa.array(map(spark_path, deleted), pa.string())
-        first_words = pa.array([first_word for _, first_word in bit_sets], pa.int64())
-        words = pa.array([words for words, _ in bit_sets], pa.list_(pa.int64()))
-        return pa.table({_FILE_KEY: keys, _FIRST_WORD: first_words, _BIT_WORDS: words})
 
     def _with_partition_values(self, rows: DataFrame, columns: Sequence[str], files: FileListing) -> DataFrame:
         """Add the partition columns `columns` to rows, through a join with each file's partition values in the table's metadata."""
