@@ -209,8 +209,8 @@ class _Scan:
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Drop the deleted rows: a filter or an anti-join tests the bit at the position of each row in the bit set of its file.
 
-        The bit sets of a filter are a part of each task, and those of an anti-join are broadcast, by a job on which the query waits. So few
-        and small bit sets are tested by a filter.
+        Each task contains the bit sets of a filter. Those of an anti-join are broadcast, by a job on which the query waits. So a filter tests
+        few and small bit sets.
 
         Args:
             rows: All rows of the files.
