@@ -205,7 +205,7 @@ def test_threads_read_their_own_files(warehouse: rowmerge.Session) -> None:
         assert all(pool.map(read, range(24)))
 
 
-@pytest.mark.parametrize("max_words_of_filter", [0, 1 << 17])
+@pytest.mark.parametrize("max_words_of_filter", [0, 1 << 15])
 def test_a_join_broadcasts_a_small_table_with_deleted_rows(
     warehouse: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, max_words_of_filter: int
 ) -> None:

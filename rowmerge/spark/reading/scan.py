@@ -49,8 +49,12 @@ _MAX_SHARE_JOINED_ANYWAY = 1 / 16
 """If files without deleted rows have less than this share of all bytes, Spark reads and joins them together with the other files."""
 _MAX_FILES_OF_FILTER = 16
 """The maximum number of files whose deleted rows a filter drops. The compiled filter grows with it. Java only interprets large methods."""
-_MAX_WORDS_OF_FILTER = 1 << 17
-"""The maximum number of 64-bit words in the bit sets of a filter (1 MiB). Each task reads a copy of them."""
+_MAX_WORDS_OF_FILTER = 1 << 15
+"""The maximum number of 64-bit words in the bit sets of a filter, for about 2 million rows. Each task reads a copy of them.
+
+Spark tests the bit of each row before the conditions of the query. For more rows, this takes as long as the broadcast for an anti-join,
+which tests only the rows that pass the conditions.
+"""
 _MIN_BYTES_CHECKED_ONCE = 16 << 20
 """If files have at least this number of bytes, a query checks their sizes or paths. It takes as long as a check of a million rows."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
@@ -209,8 +213,8 @@ class _Scan:
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Drop the deleted rows: a filter or an anti-join tests the bit at the position of each row in the bit set of its file.
 
-        Each task contains the bit sets of a filter. Those of an anti-join are broadcast, by a job on which the query waits. So a filter tests
-        few and small bit sets.
+        Each task contains the bit sets of a filter. Those of an anti-join are broadcast, by a job on which the query waits. So a filter
+        tests few and small bit sets.
 
         Args:
             rows: All rows of the files.
