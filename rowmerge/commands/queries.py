@@ -102,9 +102,9 @@ class SelectBlock:
     """One SELECT with its clauses.
 
     `items`: the SELECT list, or None if its columns are unknown. `relation`: the joined relations of FROM, or None if there is no FROM.
-    `is_grouped`: whether it has GROUP BY.
-    `has_grouping_sets`: whether ROLLUP, CUBE or GROUPING SETS add rows in which grouping columns are NULL. `windows`: for each OVER, the
-    expressions of PARTITION BY, or an empty tuple if they are unknown. `subqueries`: the queries in the expressions of the block.
+    `is_grouped`: whether it has GROUP BY. `has_grouping_sets`: whether ROLLUP, CUBE or GROUPING SETS add rows in which grouping columns are
+    NULL. `windows`: for each OVER, the expressions of PARTITION BY, or an empty tuple if they are unknown. `subqueries`: the queries in the
+    expressions of the block.
     """
 
     items: tuple[SelectItem, ...] | None

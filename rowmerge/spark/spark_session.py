@@ -21,8 +21,9 @@ _UPGRADE = f"Install PySpark with pip install 'pyspark>={OLDEST_SPARK},<5'. A Sp
 SKIP_FILES = "spark.rowmerge.read.skipFiles.enabled"
 FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 """The setting with which Spark finds columns in Parquet files by field id. It applies when a query runs, also to earlier DataFrames."""
-_CHANGES_SETTINGS = re.compile(r"(?:\s|--[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*(?:SET|RESET)\b", re.IGNORECASE)
-"""The first word of the statement, after comments."""
+_CHANGES_SETTINGS = re.compile(r"(?:\s|--[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*(?:SET|RESET)\b", re.IGNORECASE)
+"""A pattern for statements that begin with SET or RESET, also after comments. A line comment includes its end, so that a line of hyphens is
+one comment: if it could be several, the match would take exponential time."""
 _REDACTION = "spark.sql.redaction.options.regex"
 _SECRETS = r"fs[.](azure|gs)[.].*[.]key"
 """A pattern for the names of secret settings that Spark's own pattern (`spark.redaction.regex`) does not match."""
@@ -99,7 +100,7 @@ def setting(spark: SparkSession, key: str, default: str) -> str:
 
 
 def run_sql(spark: SparkSession, text: str) -> DataFrame:
-    """Run a statement and return its rows. The setting FIELD_IDS stays on, also after SET and RESET, because earlier DataFrames need it.
+    """Run a statement and return its rows. Keep the setting FIELD_IDS on after SET and RESET, because earlier DataFrames need it.
 
     Args:
         spark: The session.

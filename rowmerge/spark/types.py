@@ -145,7 +145,7 @@ def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
 
 
 def with_nullable_fields(frame: DataFrame) -> DataFrame:
-    """Return the rows with nullable fields, elements and values at any depth.
+    """Return the same rows in a schema whose nested fields, array elements and map values are nullable.
 
     PySpark's `toArrow` fails for a NULL in a column of type struct whose fields are not nullable.
     """

@@ -11,6 +11,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame
 
 import rowmerge
 from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME
@@ -241,6 +242,17 @@ def test_a_deletion_vector_can_be_empty(bare_session: rowmerge.Session, tmp_path
     assert rows(bare_session, "select count(*), sum(id) from t where id >= 0") == [(10_002, sum(range(10_000)) - 7 + 3)]
 
 
+def files_as_of_spark_2(frame: DataFrame, folder: Path) -> list[dict[str, Any]]:
+    """Write two Parquet files with old dates and times in the Julian calendar, as Spark 2 did. Return their `add` actions."""
+    spark = frame.sparkSession
+    spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    try:
+        frame.repartition(2).write.parquet(str(folder))
+    finally:
+        spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    return [add(file.name, file) for file in folder.glob("*.parquet")]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_old_dates_of_spark_2_stay_the_same_in_rewrites(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
     """Spark writes the dates as Spark 2 did, and reads them as a second opinion."""
@@ -248,12 +260,7 @@ def test_old_dates_of_spark_2_stay_the_same_in_rewrites(session: rowmerge.Sessio
     every_month = "sequence(date'0001-01-01', date'1600-12-01', interval 1 month)"
     days = session.spark.sql(f"select explode({every_month}) as first").selectExpr("first as d", "last_day(first) as l")
     expected = sorted(map(tuple, days.collect()))
-    session.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
-    try:
-        days.repartition(2).write.parquet(str(folder))
-    finally:
-        session.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
-    adds = [add(file.name, file) for file in folder.glob("*.parquet")]
+    adds = files_as_of_spark_2(days, folder)
     log(folder, [*definition(struct(field("d", "date"), field("l", "date"))), *adds])
     registered(session, folder, mode)
     session.sql("merge into t using (select date'0001-01-01' as d) s on t.d = s.d when matched then delete")
@@ -267,12 +274,7 @@ def test_old_dates_of_spark_2_stay_the_same_in_rewrites(session: rowmerge.Sessio
 def test_old_timestamps_of_spark_2_are_an_error_whose_advice_works(bare_session: rowmerge.Session, tmp_path: Path) -> None:
     session, folder = bare_session, tmp_path / "t"
     times = session.spark.sql("select timestamp'1500-03-01 12:00:00' as at union all select timestamp'2024-01-01 00:00:00'")
-    session.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
-    try:
-        times.repartition(2).write.parquet(str(folder))
-    finally:
-        session.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
-    adds = [add(file.name, file) for file in folder.glob("*.parquet")]
+    adds = files_as_of_spark_2(times, folder)
     log(folder, [*definition(struct(field("at", "timestamp"))), *adds])
     session.sql(f"create table t using delta location '{folder}'")
     with pytest.raises(UnreadableDataFile, match=r"Julian calendar of Spark 2.*CREATE OR REPLACE TABLE"):

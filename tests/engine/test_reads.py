@@ -195,6 +195,10 @@ def test_views_and_lazy_frames_find_renamed_columns_after_a_change_of_settings(w
     assert frame.collect() == warehouse.sql("select b from renamed where k = 1").collect() == [(7,)]
 
 
+def test_a_line_of_hyphens_before_a_query_is_one_comment(warehouse: rowmerge.Session) -> None:
+    assert warehouse.sql("-" * 100 + "\nselect k from t where k = 1").collect() == [(1,)]  # took exponential time
+
+
 def test_threads_read_their_own_files(warehouse: rowmerge.Session) -> None:
     def read(number: int) -> bool:
         key = number % 5

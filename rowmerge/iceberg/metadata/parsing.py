@@ -100,9 +100,9 @@ def _check_table_features(content: Mapping[str, Any], table: str) -> None:
 
 
 def _check_partition_columns(metadata: TableMetadata, table: str) -> None:
-    """Raise UnsupportedTableFeature for a partition column that was a date and is a timestamp, if manifests have values of both types.
+    """Raise UnsupportedTableFeature if the type of an identity or bucket partition column was changed from date to timestamp.
 
-    The specification forbids to promote a column whose partition values change ("Schema Evolution").
+    Manifests then contain partition values of both types. So the specification forbids this promotion ("Schema Evolution").
     """
     schema = metadata.schema()
     fields = (field for spec in metadata.specs().values() for field in spec.fields)

@@ -136,9 +136,9 @@ class Subqueries:
         return names.has_unknown or not words & names.all <= self._visible_everywhere(query)
 
     def _visible_everywhere(self, query: Query) -> Set[str]:
-        """Return the names of the columns and relations that each expression of a query can use before those around the query.
+        """Return the names of the columns and relations of a query that hide equal names around the query, in each of its expressions.
 
-        Below a derived table, or in the condition of an inner join, some of the names would not be visible. Then return no names.
+        Return no names for a query with derived tables or several joins, in whose inner expressions some of its names are not visible.
         """
         body = query.body
         if not isinstance(body, SelectBlock) or body.subqueries or query.named_queries or body.relation is None:

@@ -45,7 +45,7 @@ class SparkViews:
         self._lock = threading.Lock()
 
     def protect_views_of(self, statement: object) -> None:
-        """Keep all views that are used from now on as long as an object exists, because a statement can read more than `MOST_VIEWS`."""
+        """Keep each view that is used from now on, as long as `statement` exists. A statement can read more than `MOST_VIEWS` views."""
         with self._lock:
             self._statements[statement] = self._use_count
 

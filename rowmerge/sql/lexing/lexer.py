@@ -220,7 +220,7 @@ def first_word(text: str) -> str:
 
 
 def has_double_quotes(text: str) -> bool:
-    """Return whether a text has double quotes outside of comments. What is between them can be a string or a name."""
+    """Return whether a text has double quotes outside of comments. By a setting of Spark, they enclose strings or names."""
     return '"' in text and any(token.kind is Kind.STRING and '"' in token.text for token in tokenize(text))
 
 
@@ -273,7 +273,7 @@ def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
 
 
 def _mark_pipes(keys: list[str]) -> None:
-    """Change the key of each `|` that is a pipe operator to `|>`. Elsewhere, as in `a | left(s, 2)`, it combines bits."""
+    """Change the key of each `|` that is a pipe operator to `|>`. The `|` in `a | left(s, 2)` is the bitwise OR."""
     for index, (key, word, following) in enumerate(zip(keys, keys[1:], [*keys[2:], ""], strict=False)):
         if key == "|" and word in _PIPE_OPERATORS and not (word in ("LEFT", "RIGHT") and following == "("):
             keys[index] = "|>"
