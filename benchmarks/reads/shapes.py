@@ -181,6 +181,17 @@ def _joins(size: Size) -> list[Shape]:
             "`LEFT ANTI JOIN` of a part",
             f"select r.region from bench.regions as r left anti join bench.events as e on r.k = e.k and e.k < {size.rows // 2}",
         ),
+        Shape(
+            group,
+            "`NOT EXISTS`, filter outside",
+            f"select a.k from bench.by_region as a where a.k = {key} and not exists"
+            " (select 1 from bench.events as b where b.k = a.k and b.name = 'none')",
+        ),
+        Shape(
+            group,
+            "a correlated scalar subquery, filter outside",
+            f"select a.k from bench.by_region as a where a.k = {key} and a.k = (select max(b.k) from bench.events as b where b.k = a.k)",
+        ),
     ]
 
 

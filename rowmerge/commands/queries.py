@@ -119,9 +119,13 @@ class SelectBlock:
 
 @dataclass(frozen=True, eq=False)
 class SetOperation:
-    """UNION, INTERSECT or EXCEPT of several queries, whose order and nesting do not matter here."""
+    """UNION, INTERSECT or EXCEPT of several queries, whose order and nesting do not matter here.
+
+    `is_union_all`: whether it returns all rows of the queries, without a comparison of rows.
+    """
 
     branches: tuple[Query, ...]
+    is_union_all: bool = False
 
 
 @dataclass(frozen=True, eq=False)

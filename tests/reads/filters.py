@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.reads.conditions import SHARED_KINDS, Ref
-from tests.reads.relations import ORDERED_KINDS, RelationWriter
+from tests.reads.relations import ORDERED_KINDS, Relation, RelationWriter
 from tests.reads.values import ANYWHERE, value
 
 
@@ -30,6 +30,13 @@ class FilterWriter(RelationWriter):
         a, b = random.choice(pairs)
         if a.column.kind not in SHARED_KINDS:
             self.only_in_spark()
+        test = self._test(refs, inner, (a, b), depth)
+        # A condition on the compared column can be pushed into the subquery.
+        return f"{test} and {self.conditions.condition([a], 1)}" if random.random() < 0.4 else test
+
+    def _test(self, refs: Sequence[Ref], inner: Relation, compared: tuple[Ref, Ref], depth: int) -> str:
+        """Return a condition that compares a column with a subquery. `compared`: the outer and the inner column."""
+        (a, b), random = compared, self.random
         filters = self.where(inner.refs, depth + 1)
         rows, also = f"from {inner.text}{filters}", f"{filters} and" if filters else " where"
         extreme, op = random.choice(["max", "min"]), random.choice([">", ">=", "<", "=", "<=>"])
@@ -46,7 +53,7 @@ class FilterWriter(RelationWriter):
                 return f"({a.text} in (select {b.text} {rows}) or {self.conditions.condition(refs, 1)})"
             case 6:
                 return f"(select count({random.choice(inner.refs).text}) {rows}) > {random.choice([0, 0, 2, 30])}"
-        return self._scalar(refs, inner.refs, (a, b), inner.text, also)
+        return self._scalar(refs, inner.refs, compared, inner.text, also)
 
     def _scalar(self, refs: Sequence[Ref], inner: Sequence[Ref], compared: tuple[Ref, Ref], text: str, also: str) -> str:
         """Return a comparison with a correlated scalar subquery, or with one that has a default.
@@ -63,4 +70,6 @@ class FilterWriter(RelationWriter):
         if not keys or self.random.random() < 0.4:
             return f"{a.text} > (select coalesce(max({b.text}), {value(self.random, b.type, ANYWHERE)}) from {text})"
         outer_key, inner_key = self.random.choice(keys)
-        return f"{a.text} = (select max({b.text}) from {text}{also} {inner_key.text} = {outer_key.text})"
+        also = f"{also} {self.conditions.condition([outer_key], 1)} and" if self.random.random() < 0.2 else also
+        test = f"{a.text} = (select max({b.text}) from {text}{also} {inner_key.text} = {outer_key.text})"
+        return f"{test} and {self.conditions.condition([outer_key], 1)}" if self.random.random() < 0.4 else test

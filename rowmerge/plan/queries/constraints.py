@@ -1,8 +1,11 @@
-"""The conditions that hold for all rows of a relation, so that its equalities and constants apply to the relations around it."""
+"""The conditions that hold for all rows of a relation, so that its equalities and constants apply to the relations around it.
+
+An equality of two columns transfers the conditions on one column to the other one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rowmerge.commands.queries import (
     Clause,
@@ -18,6 +21,9 @@ from rowmerge.commands.queries import (
 )
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression
 from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, View
+from rowmerge.table.metadata.schema import DataType, Decimal, Primitive
+
+_EXACT_TYPES = frozenset({"boolean", "byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz"})
 
 Conjuncts = Callable[[Clause, Names], Iterable[Expression]]
 """A function that returns the conjuncts of a condition without subqueries."""
@@ -117,3 +123,68 @@ class Constraints:
             pushed = constraint.substituted(positional) if constraint.columns else None
             if pushed is not None:
                 yield pushed
+
+
+def types_of(leaves: Iterable[Leaf]) -> dict[Column, DataType | None]:
+    """Return the type of each column of some relations."""
+    return {Column(leaf.id, field.name): field.type for leaf in leaves for field in leaf.schema}
+
+
+def transferred(
+    conditions: Sequence[Expression], pairs: Sequence[tuple[Column, Column]], types: Mapping[Column, DataType | None]
+) -> list[Expression]:
+    """Transfer conditions from the second columns of pairs of equal columns to the first columns.
+
+    Args:
+        conditions: The conditions, also on other columns.
+        pairs: The pairs of columns whose values are equal in all rows that matter.
+        types: The types of the columns. Conditions are not transferred between columns of different types.
+
+    Returns:
+        The conditions on the first columns.
+    """
+    if not pairs:
+        return []
+    equalities = [Expression((first, " = ", second)) for first, second in pairs]
+    first_columns = {first for first, _ in pairs}
+    implied = with_implied([*conditions, *equalities], (), types)
+    return [condition for condition in implied if condition.columns and condition.columns <= first_columns]
+
+
+def with_implied(
+    conditions: Sequence[Expression], constraints: Sequence[Expression], types: Mapping[Column, DataType | None]
+) -> list[Expression]:
+    """Add the conditions that equalities of columns imply: `x.k = y.k AND y.k = 5` implies `x.k = 5`.
+
+    Args:
+        conditions: The conditions of a join, and those on its rows.
+        constraints: Further conditions that hold for the rows of its sides. They are not returned, because the sides have them already.
+        types: The types of the columns.
+    """
+    classes = _classes_of_equal_columns([*conditions, *constraints], types)
+    inferred = dict.fromkeys(conditions)
+    for condition in [*conditions, *constraints]:
+        if len(condition.columns) != 1:
+            continue
+        (column,) = condition.columns
+        for equal_column in classes.get(column, frozenset()) - {column}:
+            parts = (equal_column if isinstance(part, Column) else part for part in condition.parts)
+            inferred[Expression(tuple(parts))] = None
+    return list(inferred)
+
+
+def _classes_of_equal_columns(conditions: Sequence[Expression], types: Mapping[Column, DataType | None]) -> dict[Column, frozenset[Column]]:
+    """Return for each column the columns that have the same value in each row for which the conditions are true."""
+    classes: dict[Column, frozenset[Column]] = {}
+    for condition in conditions:
+        match condition.parts:
+            case (Column() as first, str(operator), Column() as second) if operator.strip() in ("=", "==", "<=>"):
+                if types.get(first) == types.get(second) and is_exact(types.get(first)):
+                    merged = classes.get(first, frozenset({first})) | classes.get(second, frozenset({second}))
+                    classes |= dict.fromkeys(merged, merged)
+    return classes
+
+
+def is_exact(type_: DataType | None) -> bool:
+    """Return whether equal values of a type are interchangeable in any condition. 0.0 and -0.0 are equal, but differ as strings."""
+    return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _EXACT_TYPES)

@@ -269,7 +269,7 @@ class QueryOutputs:
     def _merged_columns(self, relation: Relation | None) -> dict[str, Column | None]:
         """Return, for each column after USING, the column to which its unqualified name refers.
 
-        It is the column of the preserved side, so None for a FULL join, and for RIGHT joins, whose side can be a join itself.
+        It is the column of the preserved side, or of the left side of an inner join. A FULL join has none: None.
         """
         if not isinstance(relation, Join):
             return {}
@@ -278,8 +278,8 @@ class QueryOutputs:
             merged |= self._merged_columns(relation.right_side)
         names, certain = self._equal_names(relation)
         for name in names:
-            is_left = certain and relation.kind in ("INNER", "LEFT", "SEMI", "ANTI")
-            resolved = self.names(relation.left_side).column((name,)) if is_left else None
+            side = relation.right_side if relation.kind == "RIGHT" else relation.left_side
+            resolved = self.names(side).column((name,)) if certain and relation.kind != "FULL" else None
             merged[self._key(name)] = None if resolved is None else resolved[0]
         return merged
 

@@ -30,15 +30,14 @@ from rowmerge.plan.expressions.column_refs import with_replacements
 from rowmerge.plan.expressions.conditions import Side, nondeterministic_function, split_conjuncts
 from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
-from rowmerge.plan.queries.constraints import Constraints
+from rowmerge.plan.queries.constraints import Constraints, is_exact, transferred, types_of, with_implied
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, disjunction, to_expression
 from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View
 from rowmerge.plan.queries.subqueries import Subqueries, has_query, keys_condition
-from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, Struct
+from rowmerge.table.metadata.schema import Struct
 
 _MOST_CONDITIONS = 100
 """The maximum number of conditions that are pushed into a query. So a chain of a thousand filtered queries takes no quadratic time."""
-_EXACT_TYPES = frozenset({"boolean", "byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz"})
 
 
 @dataclass(frozen=True)
@@ -102,16 +101,22 @@ class _PushDown:
         self._depth, self._allows_variables = 0, allows_variables
         self.lists: dict[str, str] = {}
 
-    def through_query(self, query: Query, conditions: Sequence[Expression]) -> None:
-        """Push conditions on its output columns into a query and its WITH list."""
+    def through_query(self, query: Query, conditions: Sequence[Expression], correlated: Sequence[Expression] = ()) -> None:
+        """Push conditions on its output columns into a query and its WITH list.
+
+        Args:
+            query: The query.
+            conditions: The conditions on its output columns.
+            correlated: Conditions on the columns of its relations, which rows that fulfil its WHERE also fulfil.
+        """
         conditions = () if query.is_limited else conditions[:_MOST_CONDITIONS]
         for named_query in query.named_queries:  # in this order, a long list needs no deep recursion
             self._outputs.of_query(named_query.query)
         match query.body:
             case SelectBlock():
-                self._through_block(query.body, conditions)
-            case SetOperation(branches=branches):
-                self._through_set_operation(branches, conditions)
+                self._through_block(query.body, conditions, correlated)
+            case SetOperation():
+                self._through_set_operation(query.body, conditions)
             case OpaqueQuery(queries=queries):
                 self._independently(queries)
         # A query of the list can be read by the later ones.
@@ -133,31 +138,65 @@ class _PushDown:
             conditions = reads[0] if len(reads) == 1 else (disjunction(reads),)
         self.through_query(named_query.query, conditions)
 
-    def _through_set_operation(self, branches: Sequence[Query], conditions: Sequence[Expression]) -> None:
-        """Push conditions into the branches. A column on whose type they do not agree is cast, so conditions on it are not pushed."""
-        branch_columns = [self._outputs.of_query(branch).columns for branch in branches]
+    def _through_set_operation(self, operation: SetOperation, conditions: Sequence[Expression]) -> None:
+        """Push conditions into the branches. A column on whose type they do not agree is cast, so conditions on it are not pushed.
+
+        Of rows that are equal, UNION returns any. So it may return -0.0 for 0.0, for which a condition can have another result.
+        """
+        branch_columns = [self._outputs.of_query(branch).columns for branch in operation.branches]
 
         def has_one_type(column: Column) -> bool:
             types = {columns[int(column.name)].type for columns in branch_columns}
-            return len(types) == 1 and is_exact(types.pop())
+            type_ = types.pop()
+            return not types and type_ is not None and (operation.is_union_all or is_exact(type_))
 
-        if len(branches) > 1:
+        if len(operation.branches) > 1:
             conditions = [condition for condition in conditions if all(map(has_one_type, condition.columns))]
-        for branch in branches:
+        for branch in operation.branches:
             self.through_query(branch, conditions)
 
-    def _through_block(self, block: SelectBlock, conditions: Sequence[Expression]) -> None:
-        """Push conditions into a SELECT block, and its own WHERE and HAVING into its relations."""
-        self._independently(block.subqueries)
+    def _through_block(self, block: SelectBlock, conditions: Sequence[Expression], correlated: Sequence[Expression]) -> None:
+        """Push conditions into a SELECT block, and its own WHERE and HAVING into its relations. The arguments are as in `through_query`."""
         if block.relation is None:
+            self._independently(block.subqueries)
             return
-        pushed = list(self._before_projection(block, conditions))
+        pushed = [*self._before_projection(block, conditions), *correlated]
         if block.where is not None:
             pushed += self._conjuncts(block.where, self._outputs.names(block.relation), block.subqueries)
         if block.having is not None and not block.has_grouping_sets and block.items is not None:
             conjuncts = self._conjuncts(block.having, self._outputs.names(block.relation), allows_variables=False)
             pushed += (conjunct for conjunct in conjuncts if not any(self._is_shadowed(column, block) for column in conjunct.columns))
+        self._through_subqueries(block, block.relation, pushed)
         self._through_relation(block.relation, pushed)
+
+    def _through_subqueries(self, block: SelectBlock, relation: Relation, conditions: Sequence[Expression]) -> None:
+        """Push conditions into the subqueries of a block whose columns equal columns of the block.
+
+        The rows of `k IN (SELECT u.k …)`, or those where `u.k = t.k`, matter only for rows of the block that fulfil the conditions.
+
+        Args:
+            block: The block.
+            relation: The relations of its FROM clause.
+            conditions: The conditions on their rows.
+        """
+        if not block.subqueries:
+            return
+        names, types = self._outputs.names(relation), types_of(self._outputs.leaves(relation))
+        conditions = [each for each in (*conditions, *self._constraints.of_relation(relation)) if not has_query(each.text)]
+        members = {} if block.where is None else dict(self.subqueries.members(block.where.text, names, block.subqueries))
+        self._depth += 1
+        for query in block.subqueries:
+            on_output: list[Expression] = []
+            columns = self._outputs.of_query(query).columns
+            if query in members and len(columns) == 1:
+                output = Column("", "0")
+                on_output = transferred(conditions, [(output, members[query])], {**types, output: columns[0].type})
+            correlated: list[Expression] = []
+            if isinstance(query.body, SelectBlock) and query.body.relation is not None:
+                pairs = list(self.subqueries.correlations(query.body, names))
+                correlated = transferred(conditions, pairs, types | types_of(self._outputs.leaves(query.body.relation)))
+            self.through_query(query, on_output, correlated)
+        self._depth -= 1
 
     def _is_shadowed(self, column: Column, block: SelectBlock) -> bool:
         """Return whether the name of a column in HAVING may be that of another column in the SELECT list, which takes precedence."""
@@ -252,7 +291,7 @@ class _PushDown:
         leaves = list(self._outputs.leaves(join))
         left_ids = {leaf.id for leaf in self._outputs.leaves(join.left_side)}
         right_ids = {leaf.id for leaf in self._outputs.leaves(join.right_side)}
-        on = self._constraints.on(join)
+        types, on = types_of(leaves), self._constraints.on(join)
         rows = [*self._constraints.of_relation(join.left_side), *self._constraints.of_relation(join.right_side)]
         kind = _effective_kind(join.kind, conditions, left_ids, right_ids, leaves)
         on_left = [condition for condition in conditions if condition.relations <= left_ids]
@@ -261,15 +300,15 @@ class _PushDown:
         right_conditions: list[Expression] = []
         if kind in ("INNER", "SEMI"):
             both = [*conditions, *on]
-            inferred = both if with_inferred and join.kind == kind else _with_inferred(both, rows, leaves)
+            inferred = both if with_inferred and join.kind == kind else with_implied(both, rows, types)
             left_conditions = [*inferred, *self._keys_of_other_side(both, left_ids)]
             right_conditions = [*inferred, *self._keys_of_other_side(both, right_ids)]
         elif kind in ("LEFT", "ANTI"):
             # Rows of the right side matter only if they match a row of the left side that can contribute.
             left_conditions = on_left
-            right_conditions = [*_with_inferred([*on_left, *on], rows, leaves), *self._keys_of_other_side(on, right_ids)]
+            right_conditions = [*with_implied([*on_left, *on], rows, types), *self._keys_of_other_side(on, right_ids)]
         elif kind == "RIGHT":
-            left_conditions = [*_with_inferred([*on_right, *on], rows, leaves), *self._keys_of_other_side(on, left_ids)]
+            left_conditions = [*with_implied([*on_right, *on], rows, types), *self._keys_of_other_side(on, left_ids)]
             right_conditions = on_right
         left_conditions = [condition for condition in left_conditions if condition.relations <= left_ids]
         right_conditions = [condition for condition in right_conditions if condition.relations <= right_ids]
@@ -318,41 +357,3 @@ def _rejects_null_rows(conditions: Sequence[Expression], ids: Set[str], leaves: 
             ):
                 return True
     return False
-
-
-def _with_inferred(conditions: Sequence[Expression], constraints: Sequence[Expression], leaves: Sequence[Leaf]) -> list[Expression]:
-    """Add the conditions that equalities of columns imply: `x.k = y.k AND y.k = 5` implies `x.k = 5`.
-
-    Args:
-        conditions: The conditions of a join, and those on its rows.
-        constraints: Further conditions that hold for the rows of its sides. They are not returned, because the sides have them already.
-        leaves: The relations of the join.
-    """
-    classes = _classes_of_equal_columns([*conditions, *constraints], leaves)
-    inferred = dict.fromkeys(conditions)
-    for condition in [*conditions, *constraints]:
-        if len(condition.columns) != 1:
-            continue
-        (column,) = condition.columns
-        for equal_column in classes.get(column, frozenset()) - {column}:
-            parts = (equal_column if isinstance(part, Column) else part for part in condition.parts)
-            inferred[Expression(tuple(parts))] = None
-    return list(inferred)
-
-
-def _classes_of_equal_columns(conditions: Sequence[Expression], leaves: Sequence[Leaf]) -> dict[Column, frozenset[Column]]:
-    """Return for each column the columns that have the same value in each row for which the conditions are true."""
-    types = {Column(leaf.id, field.name): field.type for leaf in leaves for field in leaf.schema}
-    classes: dict[Column, frozenset[Column]] = {}
-    for condition in conditions:
-        match condition.parts:
-            case (Column() as first, str(operator), Column() as second) if operator.strip() in ("=", "==", "<=>"):
-                if types.get(first) == types.get(second) and is_exact(types.get(first)):
-                    merged = classes.get(first, frozenset({first})) | classes.get(second, frozenset({second}))
-                    classes |= dict.fromkeys(merged, merged)
-    return classes
-
-
-def is_exact(type_: DataType | None) -> bool:
-    """Return whether equal values of a type are interchangeable in any condition. 0.0 and -0.0 are equal, but differ as strings."""
-    return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _EXACT_TYPES)

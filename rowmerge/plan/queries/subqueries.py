@@ -25,6 +25,7 @@ from rowmerge.commands.queries import (
 )
 from rowmerge.plan.expressions.column_refs import tokens_of, with_replacements
 from rowmerge.plan.expressions.conditions import comparison_operands, membership_operands, split_conjuncts
+from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.queries.expressions import Column, Expression, Names, name_key, to_expression
 from rowmerge.plan.queries.outputs import QueryOutputs, View
 from rowmerge.table.metadata.schema import Struct, backquote
@@ -158,6 +159,40 @@ class Subqueries:
         keys = self._outputs.origin(outputs[0].expression.only_column)
         return None if keys is None else keys_condition(column, keys)
 
+    def members(self, where: str, names: Names, queries: Sequence[Query]) -> Iterator[tuple[Query, Column]]:
+        """Yield the query and the column of each conjunct `column IN (query)`.
+
+        Args:
+            where: The condition of a SELECT block.
+            names: The columns to which it can refer outside its subqueries.
+            queries: The subqueries of the SELECT block.
+        """
+        for text in split_conjuncts(shorten_lists(where)[0]) if queries else ():
+            membership = membership_operands(text) if has_query(text) else None
+            query = None if membership is None else _query_with_text(membership[1], queries)
+            value = None if membership is None else to_expression(membership[0], names)
+            if query is not None and value is not None and value.only_column is not None:
+                yield query, value.only_column
+
+    def correlations(self, block: SelectBlock, names: Names) -> Iterator[tuple[Column, Column]]:
+        """Yield the columns of each conjunct `inner.k = outer.k` of a subquery's WHERE: the subquery's column, and the one outside.
+
+        Args:
+            block: The SELECT block of the subquery.
+            names: The columns to which its names can refer outside.
+        """
+        inner_names = self._outputs.names(block.relation)
+        if block.where is None or block.relation is None or inner_names.has_unknown:
+            return
+        for conjunct in split_conjuncts(shorten_lists(block.where.text)[0]):
+            operands = None if has_query(conjunct) else comparison_operands(conjunct)
+            if operands is not None and operands[1] == "=":
+                for inner_text, outer_text in ((operands[0], operands[2]), (operands[2], operands[0])):
+                    inner, outer = to_expression(inner_text, inner_names), to_expression(outer_text, names)
+                    is_outer = to_expression(outer_text, inner_names) is None
+                    if is_outer and inner is not None and inner.only_column and outer is not None and outer.only_column:
+                        yield inner.only_column, outer.only_column
+
     def existence(self, text: str, names: Names, queries: Sequence[Query]) -> Iterator[Expression]:
         """Yield `outer.k IN (keys)` for each equality of columns in `EXISTS (SELECT … WHERE inner.k = outer.k)`.
 
@@ -172,23 +207,10 @@ class Subqueries:
         # A global aggregate returns a row even if no row matches.
         if not isinstance(body, SelectBlock) or any("(" in item.expression.text for item in body.items or ()) or body.having is not None:
             return
-        if body.items is None or body.where is None or body.relation is None:
-            return
-        inner_names = self._outputs.names(body.relation)
-        for conjunct in split_conjuncts(body.where.text):
-            operands = None if has_query(conjunct) else comparison_operands(conjunct)
-            if operands is not None and operands[1] == "=":
-                yield from self._outer_keys(operands[0], operands[2], inner_names, names)
-                yield from self._outer_keys(operands[2], operands[0], inner_names, names)
-
-    def _outer_keys(self, inner_text: str, outer_text: str, inner_names: Names, names: Names) -> Iterator[Expression]:
-        """Yield `outer IN (keys)` if one operand is a column of the subquery, and the other one can only be a column outside."""
-        inner, outer = to_expression(inner_text, inner_names), to_expression(outer_text, names)
-        if inner is None or inner.only_column is None or outer is None or outer.only_column is None:
-            return
-        keys = self._outputs.origin(inner.only_column)
-        if keys is not None and to_expression(outer_text, inner_names) is None and not inner_names.has_unknown:
-            yield keys_condition(outer.only_column, keys)
+        for inner, outer in self.correlations(body, names) if body.items is not None else ():
+            keys = self._outputs.origin(inner)
+            if keys is not None:
+                yield keys_condition(outer, keys)
 
     def _has_stable_value(self, query: Query) -> bool:
         """Return whether a query has the same value whenever it runs: it reads fixed versions of tables, and calls known functions."""

@@ -17,7 +17,8 @@ from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask, overlap_shares
 from rowmerge.plan.queries.constants import constant_operands
-from rowmerge.plan.queries.push_down import TableConditions, is_exact
+from rowmerge.plan.queries.constraints import is_exact
+from rowmerge.plan.queries.push_down import TableConditions
 from rowmerge.plan.queries.subqueries import KeySource, has_query
 from rowmerge.session.answers.results import TableScan
 from rowmerge.spark.functions import BUILT_IN

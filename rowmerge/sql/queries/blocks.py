@@ -92,12 +92,14 @@ class _QueryParser(RelationParser):
             named_queries = self._parse_with_list(visible)
             visible = {**visible, **{query.name.lower(): query for query in named_queries}}
         terms = [self._parse_term(end, visible)]
-        while self.cursor.index < end and self.cursor.accept_any(*SET_OPERATORS):
+        is_union_all = True
+        while self.cursor.index < end and (operator := self.cursor.accept_any(*SET_OPERATORS)):
+            is_union_all &= operator == "UNION" and self.cursor.next_is("ALL")
             self.cursor.accept_any("ALL", "DISTINCT")
             terms.append(self._parse_term(end, visible))
         is_limited = self._skip_organization(end)
         if len(terms) > 1 or terms[0].named_queries:
-            return q.Query(q.SetOperation(tuple(terms)), named_queries, is_limited)
+            return q.Query(q.SetOperation(tuple(terms), is_union_all), named_queries, is_limited)
         return replace(terms[0], named_queries=named_queries, is_limited=is_limited or terms[0].is_limited)
 
     def _parse_with_list(self, visible: NamedQueries) -> tuple[q.NamedQuery, ...]:

@@ -19,7 +19,9 @@ T = Struct(
 U = Struct((Field("k", INT), Field("w", INT)))
 Y = Struct((Field("k", INT), Field("z", INT)))
 BIG = Struct((Field("k", LONG), Field("w", INT)))
-TABLES: dict[str, Source] = {"t": T, "u": U, "y": Y, "big": BIG}
+R = Struct((Field("a", DOUBLE),))
+R2 = Struct((Field("b", DOUBLE), Field("st", Struct((Field("k", INT), Field("a", INT))))))
+TABLES: dict[str, Source] = {"t": T, "u": U, "y": Y, "big": BIG, "r": R, "r2": R2}
 
 
 def pushed(query: str, views: dict[str, Source] | None = None, *, case_sensitive: bool = False) -> str:
@@ -96,6 +98,14 @@ CASES = {
     "QUALIFY itself": ("select k, max(v) over (partition by k) from t qualify k = 5", ""),
     "WHERE below a window": ("select k, max(v) over () from t where k = 5", "t: k = 5"),
     # Set operations
+    "UNION ALL of doubles": ("select * from (select x from t union all select a from r) where x > 5", "r: a > 5 | t: x > 5"),
+    "UNION of doubles": ("select * from (select x from t union select a from r) where x > 5", ""),
+    "UNION ALL and UNION of doubles": ("select * from (select x from t union all select a from r union select b from r2) where x > 5", ""),
+    "UNION ALL in UNION of doubles": (
+        "select * from (select x from t union (select a from r where a > 1 union all select b from r2)) where x > 5",
+        "r: a > 1",
+    ),
+    "UNION ALL of columns of unknown types": ("select * from (select st from t union all select st from r2) where st.a > 5", ""),
     "UNION ALL": ("select * from (select k, v from t union all select k, w from u) where v = 5", "t: v = 5 | u: w = 5"),
     "EXCEPT": ("select * from (select k from t except all select w from u) where k = 5", "t: k = 5 | u: w = 5"),
     "INTERSECT": ("select * from (select k from t intersect select w from u) where k = 5", "t: k = 5 | u: w = 5"),
@@ -174,7 +184,17 @@ CASES = {
         "t: s = 'a'; v = 2; k = 5 | u: k = 5",
     ),
     "USING of LEFT": ("select * from t left join u using (k) where k = 5", "t: k = 5 | u: k = 5"),
-    "USING of RIGHT": ("select * from t right join u using (k) where k = 5", ""),
+    "USING of RIGHT": ("select * from t right join u using (k) where k = 5", "t: k = 5 | u: k = 5"),
+    "USING after RIGHT": ("select * from t right join u using (k) join y using (k) where k = 5", "t: k = 5 | u: k = 5 | y: k = 5"),
+    "USING of RIGHT after LEFT": (
+        "select * from t left join u using (k) right join y using (k) where k = 5",
+        "t: k = 5 | u: k = 5 | y: k = 5",
+    ),
+    "USING of RIGHT whose right side is a join": (
+        "select * from t right join (u right join y using (k)) using (k) where k = 5",
+        "t: k = 5 | u: k = 5 | y: k = 5",
+    ),
+    "NATURAL RIGHT": ("select * from t natural right join u where k is null", "t: k is null | u: k is null"),
     "USING of FULL": ("select * from t full join u using (k) where k = 5", ""),
     "USING after FULL": ("select * from t full join u using (k) join y using (k) where k = 5", ""),
     "USING of FULL in parentheses in ON": (
@@ -320,3 +340,47 @@ def test_names_can_be_case_sensitive(query: str, expected: str) -> None:
 )
 def test_subqueries_with_more_than_a_value_or_with_columns_around_them_are_not_evaluated(query: str, values: int) -> None:
     assert len(push_down(parse_query(query), {**TABLES, "__rowmerge_read_u": U}).values) == values
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select * from t where k = 5 and k in (select u.k from {u} u)", "t: k = 5 | u: k = 5"),
+        ("select * from t where k = 5 and k in (select u.k from {u} u group by u.k)", "t: k = 5 | u: k = 5"),
+        ("select * from t where k = 5 and k in (select u.k from {u} u limit 3)", "t: k = 5"),
+        # A NULL among the keys makes NOT IN never true.
+        ("select * from t where k = 5 and k not in (select u.k from {u} u)", "t: k = 5"),
+        ("select * from t where k = 5 or k in (select u.k from {u} u)", ""),
+        ("select * from t where k = 5 and k in (select max(u.k) from {u} u)", "t: k = 5"),
+        ("select * from big where k = 5 and k in (select u.k from {u} u)", "big: k = 5"),
+        ("select * from t where k = 5 and exists (select 1 from {u} u where u.k = t.k and w = 1)", "t: k = 5 | u: k = 5; w = 1"),
+        ("select * from t where k = 5 and not exists (select 1 from {u} u where t.k = u.k)", "t: k = 5 | u: k = 5"),
+        ("select * from t where k = 5 and v not in (select w from {u} u where u.k = t.k)", "t: k = 5 | u: k = 5"),
+        ("select * from t where k = 5 and v > (select avg(w) from {u} u where u.k = t.k)", "t: k = 5 | u: k = 5"),
+        ("select (select max(w) from {u} u where u.k = t.k limit 1) from t where k = 5", "t: k = 5 | u: k = 5"),
+        ("select * from t where k = 5 and exists (select 1 from {u} u where u.k = t.k or w = 1)", "t: k = 5"),
+        ("select * from t where k = 5 and exists (select 1 from {u} u where u.k < t.k)", "t: k = 5"),
+        # `k` is a column of the subquery.
+        ("select * from t where k = 5 and exists (select 1 from {u} u where u.w = k)", "t: k = 5 | u: w = k"),
+        ("select * from t where k = 5 and exists (select 1 from {u} u left join y on u.w = y.z where y.k = t.k)", "t: k = 5 | y: k = 5"),
+        ("select * from t where k = 5 and exists (select 1 from y left join {u} u on u.w = y.z where y.k = t.k)", "t: k = 5 | y: k = 5"),
+        ("select * from (select * from t where k = 5) a where exists (select 1 from {u} u where u.k = a.k)", "t: k = 5 | u: k = 5"),
+        ("select * from (select * from t a where exists (select 1 from {u} u where u.k = a.k)) where k = 5", "t: k = 5 | u: k = 5"),
+        (
+            "select * from t join y on t.k = y.k where y.k = 5 and exists (select 1 from {u} u where u.k = t.k)",
+            "t: k = 5 | u: k = 5 | y: k = 5",
+        ),
+        # Rows without a match in `t` are in the result too.
+        ("select * from t right join y on t.k = y.k and t.k = 5 where exists (select 1 from {u} u where u.k = t.k)", "t: k = 5"),
+        ("select max(k) as k from t where exists (select 1 from {u} u where u.k = t.k) having max(k) = 5", ""),
+        (
+            "select * from t where k in (select k from y where k = 5 and exists (select 1 from {u} u where u.k = y.k))",
+            "u: k = 5 | y: k = 5",
+        ),
+        ("with c as (select * from {u}) select * from t, c where t.k = 5 and exists (select 1 from c where c.k = t.k)", "t: k = 5"),
+    ],
+)
+def test_conditions_are_pushed_into_subqueries_through_equal_columns(query: str, expected: str) -> None:
+    name = "__rowmerge_read_u"
+    tables = pushed(query.format(u=f"`{name}`"), {name: U}).replace(name, "u").split(" | ")
+    assert " | ".join(sorted(tables)) == expected
