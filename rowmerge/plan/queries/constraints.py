@@ -133,15 +133,12 @@ def types_of(leaves: Iterable[Leaf]) -> dict[Column, DataType | None]:
 def transferred(
     conditions: Sequence[Expression], pairs: Sequence[tuple[Column, Column]], types: Mapping[Column, DataType | None]
 ) -> list[Expression]:
-    """Transfer conditions from the second columns of pairs of equal columns to the first columns.
+    """Return the conditions on the first columns of pairs of equal columns that conditions on the second columns imply.
 
     Args:
         conditions: The conditions, also on other columns.
         pairs: The pairs of columns whose values are equal in all rows that matter.
-        types: The types of the columns. Conditions are not transferred between columns of different types.
-
-    Returns:
-        The conditions on the first columns.
+        types: The types of the columns. Columns of different types transfer no conditions.
     """
     if not pairs:
         return []
