@@ -19,22 +19,23 @@ class RowmergeError(Exception):
         self.message = message
 
 
-def suggest_names(name: str, candidates: Sequence[str]) -> str:
-    """Return a sentence with up to three candidates that resemble `name`, or otherwise with the first twelve.
+def suggest_names(name: str, candidates: Sequence[str], most_others: int = 12) -> str:
+    """Return a sentence with up to three candidates that resemble `name`, or otherwise with the first ones.
 
     Without candidates, return an empty string.
 
     Args:
         name: The unknown name in the statement.
         candidates: The existing names of the same kind, such as the columns of a table.
+        most_others: The maximum number of candidates in the sentence if none resembles the name.
     """
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     similar_names = [by_lower[match] for match in get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)]
     if similar_names:
         return f"Did you mean {' or '.join(f'`{similar}`' for similar in similar_names)}?"
     if candidates:
-        more = ", …" if len(candidates) > 12 else ""
-        return f"There are: {', '.join(f'`{c}`' for c in candidates[:12])}{more}."
+        more = " and others" if len(candidates) > most_others else ""
+        return f"There are: {', '.join(f'`{c}`' for c in candidates[:most_others])}{more}."
     return ""
 
 

@@ -24,7 +24,8 @@ class TableNotFound(TableError):
 
     def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
         self.name, self.candidates = name, tuple(candidates)
-        super().__init__(f"There is no table or view {name}. {suggest_names(name, candidates) or 'Check the name with SHOW TABLES.'}")
+        suggestion = suggest_names(name, candidates, most_others=3) or "Check the name with SHOW TABLES."
+        super().__init__(f"There is no table or view {name}. {suggestion}")
 
 
 class FunctionNotFound(TableError):

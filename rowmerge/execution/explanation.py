@@ -29,6 +29,7 @@ from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.spark.values.outcomes import OutcomeShape, new_rows, outcome_rows
 from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.metadata.settings import WriteMode
+from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import RowFiles, Snapshot
 
@@ -79,10 +80,10 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles, time_zone
 
 def _write_mode_lines(snapshot: Snapshot, plan: RowPlan, files: FileListing) -> list[str]:
     """Explain the write mode of the statement, and how it changes each file that loses rows."""
-    mode, has_deletion_vectors = snapshot.settings.write_mode(plan.operation), snapshot.shape.supports_merge_on_read
-    rule = _explain_write_mode(mode, files, has_deletion_vectors=has_deletion_vectors)
-    on_or_off = "on" if has_deletion_vectors else "off"
-    return [f"  write mode: {mode.value}, deletion vectors {on_or_off}", f"    {rule}; a file that loses all its rows is removed"]
+    mode, shape = snapshot.settings.write_mode(plan.operation), snapshot.shape
+    on_or_off = "on" if shape.supports_merge_on_read else "off"
+    rule = _explain_write_mode(mode, files, shape)
+    return [f"  write mode: {mode.value}, {shape.kind_of_deletes}s {on_or_off}", f"    {rule}; a file that loses all its rows is removed"]
 
 
 def _effect_of_keys(plan: RowPlan) -> list[str]:
@@ -266,19 +267,19 @@ def _files_without_bounds(columns: Struct, listing: FileListing) -> int:
     return pc.sum(reduce(pc.or_, unknown)).as_py() or 0 if unknown else 0
 
 
-def _explain_write_mode(mode: WriteMode, files: FileListing, *, has_deletion_vectors: bool) -> str:
-    """Explain which files that lose rows get a deletion vector, and which are rewritten."""
+def _explain_write_mode(mode: WriteMode, files: FileListing, shape: TableShape) -> str:
+    """Explain which files that lose rows get a deletion vector or a position delete file, and which are rewritten."""
     if mode is WriteMode.COPY_ON_WRITE:
         return "a file that loses rows is rewritten without them"
-    if not has_deletion_vectors:
-        return "a file that loses rows is rewritten without them, because deletion vectors are off for this table"
+    if not shape.supports_merge_on_read:
+        return f"a file that loses rows is rewritten without them, because {shape.kind_of_deletes}s are off for this table"
     if mode is WriteMode.MERGE_ON_READ:
-        return "a file that loses rows gets a deletion vector"
+        return f"a file that loses rows gets a {shape.kind_of_deletes}"
     # AUTO: each file gets the cheaper of the two. `SMALL_FILE` is a size in bytes.
     small_files = pc.sum(pc.less_equal(files.sizes, SMALL_FILE)).as_py() or 0
     return (
         f"a file of at most {SMALL_FILE // 2**20} MiB ({small_files} of {len(files)}), or with {REWRITE_FRACTION:.0%} of its rows deleted, "
-        f"is rewritten; any other file gets a deletion vector"
+        f"is rewritten; any other file gets a {shape.kind_of_deletes}"
     )
 
 

@@ -76,6 +76,24 @@ def test_explain_describes_each_statement_without_running_it(tables: rowmerge.Se
     assert tables.describe("default", "t").version == 3
 
 
+@pytest.mark.parametrize(
+    ("version", "mode", "rule"),
+    [
+        (1, "position delete files off", "is rewritten without them, because position delete files are off for this table"),
+        (2, "position delete files on", "gets a position delete file"),
+        (3, "deletion vectors on", "gets a deletion vector"),
+    ],
+)
+def test_explain_tells_what_marks_the_deleted_rows_of_an_iceberg_table(
+    session: rowmerge.Session, version: int, mode: str, rule: str
+) -> None:
+    properties = f"tblproperties ('format-version' = '{version}', 'rowmerge.write.mode' = 'merge-on-read')"
+    session.sql(f"create table i using iceberg {properties} as select id from range(9)")
+    lines = explain(session, "delete from i where id = 3")
+    assert f"  write mode: merge-on-read, {mode}" in lines
+    assert f"    a file that loses rows {rule}; a file that loses all its rows is removed" in lines
+
+
 def test_explain_describes_the_rows_that_an_insert_writes_and_replaces(tables: rowmerge.Session) -> None:
     assert explain(tables, "insert into t values (1, 'x', 1)") == [
         "INSERT INTO default.t",

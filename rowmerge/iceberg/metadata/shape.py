@@ -61,6 +61,7 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
         settings=settings_of(metadata),
         filesystem_options=storage.configuration.filesystem_options(),
         row_lineage=_row_lineage(stored_columns) if metadata.format_version >= ROW_LINEAGE else None,
+        kind_of_deletes="deletion vector" if metadata.format_version >= ROW_LINEAGE else "position delete file",
         # Format version 1 has no delete files, so every change rewrites data files.
         supports_merge_on_read=metadata.format_version > 1,
         supports_initial_defaults=metadata.format_version >= INITIAL_DEFAULTS,

@@ -41,7 +41,8 @@ class TableShape:
     `row_lineage`: the hidden columns of rows that move to another file, or None for a table without row lineage.
     `change_data_location`: the folder for change data files, or None if commits do not write them.
     `rewrite_blocker`: the table feature that prevents rows from moving to another file, or None if rows may move.
-    `supports_merge_on_read`: whether a commit may delete rows with a deletion vector or a position delete file.
+    `kind_of_deletes`: what marks rows of a file as deleted: a deletion vector or a position delete file.
+    `supports_merge_on_read`: whether a commit may write such deletes.
     `supports_initial_defaults`: whether a new column may have a default value for existing rows.
     `can_widen`: returns whether a leaf column may change from an old type to a new type without rewriting its files.
     `parse_rules`, `parse_ordering`: return the values of `rules` and `ordering` on first use.
@@ -60,6 +61,7 @@ class TableShape:
     row_lineage: Lineage | None = None
     change_data_location: str | None = None
     rewrite_blocker: str | None = None
+    kind_of_deletes: str = "deletion vector"
     supports_merge_on_read: bool = True
     supports_initial_defaults: bool = False
     can_widen: Callable[[DataType, DataType], bool] = field(default=lambda old, new: False, compare=False)
