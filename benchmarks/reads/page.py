@@ -102,8 +102,10 @@ def _shape_row(counts: Counts, group: str, shape: str, columns: Sequence[tuple[s
     return f"| {shape} | {files} | {' | '.join(cells)} |"
 
 
-_NO_MEMORY = "*Failed*: Spark had no memory for a sort in a process with 4 GB. In a repetition of this query, plain Parquet and Iceberg on Spark "
+_NO_MEMORY = (
+    "*Failed*: Spark had no memory for a sort in a process with 4 GB. In a repetition of this query, plain Parquet and Iceberg on Spark\n"
     "failed too."
+)
 
 
 def _figures(timings: Timings) -> Iterator[str]:
