@@ -116,6 +116,7 @@ class QueryOutputs:
         self._ids = count()
         self._leaves: dict[int, Leaf] = {}
         self._leaf_by_id: dict[str, Leaf] = {}
+        self._merged: dict[int, dict[str, Column | None]] = {}
         self._outputs: dict[int, Outputs] = {}
         self._names: dict[str, Names] = {}
 
@@ -207,8 +208,8 @@ class QueryOutputs:
             for output in leaf.outputs.columns:
                 if output.name is not None and self._key(output.name) not in excluded:
                     merged = names.merged.get(self._key(output.name)) if not qualifier else None
-                    column = merged or Column(leaf.id, output.name)
-                    columns.append(Output(output.name, Expression((column,)), output.type))
+                    expression = Expression((merged or Column(leaf.id, output.name),))
+                    columns.append(Output(output.name, expression, _type_of(expression, leaves) if merged else output.type))
                 elif output.name is None:
                     complete = False
         return Outputs(tuple(columns if qualifier else self._without_merged_copies(columns, names)), complete)
@@ -273,7 +274,13 @@ class QueryOutputs:
         """
         if not isinstance(relation, Join):
             return {}
-        merged = self._merged_columns(relation.left_side)
+        known = self._merged.get(id(relation))
+        if known is None:
+            known = self._merged[id(relation)] = self._find_merged_columns(relation)
+        return known
+
+    def _find_merged_columns(self, relation: Join) -> dict[str, Column | None]:
+        merged = dict(self._merged_columns(relation.left_side))
         if relation.kind not in ("SEMI", "ANTI"):
             merged |= self._merged_columns(relation.right_side)
         names, certain = self._equal_names(relation)

@@ -172,7 +172,8 @@ class _PushDown:
     def _through_subqueries(self, block: SelectBlock, relation: Relation, conditions: Sequence[Expression]) -> None:
         """Push conditions into the subqueries of a block whose columns equal columns of the block.
 
-        The rows of `k IN (SELECT u.k …)`, or those where `u.k = t.k`, matter only for rows of the block that fulfil the conditions.
+        The rows of `k IN (SELECT u.k …)`, or those where `u.k = t.k`, matter only for rows of the block that fulfil the conditions. In
+        HAVING and QUALIFY, a name can be an alias of the SELECT list.
 
         Args:
             block: The block.
@@ -193,16 +194,18 @@ class _PushDown:
                 on_output = transferred(conditions, [(output, members[query])], {**types, output: columns[0].type})
             correlated: list[Expression] = []
             if isinstance(query.body, SelectBlock) and query.body.relation is not None:
-                pairs = list(self.subqueries.correlations(query.body, names))
+                pairs = list(self.subqueries.correlations(query.body, names, lambda column: self._is_shadowed(column, block)))
                 correlated = transferred(conditions, pairs, types | types_of(self._outputs.leaves(query.body.relation)))
             self.through_query(query, on_output, correlated)
         self._depth -= 1
 
     def _is_shadowed(self, column: Column, block: SelectBlock) -> bool:
         """Return whether the name of a column in HAVING may be that of another column in the SELECT list, which takes precedence."""
+        if block.items is None:
+            return True
         name = column.name.lower()
         # Spark makes the names of other items from their expressions: `cast(s.k AS int)` has the name `k`.
-        unnamed_texts = (item.expression.text for item in block.items or () if not (item.alias or item.name or item.is_star))
+        unnamed_texts = (item.expression.text for item in block.items if not (item.alias or item.name or item.is_star))
         if any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for text in unnamed_texts):
             return True
         outputs = (output for output in self._outputs.of_block(block).columns if (output.name or "").lower() == name)

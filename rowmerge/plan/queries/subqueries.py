@@ -7,7 +7,7 @@ of a query: `k IN (SELECT …)` for the keys of another table, or `t > (SELECT m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from sqlglot import TokenType
@@ -174,12 +174,15 @@ class Subqueries:
             if query is not None and value is not None and value.only_column is not None:
                 yield query, value.only_column
 
-    def correlations(self, block: SelectBlock, names: Names) -> Iterator[tuple[Column, Column]]:
+    def correlations(
+        self, block: SelectBlock, names: Names, may_be_alias: Callable[[Column], bool] = lambda column: False
+    ) -> Iterator[tuple[Column, Column]]:
         """Yield the columns of each conjunct `inner.k = outer.k` of a subquery's WHERE: the subquery's column, and the one outside.
 
         Args:
             block: The SELECT block of the subquery.
             names: The columns to which its names can refer outside.
+            may_be_alias: Whether the name of a column outside, without a qualifier, may be an alias of the SELECT list.
         """
         inner_names = self._outputs.names(block.relation)
         if block.where is None or block.relation is None or inner_names.has_unknown:
@@ -189,8 +192,16 @@ class Subqueries:
             if operands is not None and operands[1] == "=":
                 for inner_text, outer_text in ((operands[0], operands[2]), (operands[2], operands[0])):
                     inner, outer = to_expression(inner_text, inner_names), to_expression(outer_text, names)
-                    is_outer = to_expression(outer_text, inner_names) is None
-                    if is_outer and inner is not None and inner.only_column and outer is not None and outer.only_column:
+                    if inner is None or inner.only_column is None or outer is None or outer.only_column is None:
+                        continue
+                    # A name can be that of a column of the subquery that is not resolved here, such as that of a FULL join after USING.
+                    words = [
+                        token.text
+                        for token in tokens_of(outer_text) or ()
+                        if token.token_type not in (TokenType.L_PAREN, TokenType.R_PAREN)
+                    ]
+                    is_outer = name_key(words[0], inner_names.case_sensitive) not in inner_names.all
+                    if is_outer and (len(words) > 1 or not may_be_alias(outer.only_column)):
                         yield inner.only_column, outer.only_column
 
     def existence(self, text: str, names: Names, queries: Sequence[Query]) -> Iterator[Expression]:

@@ -79,11 +79,15 @@ class _QueryParser(RelationParser):
         while position < end:
             if self.tokens.keys[position] in CLOSING:
                 cursor.index = position + 1
-                if expressions.begins_query(cursor) and not cursor.next_is("("):
+                if expressions.begins_query(cursor) and (not cursor.next_is("(") or self._is_operand(cursor.index)):
                     yield self.parse_query(self.closings[position], visible)
                     position = self.closings[position]
             position += 1
         cursor.index = index
+
+    def _is_operand(self, index: int) -> bool:
+        """Return whether a bracket is the first operand of UNION, EXCEPT, INTERSECT or a pipe. `index`: the offset of its opening token."""
+        return self.tokens.keys[self.closings[index] + 1] in {*SET_OPERATORS, "|>"}
 
     def _parse_known_query(self, end: int, visible: NamedQueries) -> q.Query:
         """Parse `[WITH …] term [UNION term …] [ORDER BY …] [LIMIT …]`."""
