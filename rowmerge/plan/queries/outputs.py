@@ -274,10 +274,10 @@ class QueryOutputs:
         """
         if not isinstance(relation, Join):
             return {}
-        known = self._merged.get(id(relation))
-        if known is None:
-            known = self._merged[id(relation)] = self._find_merged_columns(relation)
-        return known
+        columns = self._merged.get(id(relation))
+        if columns is None:
+            columns = self._merged[id(relation)] = self._find_merged_columns(relation)
+        return columns
 
     def _find_merged_columns(self, relation: Join) -> dict[str, Column | None]:
         merged = dict(self._merged_columns(relation.left_side))
