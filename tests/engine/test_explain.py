@@ -79,7 +79,6 @@ def test_explain_describes_each_statement_without_running_it(tables: rowmerge.Se
 @pytest.mark.parametrize(
     ("version", "mode", "rule"),
     [
-        (1, "position delete files off", "is rewritten without them, because position delete files are off for this table"),
         (2, "position delete files on", "gets a position delete file"),
         (3, "deletion vectors on", "gets a deletion vector"),
     ],
