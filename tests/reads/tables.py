@@ -221,7 +221,9 @@ class TableWriter:
         column = Column(f"new{number}", type_)
         default = ""
         if table.format == "iceberg" and "'format-version' = '3'" in table.statements[0] and random.random() < 0.7:
-            default = f" default {value(random, type_, ANYWHERE)}"
+            literal = value(random, type_, ANYWHERE)
+            # Without a zone, the default would depend on the session.
+            default = f" default {literal[:-1]}Z'" if literal.startswith("timestamp '") else f" default {literal}"
         table.statements.append(f"alter table {table.name} add column {column.name} {type_}{default}")
         if table.format == "delta" and random.random() < 0.4:
             table.statements.append(f"alter table {table.name} alter column {column.name} set default {value(random, type_, ANYWHERE)}")
