@@ -20,7 +20,7 @@ class RowmergeError(Exception):
 
 
 def suggest_names(name: str, candidates: Sequence[str], most_others: int = 12) -> str:
-    """Return a sentence with up to three candidates that resemble `name`, or otherwise with the first ones.
+    """Return a sentence with up to three candidates that resemble `name`. If none does, it has the first `most_others` candidates.
 
     Without candidates, return an empty string.
 

@@ -268,7 +268,7 @@ def _files_without_bounds(columns: Struct, listing: FileListing) -> int:
 
 
 def _explain_write_mode(mode: WriteMode, files: FileListing, shape: TableShape) -> str:
-    """Explain which files that lose rows get a deletion vector or a position delete file, and which are rewritten."""
+    """Explain which files are rewritten when they lose rows, and which get a deletion vector or a position delete file instead."""
     if mode is WriteMode.COPY_ON_WRITE:
         return "a file that loses rows is rewritten without them"
     if not shape.supports_merge_on_read:

@@ -130,25 +130,25 @@ def types_of(leaves: Iterable[Leaf]) -> dict[Column, DataType | None]:
     return {Column(leaf.id, field.name): field.type for leaf in leaves for field in leaf.schema}
 
 
-def transferred(
+def conditions_on_equal_columns(
     conditions: Sequence[Expression], pairs: Sequence[tuple[Column, Column]], types: Mapping[Column, DataType | None]
 ) -> list[Expression]:
-    """Return the conditions on the first columns of pairs of equal columns that conditions on the second columns imply.
+    """Return the conditions that equal columns pass on: the pair `(u.k, t.k)` and the condition `t.k = 5` give `u.k = 5`.
 
     Args:
         conditions: The conditions, also on other columns.
-        pairs: The pairs of columns whose values are equal in all rows that matter.
+        pairs: The pairs of columns whose values are equal in all rows that matter. The result has conditions on the first column of a pair.
         types: The types of the columns. Columns of different types transfer no conditions.
     """
     if not pairs:
         return []
     equalities = [Expression((first, " = ", second)) for first, second in pairs]
     first_columns = {first for first, _ in pairs}
-    implied = with_implied([*conditions, *equalities], (), types)
+    implied = with_implied_conditions([*conditions, *equalities], (), types)
     return [condition for condition in implied if condition.columns and condition.columns <= first_columns]
 
 
-def with_implied(
+def with_implied_conditions(
     conditions: Sequence[Expression], constraints: Sequence[Expression], types: Mapping[Column, DataType | None]
 ) -> list[Expression]:
     """Add the conditions that equalities of columns imply: `x.k = y.k AND y.k = 5` implies `x.k = 5`.

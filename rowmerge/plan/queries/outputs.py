@@ -270,7 +270,8 @@ class QueryOutputs:
     def _merged_columns(self, relation: Relation | None) -> dict[str, Column | None]:
         """Return, for each column after USING, the column to which its unqualified name refers.
 
-        It is the column of the preserved side, or of the left side of an inner join. A FULL join has none: None.
+        It is the column of the preserved side, or of the left side of an inner join. For a FULL join it is None, because the value is
+        that of either side.
         """
         if not isinstance(relation, Join):
             return {}

@@ -30,7 +30,7 @@ from rowmerge.plan.expressions.column_refs import with_replacements
 from rowmerge.plan.expressions.conditions import Side, nondeterministic_function, split_conjuncts
 from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
-from rowmerge.plan.queries.constraints import Constraints, is_exact, transferred, types_of, with_implied
+from rowmerge.plan.queries.constraints import Constraints, conditions_on_equal_columns, is_exact, types_of, with_implied_conditions
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, disjunction, to_expression
 from rowmerge.plan.queries.outputs import Leaf, QueryOutputs, Source, View
 from rowmerge.plan.queries.subqueries import Subqueries, has_query, keys_condition
@@ -170,7 +170,7 @@ class _PushDown:
         self._through_relation(block.relation, pushed)
 
     def _through_subqueries(self, block: SelectBlock, relation: Relation, conditions: Sequence[Expression]) -> None:
-        """Push conditions into the subqueries of a block whose columns equal columns of the block.
+        """Push the conditions of a block into its subqueries, on columns that equal a column of the block.
 
         The rows of `k IN (SELECT u.k …)`, or those where `u.k = t.k`, matter only for rows of the block that fulfil the conditions. In
         HAVING and QUALIFY, a name can be an alias of the SELECT list.
@@ -191,11 +191,11 @@ class _PushDown:
             columns = self._outputs.of_query(query).columns
             if query in members and len(columns) == 1:
                 output = Column("", "0")
-                on_output = transferred(conditions, [(output, members[query])], {**types, output: columns[0].type})
+                on_output = conditions_on_equal_columns(conditions, [(output, members[query])], {**types, output: columns[0].type})
             correlated: list[Expression] = []
             if isinstance(query.body, SelectBlock) and query.body.relation is not None:
                 pairs = list(self.subqueries.correlations(query.body, names, lambda column: self._is_shadowed(column, block)))
-                correlated = transferred(conditions, pairs, types | types_of(self._outputs.leaves(query.body.relation)))
+                correlated = conditions_on_equal_columns(conditions, pairs, types | types_of(self._outputs.leaves(query.body.relation)))
             self.through_query(query, on_output, correlated)
         self._depth -= 1
 
@@ -303,15 +303,15 @@ class _PushDown:
         right_conditions: list[Expression] = []
         if kind in ("INNER", "SEMI"):
             both = [*conditions, *on]
-            inferred = both if with_inferred and join.kind == kind else with_implied(both, rows, types)
+            inferred = both if with_inferred and join.kind == kind else with_implied_conditions(both, rows, types)
             left_conditions = [*inferred, *self._keys_of_other_side(both, left_ids)]
             right_conditions = [*inferred, *self._keys_of_other_side(both, right_ids)]
         elif kind in ("LEFT", "ANTI"):
             # Rows of the right side matter only if they match a row of the left side that can contribute.
             left_conditions = on_left
-            right_conditions = [*with_implied([*on_left, *on], rows, types), *self._keys_of_other_side(on, right_ids)]
+            right_conditions = [*with_implied_conditions([*on_left, *on], rows, types), *self._keys_of_other_side(on, right_ids)]
         elif kind == "RIGHT":
-            left_conditions = [*with_implied([*on_right, *on], rows, types), *self._keys_of_other_side(on, left_ids)]
+            left_conditions = [*with_implied_conditions([*on_right, *on], rows, types), *self._keys_of_other_side(on, left_ids)]
             right_conditions = on_right
         left_conditions = [condition for condition in left_conditions if condition.relations <= left_ids]
         right_conditions = [condition for condition in right_conditions if condition.relations <= right_ids]

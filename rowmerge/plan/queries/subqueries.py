@@ -23,7 +23,7 @@ from rowmerge.commands.queries import (
     Subquery,
     TableRead,
 )
-from rowmerge.plan.expressions.column_refs import tokens_of, with_replacements
+from rowmerge.plan.expressions.column_refs import parse, references, tokens_of, with_replacements
 from rowmerge.plan.expressions.conditions import comparison_operands, membership_operands, split_conjuncts
 from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.queries.expressions import Column, Expression, Names, name_key, to_expression
@@ -160,7 +160,7 @@ class Subqueries:
         return None if keys is None else keys_condition(column, keys)
 
     def members(self, where: str, names: Names, queries: Sequence[Query]) -> Iterator[tuple[Query, Column]]:
-        """Yield the query and the column of each conjunct `column IN (query)`.
+        """Yield the query and the column for each conjunct of the form `column IN (query)`.
 
         Args:
             where: The condition of a SELECT block.
@@ -175,14 +175,14 @@ class Subqueries:
                 yield query, value.only_column
 
     def correlations(
-        self, block: SelectBlock, names: Names, may_be_alias: Callable[[Column], bool] = lambda column: False
+        self, block: SelectBlock, names: Names, is_shadowed: Callable[[Column], bool] = lambda column: False
     ) -> Iterator[tuple[Column, Column]]:
         """Yield the columns of each conjunct `inner.k = outer.k` of a subquery's WHERE: the subquery's column, and the one outside.
 
         Args:
             block: The SELECT block of the subquery.
             names: The columns to which its names can refer outside.
-            may_be_alias: Whether the name of a column outside, without a qualifier, may be an alias of the SELECT list.
+            is_shadowed: Whether an unqualified name of a column outside may mean an alias of the SELECT list instead, as in HAVING.
         """
         inner_names = self._outputs.names(block.relation)
         if block.where is None or block.relation is None or inner_names.has_unknown:
@@ -191,18 +191,9 @@ class Subqueries:
             operands = None if has_query(conjunct) else comparison_operands(conjunct)
             if operands is not None and operands[1] == "=":
                 for inner_text, outer_text in ((operands[0], operands[2]), (operands[2], operands[0])):
-                    inner, outer = to_expression(inner_text, inner_names), to_expression(outer_text, names)
-                    if inner is None or inner.only_column is None or outer is None or outer.only_column is None:
-                        continue
-                    # A name can be that of a column of the subquery that is not resolved here, such as that of a FULL join after USING.
-                    words = [
-                        token.text
-                        for token in tokens_of(outer_text) or ()
-                        if token.token_type not in (TokenType.L_PAREN, TokenType.R_PAREN)
-                    ]
-                    is_outer = name_key(words[0], inner_names.case_sensitive) not in inner_names.all
-                    if is_outer and (len(words) > 1 or not may_be_alias(outer.only_column)):
-                        yield inner.only_column, outer.only_column
+                    inner, outer = to_expression(inner_text, inner_names), _outer_column(outer_text, names, inner_names, is_shadowed)
+                    if inner is not None and inner.only_column is not None and outer is not None:
+                        yield inner.only_column, outer
 
     def existence(self, text: str, names: Names, queries: Sequence[Query]) -> Iterator[Expression]:
         """Yield `outer.k IN (keys)` for each equality of columns in `EXISTS (SELECT … WHERE inner.k = outer.k)`.
@@ -276,3 +267,17 @@ class Subqueries:
 def _query_with_text(text: str, queries: Sequence[Query]) -> Query | None:
     """Return the subquery with a text. It reads a table, whose placeholder makes the text unique."""
     return next((query for query in queries if query.text == text and _PLACEHOLDER in text), None)
+
+
+def _outer_column(text: str, names: Names, inner_names: Names, is_shadowed: Callable[[Column], bool]) -> Column | None:
+    """Return the column outside of a subquery that an operand names. Return None if the name can be that of something else.
+
+    It can be a column of the subquery that is not resolved here, such as that of a FULL join after USING.
+    """
+    expression, tree = to_expression(text, names), parse(text)
+    column_references = None if tree is None else references(tree, text)
+    if expression is None or expression.only_column is None or not column_references:
+        return None
+    parts = column_references[0].parts
+    may_be_inner = name_key(parts[0], inner_names.case_sensitive) in inner_names.all
+    return None if may_be_inner or (len(parts) == 1 and is_shadowed(expression.only_column)) else expression.only_column

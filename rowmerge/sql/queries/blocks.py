@@ -79,15 +79,19 @@ class _QueryParser(RelationParser):
         while position < end:
             if self.tokens.keys[position] in CLOSING:
                 cursor.index = position + 1
-                if expressions.begins_query(cursor) and (not cursor.next_is("(") or self._is_operand(cursor.index)):
+                if expressions.begins_query(cursor) and (not cursor.next_is("(") or self._goes_on_after_brackets()):
                     yield self.parse_query(self.closings[position], visible)
                     position = self.closings[position]
             position += 1
         cursor.index = index
 
-    def _is_operand(self, index: int) -> bool:
-        """Return whether a bracket is the first operand of UNION, EXCEPT, INTERSECT or a pipe. `index`: the offset of its opening token."""
-        return self.tokens.keys[self.closings[index] + 1] in {*SET_OPERATORS, "|>"}
+    def _goes_on_after_brackets(self) -> bool:
+        """Return whether a set operator, a pipe, ORDER BY or LIMIT follows the brackets that open at the cursor, which does not move."""
+        start = self.cursor.index
+        self.cursor.index = self.closings[start] + 1
+        goes_on = self.cursor.key() in SET_OPERATORS or self.cursor.next_is("|>") or self._begins_organization()
+        self.cursor.index = start
+        return goes_on
 
     def _parse_known_query(self, end: int, visible: NamedQueries) -> q.Query:
         """Parse `[WITH …] term [UNION term …] [ORDER BY …] [LIMIT …]`."""

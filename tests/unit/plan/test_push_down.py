@@ -403,6 +403,16 @@ def test_subqueries_with_more_than_a_value_or_with_columns_around_them_are_not_e
             "select 1 from y where exists (select 1 from {c} where a = k))",
             "t: k = 5 | u: w = 1",
         ),
+        # The query in ORDER BY belongs to the subquery, whose `k` is that of `y`.
+        (
+            "select * from t where k = 5 and v in ((select k from y) order by (select max(b) from {c} where a = k) limit 1)",
+            "t: k = 5",
+        ),
+        (
+            "select * from t where k = 5 and exists (select 1 from (select k as `a``b` from {u}) d where d.`a``b` = t.k)",
+            "t: k = 5 | u: k = 5",
+        ),
+        ("select * from t where k = 5 and exists (select 1 from y full join {u} u using (k) where w = `k`)", "t: k = 5"),
         # A pipe makes the query opaque.
         ("select * from t where k = 5 and exists ((select k from y) |> where exists (select 1 from {c} where a = k))", ""),
         (
