@@ -26,13 +26,14 @@ from rowmerge.delta.metadata.properties import (
     refuse_enabling_row_tracking,
     refuse_new_constraints,
 )
+from rowmerge.delta.metadata.registry import DELTA_PROPERTIES
 from rowmerge.delta.metadata.row_tracking import ROW_TRACKING_COLUMNS, with_row_tracking_columns
 from rowmerge.delta.metadata.schema_changes import SchemaChange, check_schema
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.table.metadata.partitioning import IDENTITY, PartitionField
 from rowmerge.table.metadata.rules import GENERATED
 from rowmerge.table.metadata.schema import Field, Struct
-from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode, parse_write_mode
+from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode
 from rowmerge.table.metadata.shape import TableDefinition
 
 _TRANSFORM = "a Delta table is partitioned by columns, not by transforms. Add a column with the value, and partition by it."
@@ -154,7 +155,7 @@ def _clone_metadata(source: Metadata, old: Metadata, properties: Mapping[str, st
 
 def _check_clone_properties(table: str, source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> None:
     """Raise ConfigurationError or UnsupportedTableFeature for a property that CLONE cannot set. `old`: the replaced table's metadata."""
-    check_properties(properties, source.configuration)
+    check_properties(properties, {})
     refuse_new_constraints(table, source.configuration, properties)
     if CHECKPOINT_PROTECTION in properties:
         refuse_checkpoint_protection_change(table, old.configuration, properties)
@@ -237,7 +238,6 @@ def _with_properties(table: str, metadata: Metadata, properties: Mapping[str, st
     Raises ConfigurationError or UnsupportedTableFeature for a property that ALTER TABLE cannot change.
     """
     old_properties = old_metadata.configuration
-    # Properties that rowmerge does not know are valid if the table already has them, hence the old properties.
     check_properties(properties, old_properties)
     refuse_enabling_in_commit_timestamps(table, old_properties, properties)
     refuse_enabling_row_tracking(table, old_properties, properties)
@@ -351,12 +351,10 @@ def _properties_after_definition(table: str, replaced_properties: Mapping[str, s
     contain the names of the hidden columns for row ids. The new table reuses the names, so that the data files of all versions have the
     same hidden columns. Raises ConfigurationError if a property is invalid.
     """
-    check_properties(properties)
-    if MAX_COLUMN_ID in properties:  # the engine counts the ids: with a lower value, it would assign the same id twice
-        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} cannot be set. Remove it from the statement.")
+    check_properties(properties, {})
     refuse_checkpoint_protection_change(table, replaced_properties, properties)
     table_properties = _stored_properties(properties)
-    if parse_write_mode(properties, WRITE_MODE) is not WriteMode.COPY_ON_WRITE:
+    if WRITE_MODE.value(properties) is not WriteMode.COPY_ON_WRITE:
         table_properties.setdefault(DELETION_VECTORS, "true")
     return with_row_tracking_columns(table_properties, replaced_properties)
 
@@ -365,13 +363,13 @@ def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties to store, with deletion vectors for merge-on-read. Raises ConfigurationError if they contradict each other."""
     # Properties of protocol versions and features change the protocol and are not stored.
     protocol_names = {name for name in properties if name in (MIN_READER, MIN_WRITER) or name.startswith(FEATURE_PREFIX)}
-    table_properties = {name: value for name, value in properties.items() if name not in protocol_names}
-    if WRITE_MODE not in properties or parse_write_mode(properties, WRITE_MODE) is not WriteMode.MERGE_ON_READ:
+    table_properties = DELTA_PROPERTIES.normalize({name: value for name, value in properties.items() if name not in protocol_names})
+    if WRITE_MODE.parse(properties) is not WriteMode.MERGE_ON_READ:
         return table_properties
     table_properties.setdefault(DELETION_VECTORS, "true")
     if table_properties[DELETION_VECTORS] == "false":
-        advice = f"Remove {DELETION_VECTORS}, or set {WRITE_MODE} to copy-on-write."
-        raise ConfigurationError(f"{WRITE_MODE} = merge-on-read requires deletion vectors, but {DELETION_VECTORS} is false. {advice}")
+        advice = f"Remove {DELETION_VECTORS}, or set {WRITE_MODE.name} to copy-on-write."
+        raise ConfigurationError(f"{WRITE_MODE.name} = merge-on-read requires deletion vectors, but {DELETION_VECTORS} is false. {advice}")
     return table_properties
 
 

@@ -32,6 +32,26 @@ WRITABLE_FEATURES = READABLE_FEATURES.union(
     "generatedColumns inCommitTimestamp rowTracking".split(),
 )
 """The features of tables that rowmerge can write to. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
+UNSUPPORTED_FEATURES = {
+    "adaptiveMetadata-preview": "its metadata is outside the log",
+    "catalogManaged": "a catalog decides which commit comes first",
+    "coordinatedCommits-preview": "a coordinator decides which commit comes first",
+    "geospatial": "geometries are columns of a type that Spark's reader lacks",
+    "geospatial-dev": "geometries are columns of a type that Spark's reader lacks",
+    "icebergCompatV1": "the table has Iceberg metadata beside its log",
+    "icebergCompatV2": "the table has Iceberg metadata beside its log",
+    "icebergCompatV3": "the table has Iceberg metadata beside its log",
+    "identityColumns": "a writer must assign the values of a column",
+    "invariants": "only invariants of columns and of fields in structs are checked",
+    "materializePartitionColumns": "data files contain partition columns",
+    "redirectReaderWriter-preview": "statements must read and write another table",
+    "redirectWriterOnly-preview": "statements must write another table",
+    "variantShredding": "columns have the type VARIANT",
+    "variantShredding-preview": "columns have the type VARIANT",
+    "variantType": "columns have the type VARIANT",
+    "variantType-preview": "columns have the type VARIANT",
+}
+"""The features of Delta 4.4 that are not supported or only as far as tables use them, each with what it demands from a writer."""
 _READER_VERSION_WITH_FEATURES, _WRITER_VERSION_WITH_FEATURES = 3, 7
 """The protocol versions that list their features, which are also the highest versions (PROTOCOL.md, Table Features).
 

@@ -1,16 +1,14 @@
-"""Table properties: the names of all `delta.*` properties, and the values of the supported ones."""
+"""Table properties: the typed values of those that the engine needs, and the checks of those that a statement sets."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from functools import cached_property
 
-from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID
+from rowmerge.delta.metadata import registry
 from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import quote
-from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, parse_codec, parse_whole_number
+from rowmerge.table.metadata.settings import ParquetSettings, TableSettings
 
 DELETION_VECTORS = "delta.enableDeletionVectors"
 ROW_TRACKING = "delta.enableRowTracking"
@@ -20,15 +18,9 @@ TYPE_WIDENING = "delta.enableTypeWidening"
 APPEND_ONLY = "delta.appendOnly"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 FEATURE_PREFIX = "delta.feature."
-COMPRESSION = "delta.parquet.compression.codec"
 CONSTRAINT_PREFIX = "delta.constraints."
 MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
-EXPIRED_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
-LOG_RETENTION = "delta.logRetentionDuration"
-CHECKPOINT_RETENTION = "delta.checkpointRetentionDuration"
-TOMBSTONE_RETENTION = "delta.deletedFileRetentionDuration"
-TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 CHECKPOINT_PROTECTION = "delta.requireCheckpointProtectionBeforeVersion"
 LOG_PROPERTIES = (
     CHECKPOINT_PROTECTION,
@@ -39,31 +31,10 @@ LOG_PROPERTIES = (
 """Properties that describe the log rather than the table. RESTORE and CLONE keep the values of the existing log."""
 
 
-def _delta_properties(names: str) -> frozenset[str]:
-    """Return the full names of properties, from their names without the prefix `delta.`, separated by spaces."""
-    return frozenset(f"delta.{name}" for name in names.split())
-
-
-_BOOLEANS = _delta_properties(
-    "appendOnly checkpoint.writeStatsAsJson checkpoint.writeStatsAsStruct enableChangeDataFeed enableDeletionVectors "
-    "enableExpiredLogCleanup enableIcebergCompatV1 enableIcebergCompatV2 enableInCommitTimestamps enableRowTracking "
-    "enableTypeWidening randomizeFilePrefixes rowTrackingSuspended"
-)
-_INTERVALS = frozenset((CHECKPOINT_RETENTION, TOMBSTONE_RETENTION, LOG_RETENTION, TRANSACTION_RETENTION))
-_OTHERS = _delta_properties(
-    "autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel targetFileSize "
-    "compatibility.symlinkFormatManifest.enabled dataSkippingNumIndexedCols dataSkippingStatsColumns randomPrefixLength "
-    "parquet.format.version sampleRetentionDuration tuneFileSizesForRewrites universalFormat.enabledFormats"
-)
-_KNOWN_PROPERTIES = _BOOLEANS | _INTERVALS | _OTHERS | {*LOG_PROPERTIES, MAX_COLUMN_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION}
-_MILLIS_BY_UNIT = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
-_BYTES_BY_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_MAX_INTERVAL = 100_000 * 365 * _MILLIS_BY_UNIT["day"]
-"""The longest accepted interval in milliseconds. It keeps calculations with times within 64 bits."""
-
-
 class DeltaSettings(TableSettings):
     """The settings of a Delta table, from its `delta.*` properties and from the properties that every table format has."""
+
+    registry = registry.DELTA_PROPERTIES
 
     def isolation_level(self, operation: str) -> str:
         """Return the isolation level from `delta.isolationLevel`: `Serializable` or `WriteSerializable` (the default).
@@ -73,10 +44,7 @@ class DeltaSettings(TableSettings):
         Raises:
             ConfigurationError: The property has any other value.
         """
-        value = self.properties.get("delta.isolationLevel", "WriteSerializable")
-        if value.lower() not in ("serializable", "writeserializable"):
-            raise ConfigurationError(f"The table property delta.isolationLevel is {value!r}. Set it to Serializable or WriteSerializable.")
-        return "Serializable" if value.lower() == "serializable" else "WriteSerializable"
+        return registry.ISOLATION_LEVEL.value(self.properties)
 
     @cached_property
     def target_file_size(self) -> int | None:
@@ -85,42 +53,27 @@ class DeltaSettings(TableSettings):
         Raises:
             ConfigurationError: The property is not a size.
         """
-        value = self.properties.get("delta.targetFileSize")
-        if value is None:
-            return None
-        match = re.fullmatch(r"(?P<count>[1-9]\d*)\s*(?P<unit>[kmgt]?)b?", value.strip().lower())
-        if not match:
-            raise ConfigurationError(f"The table property delta.targetFileSize is {value!r}. Set it to bytes or to a size such as '100mb'.")
-        return int(match["count"]) * _BYTES_BY_UNIT[match["unit"]]
+        return registry.TARGET_FILE_SIZE.parse(self.properties)
 
     @cached_property
     def parquet(self) -> ParquetSettings:
         """The Parquet settings, with the codec from `delta.parquet.compression.codec`. Raises ConfigurationError for an unknown codec."""
-        return ParquetSettings(parse_codec(self.properties, COMPRESSION))
+        return ParquetSettings(registry.CODEC_OF_FILES.parse(self.properties))
 
 
-def check_properties(properties: Mapping[str, str], existing: Collection[str] = ()) -> None:
+def check_properties(properties: Mapping[str, str], existing: Mapping[str, str]) -> None:
     """Check the names and the values of the table properties in a statement.
 
     Args:
         properties: The properties by name.
-        existing: The names of properties that the table already has. They are accepted even if they are unknown.
+        existing: The properties of the table before the statement. Those that do not change are not checked.
 
     Raises:
-        ConfigurationError: A `delta.*` property is unknown, or a value is invalid.
+        ConfigurationError: A property is unknown or rejected, or a value is invalid.
     """
-    for name, value in properties.items():
-        # `existing` can have properties of other engines.
-        is_known = name in _KNOWN_PROPERTIES or name in existing or name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX))
-        if name.startswith("delta.") and not is_known:
-            raise ConfigurationError(f"The table property {name} does not exist. {_suggestion(name)}")
-        _check_value(name, value)
+    registry.DELTA_PROPERTIES.check(properties, existing)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
-    # These functions parse a property, and raise ConfigurationError for an invalid value. Their results are not needed here.
-    checkpoint_interval(properties)
-    protected_before(properties)
-    DeltaSettings(properties).check()
 
 
 def refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
@@ -187,16 +140,6 @@ def refuse_enabling_row_tracking(table: str, old: Mapping[str, str], new: Mappin
         raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)
 
 
-def _check_value(name: str, value: str) -> None:
-    """Raise ConfigurationError for an invalid boolean, column mapping mode or interval."""
-    if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
-    if name == MAPPING_MODE and value.strip().lower() not in ("none", "name", "id"):
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
-    if name in _INTERVALS:
-        parse_interval(name, value)
-
-
 def is_true(properties: Mapping[str, str], name: str) -> bool:
     """Return whether a property is true. A property that is not set counts as false.
 
@@ -213,33 +156,22 @@ def checkpoint_interval(properties: Mapping[str, str]) -> int:
     Raises:
         ConfigurationError: The property is not a whole number above 0.
     """
-    value = properties.get("delta.checkpointInterval", "10")
-    if not re.fullmatch(r"\s*[1-9]\d*\s*", value):
-        raise ConfigurationError(f"The table property delta.checkpointInterval is {value!r}. Set it to a whole number above 0.")
-    return int(value)
+    return registry.CHECKPOINT_INTERVAL.value(properties)
 
 
 def in_commit_timestamps_begin(properties: Mapping[str, str]) -> int:
     """Return `delta.inCommitTimestampEnablementVersion`, or 0 if it is not set. Raises ConfigurationError if it is not a number."""
-    return _whole_number(properties, "delta.inCommitTimestampEnablementVersion")
+    return registry.IN_COMMIT_TIMESTAMPS_BEGIN.value(properties)
 
 
 def highest_column_id(properties: Mapping[str, str]) -> int:
     """Return `delta.columnMapping.maxColumnId`, or 0 if it is not set. Raises ConfigurationError if it is not a number."""
-    return _whole_number(properties, MAX_COLUMN_ID)
-
-
-def _whole_number(properties: Mapping[str, str], name: str) -> int:
-    """Return a whole number from a property, or 0 if it is not set. Raises ConfigurationError unless it has 1 to 18 digits."""
-    value = properties.get(name, "0")
-    if not re.fullmatch(r"\d{1,18}", value.strip()):
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number.")
-    return int(value)
+    return registry.HIGHEST_COLUMN_ID.value(properties)
 
 
 def tombstone_retention(properties: Mapping[str, str]) -> int:
     """Return `delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError if it is not an interval."""
-    return parse_interval(TOMBSTONE_RETENTION, properties.get(TOMBSTONE_RETENTION, "interval 1 week"))
+    return registry.TOMBSTONE_RETENTION.value(properties)
 
 
 def log_retention(properties: Mapping[str, str]) -> int | None:
@@ -247,9 +179,7 @@ def log_retention(properties: Mapping[str, str]) -> int | None:
 
     Raises ConfigurationError if the duration is not an interval.
     """
-    if properties.get(EXPIRED_LOG_CLEANUP, "true").strip().lower() == "false":
-        return None
-    return parse_interval(LOG_RETENTION, properties.get(LOG_RETENTION, "interval 30 days"))
+    return registry.LOG_RETENTION.value(properties) if registry.EXPIRED_LOG_CLEANUP.value(properties) else None
 
 
 def transaction_retention(properties: Mapping[str, str]) -> int | None:
@@ -257,43 +187,9 @@ def transaction_retention(properties: Mapping[str, str]) -> int | None:
 
     Raises ConfigurationError if it is not an interval.
     """
-    interval = properties.get(TRANSACTION_RETENTION)
-    return None if interval is None else parse_interval(TRANSACTION_RETENTION, interval)
+    return registry.TRANSACTION_RETENTION.parse(properties)
 
 
 def protected_before(properties: Mapping[str, str]) -> int:
     """Return `delta.requireCheckpointProtectionBeforeVersion`, or 0 if it is not set. Raises ConfigurationError if it is not a number."""
-    return parse_whole_number(properties, CHECKPOINT_PROTECTION, 0)
-
-
-def parse_interval(name: str, interval: str) -> int:
-    """Parse an interval such as `interval 7 days` or `1 week 12 hours`.
-
-    Args:
-        name: The name of the property, for the error.
-        interval: The value of the property.
-
-    Returns:
-        The interval in milliseconds, at most 100,000 years.
-
-    Raises:
-        ConfigurationError: The value is not an interval, or it has months or years, whose lengths vary.
-    """
-    words = interval.lower().split()
-    if words[:1] == ["interval"]:
-        del words[0]
-    # Numbers and units alternate, as in `1 week 12 hours`.
-    counts, units = words[::2], [unit.removesuffix("s") for unit in words[1::2]]
-    are_pairs = bool(words) and len(counts) == len(units)
-    are_valid = all(re.fullmatch(r"\d{1,18}", count) for count in counts) and _MILLIS_BY_UNIT.keys() >= set(units)
-    if not are_pairs or not are_valid:
-        raise ConfigurationError(f"The table property {name} is {interval!r}. Write it as 'interval 7 days', without months or years.")
-    return min(sum(int(count) * _MILLIS_BY_UNIT[unit] for count, unit in zip(counts, units, strict=True)), _MAX_INTERVAL)
-
-
-def _suggestion(name: str) -> str:
-    """Return advice for an unknown `delta.*` property: properties with similar names, if there are any."""
-    similar_names = get_close_matches(name, sorted(_KNOWN_PROPERTIES), n=3, cutoff=0.6)
-    if similar_names:
-        return f"Did you mean {' or '.join(similar_names)}?"
-    return "Remove it, or give your own property a name that does not begin with delta."
+    return registry.CHECKPOINT_PROTECTION.value(properties)

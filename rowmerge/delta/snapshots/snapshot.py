@@ -14,6 +14,7 @@ from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.definition import metadata_after_alter
 from rowmerge.delta.metadata.features import check_writable
 from rowmerge.delta.metadata.properties import DeltaSettings
+from rowmerge.delta.metadata.registry import DELTA_PROPERTIES
 from rowmerge.delta.metadata.shape import generation_expressions, table_shape
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import exact_files, files_of, list_files
@@ -134,6 +135,7 @@ class DeltaSnapshot:
 
     def check_writable(self) -> None:
         check_writable(self.name, self.protocol, self.metadata)
+        DELTA_PROPERTIES.check_write(self.name, self.metadata.configuration)
 
 
 def as_delta_snapshot(snapshot: Snapshot) -> DeltaSnapshot:

@@ -14,7 +14,8 @@ from rowmerge.concurrency import run_both, run_concurrently
 from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, HINT, CurrentMetadata, MetadataFolder, VersionHint, metadata_path
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
-from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, apply_updates, gapless_snapshot_log, metadata_files_to_delete
+from rowmerge.iceberg.metadata.registry import DELETE_AFTER_COMMIT
+from rowmerge.iceberg.metadata.updates import apply_updates, gapless_snapshot_log, metadata_files_to_delete
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, creation_version, format_conflict, recheck_other_format
 from rowmerge.table.commits.drop_markers import delete_older_markers
@@ -375,4 +376,4 @@ def _first_version_after(newest: CurrentMetadata | None) -> int | None:
 
 
 def _deletes_metadata(metadata: TableMetadata) -> bool:
-    return metadata.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() == "true"
+    return metadata.properties.get(DELETE_AFTER_COMMIT.name, "false").strip().lower() == "true"

@@ -19,11 +19,11 @@ from rowmerge.iceberg.manifests.manifest_files import ManifestHeader, read_manif
 from rowmerge.iceberg.manifests.metrics import content_file, metrics_modes
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.properties import file_locations
+from rowmerge.iceberg.metadata.registry import MANIFEST_COUNT, MANIFEST_SIZE, MERGES_MANIFESTS
 from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scope_of
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Storage
-from rowmerge.table.metadata.settings import parse_whole_number
 from rowmerge.table.snapshots.files import AddedFile, Positions
 
 MAX_MANIFEST_ENTRIES = 20_000
@@ -224,7 +224,7 @@ class SnapshotFiles:
     @property
     def target_manifest_size(self) -> int:
         """Return the size in bytes up to which manifests are merged. Raises ConfigurationError for a malformed table property."""
-        return parse_whole_number(self.metadata.properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024)
+        return MANIFEST_SIZE.value(self.metadata.properties)
 
     def _try_delete(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
         try_delete_files(
@@ -324,9 +324,9 @@ class SnapshotFiles:
         malformed table property.
         """
         properties = self.metadata.properties
-        if properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "false":
+        if not MERGES_MANIFESTS.value(properties):
             return manifests
-        min_count = max(parse_whole_number(properties, "commit.manifest.min-count-to-merge", 100), 2)
+        min_count = max(MANIFEST_COUNT.value(properties), 2)
         max_size = self.target_manifest_size
         snapshot_manifests: list[Manifest] = []
         for manifests_of_spec in manifests_by_spec(manifests):

@@ -17,7 +17,8 @@ from rowmerge.iceberg.maintenance.orphans import with_checksums
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.properties import GC_ENABLED, file_locations
+from rowmerge.iceberg.metadata.properties import file_locations
+from rowmerge.iceberg.metadata.registry import GC_ENABLED
 from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject
@@ -67,7 +68,7 @@ def delete_dropped_files(storage: Storage, dropped: CurrentMetadata) -> None:
         StorageError: A file cannot be read or deleted.
     """
     properties = dropped.metadata.properties
-    if properties.get(GC_ENABLED, "true").strip().lower() == "false":
+    if properties.get(GC_ENABLED.name, "true").strip().lower() == "false":
         return
     path_groups = [sorted({plain_path(path) for path in paths}) for paths in _referenced_files(storage, dropped)]
     delete_files(storage, [with_checksums(paths) for paths in path_groups], PathOrigin.METADATA, locations=file_locations(properties))

@@ -12,16 +12,9 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import RemovePartitionStatisticsUpdate, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate, TableUpdate
 
 from rowmerge.errors import PlanError, VersionNotFound
-from rowmerge.iceberg.metadata.properties import GC_ENABLED
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors
+from rowmerge.iceberg.metadata.registry import GC_ENABLED, MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS
 from rowmerge.table.maintenance import ExpiryOptions
-from rowmerge.table.metadata.settings import parse_whole_number
-
-MAX_SNAPSHOT_AGE = "history.expire.max-snapshot-age-ms"
-MIN_SNAPSHOTS = "history.expire.min-snapshots-to-keep"
-MAX_REF_AGE = "history.expire.max-ref-age-ms"
-_FIVE_DAYS = 5 * 24 * 3_600_000
-_FOREVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -50,12 +43,12 @@ class Retention:
             ConfigurationError: A property is malformed.
             PlanError: Fewer than one snapshot would be retained.
         """
-        min_count = parse_whole_number(properties, MIN_SNAPSHOTS, 1) if options.retain_last is None else options.retain_last
+        min_count = MIN_SNAPSHOTS.value(properties) if options.retain_last is None else options.retain_last
         if min_count < 1:
             raise PlanError(f"An expiry retains at least 1 snapshot, not {min_count}. Retain 1 or more.")
-        age = parse_whole_number(properties, MAX_SNAPSHOT_AGE, _FIVE_DAYS)
+        age = MAX_SNAPSHOT_AGE.value(properties)
         older_than = now - age if options.older_than is None else options.older_than
-        return cls(older_than, min_count, max_ref_age=parse_whole_number(properties, MAX_REF_AGE, _FOREVER), now=now)
+        return cls(older_than, min_count, max_ref_age=MAX_REF_AGE.value(properties), now=now)
 
 
 def check_gc_enabled(table: str, metadata: TableMetadata) -> None:
@@ -68,10 +61,10 @@ def check_gc_enabled(table: str, metadata: TableMetadata) -> None:
     Raises:
         PlanError: The table property `gc.enabled` is false, so other tables may share the files.
     """
-    if metadata.properties.get(GC_ENABLED, "true").strip().lower() == "false":
+    if not GC_ENABLED.value(metadata.properties):
         raise PlanError(
-            f"Files of {table} are not deleted, because its property {GC_ENABLED} is false: other tables may need these files. "
-            f"If no other table needs them, set the property to true: ALTER TABLE {table} SET TBLPROPERTIES ('{GC_ENABLED}' = 'true')."
+            f"Files of {table} are not deleted, because its property {GC_ENABLED.name} is false: other tables may need these files. "
+            f"If no other table needs them, set the property to true: ALTER TABLE {table} SET TBLPROPERTIES ('{GC_ENABLED.name}' = 'true')."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,45 +10,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import DoubleType, FloatType, IcebergType, PrimitiveType, StructType
 
-from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.manifests.bounds import to_bound, to_stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.partition_values import partition_value_name
+from rowmerge.iceberg.metadata.registry import METRICS_COLUMN, METRICS_COLUMNS, METRICS_DEFAULT, MetricsMode
 from rowmerge.iceberg.metadata.types import nested_fields
 from rowmerge.table.snapshots.files import AddedFile
-
-DEFAULT_MODE = "write.metadata.metrics.default"
-COLUMN_MODE_PREFIX = "write.metadata.metrics.column."
-MOST_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
-
-
-@dataclass(frozen=True)
-class MetricsMode:
-    """The metrics that manifests contain for a column.
-
-    `truncate` is the largest length of string bounds (in code points) and binary bounds (in bytes).
-    """
-
-    counts: bool = True
-    bounds: bool = True
-    truncate: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> MetricsMode:
-        """Parse `none`, `counts`, `truncate(n)` or `full`, ignoring case.
-
-        Raises:
-            ValueError: The text is not one of these modes.
-        """
-        name = text.strip().lower()
-        modes = {"none": _NONE, "counts": cls(counts=True, bounds=False), "full": cls(counts=True, bounds=True)}
-        if name in modes:
-            return modes[name]
-        match = re.fullmatch(r"truncate\((\d+)\)", name)
-        if match is None or int(match[1]) == 0:
-            raise ValueError(f"unknown metrics mode {text!r}")
-        return cls(truncate=int(match[1]))
-
 
 _NONE = MetricsMode(counts=False, bounds=False)
 _TRUNCATED_TO_16 = MetricsMode(truncate=16)
@@ -69,9 +35,7 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
     modes = _default_modes(list(_primitive_ids(schema.as_struct())), properties)
     unbounded_ids = {field_id for field_id, mode in modes.items() if not mode.bounds}
     modes |= dict.fromkeys(unbounded_ids.intersection(sorted_by), _TRUNCATED_TO_16)
-    column_keys = [key for key in properties if key.startswith(COLUMN_MODE_PREFIX)]
-    column_modes = {key.removeprefix(COLUMN_MODE_PREFIX): _parse_mode(properties, key) for key in column_keys}
-    for name, mode in column_modes.items():
+    for name, mode in METRICS_COLUMN.parse_all(properties).items():
         field_id = _find_field_id(schema, name)
         if field_id in modes:
             modes[field_id] = mode
@@ -91,13 +55,10 @@ def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, M
 
     It is the table's default mode if a property sets one. Otherwise, the first columns, up to a limit, have truncated bounds.
     """
-    default = _parse_mode(properties, DEFAULT_MODE) if DEFAULT_MODE in properties else None
-    limit = properties.get(MOST_COLUMNS, "100")
-    if not re.fullmatch(r"\s*\d+\s*", limit):
-        raise ConfigurationError(f"The table property {MOST_COLUMNS} is {limit!r}. Set it to a number of columns.")
+    default, limit = METRICS_DEFAULT.parse(properties), METRICS_COLUMNS.value(properties)
     if default is not None:
         return dict.fromkeys(ids, default)
-    return dict.fromkeys(ids, _NONE) | dict.fromkeys(ids[: int(limit)], _TRUNCATED_TO_16)
+    return dict.fromkeys(ids, _NONE) | dict.fromkeys(ids[:limit], _TRUNCATED_TO_16)
 
 
 def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> dict[str, Any]:
@@ -139,15 +100,6 @@ def _bounds_by_id(fields: Sequence[_Leaf], tree: Mapping[str, Any], modes: Mappi
 def _has_no_nan(leaf: _Leaf, file: AddedFile) -> bool:
     is_float = isinstance(leaf.type, FloatType | DoubleType)
     return is_float and leaf.value_in(file.lower) is not None and leaf.value_in(file.upper) is not None
-
-
-def _parse_mode(properties: Mapping[str, str], key: str) -> MetricsMode:
-    try:
-        return MetricsMode.parse(properties[key])
-    except ValueError as error:
-        raise ConfigurationError(
-            f"The table property {key} is {properties[key]!r}. Set it to none, counts, truncate(length) or full."
-        ) from error
 
 
 def _primitive_ids(type_: IcebergType) -> Iterator[int]:

@@ -16,7 +16,8 @@ from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.partition_values import FIRST_ID, find_or_build_order, find_or_build_spec, ordering_of, partitioning_of
-from rowmerge.iceberg.metadata.properties import COMMENT, DISTRIBUTION, FORMAT_VERSION, check_properties
+from rowmerge.iceberg.metadata.properties import check_properties
+from rowmerge.iceberg.metadata.registry import COMMENT, DISTRIBUTION, FORMAT_VERSION, ICEBERG_PROPERTIES
 from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_widen, columns_of
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
@@ -120,7 +121,7 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
     if definition.ordering is not None and definition.ordering != ordering_of(metadata.sort_order(), schema, table):
         updates += _order_updates(metadata, schema, definition.ordering)
     if definition.properties is not None:
-        check_properties(definition.properties)
+        check_properties(definition.properties, metadata.properties)
         updates += _format_version_updates(table, metadata, definition)
     # The comment and the distribution mode of a definition are table properties, too.
     return (*updates, *_property_updates(metadata.properties, _altered_properties(metadata, definition)))
@@ -129,13 +130,13 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
 def _altered_properties(metadata: TableMetadata, definition: TableDefinition) -> dict[str, str]:
     """Return the table properties after ALTER TABLE, with its comment and distribution mode. An empty description removes the comment."""
     if definition.properties is None:
-        properties = {name: value for name, value in metadata.properties.items() if name != COMMENT}
+        properties = {name: value for name, value in metadata.properties.items() if name != COMMENT.name}
     else:
-        properties = {name: value for name, value in definition.properties.items() if name != FORMAT_VERSION}
+        properties = ICEBERG_PROPERTIES.normalize(_without_format_version(definition.properties))
     if definition.distribution is not None:
-        properties[DISTRIBUTION] = definition.distribution.value
-    comment = metadata.properties.get(COMMENT) if definition.description is None else definition.description or None
-    return properties if comment is None else {**properties, COMMENT: comment}
+        properties[DISTRIBUTION.name] = definition.distribution.value
+    comment = metadata.properties.get(COMMENT.name) if definition.description is None else definition.description or None
+    return properties if comment is None else {**properties, COMMENT.name: comment}
 
 
 def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schema:
@@ -196,17 +197,21 @@ def _validate_definition(table: str, definition: TableDefinition, default_versio
         raise PlanError(f"{table} has no columns. List them, or use CREATE TABLE … AS SELECT.")
     _reject_check_constraints(table, definition)
     properties = definition.properties or {}
-    check_properties(properties)
-    if properties.get(FORMAT_VERSION) == "1":
+    check_properties(properties, {})
+    if FORMAT_VERSION.parse(properties) == "1":
         raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave out format-version, or set it to 2.")
-    _check_columns(table, definition.schema, int(properties.get(FORMAT_VERSION, default_version)))
+    _check_columns(table, definition.schema, int(properties.get(FORMAT_VERSION.name, default_version)))
     return as_new_columns(definition.schema)
 
 
 def _properties_of_definition(definition: TableDefinition) -> dict[str, str]:
     """Return the properties to store for a definition, with the comment as a property and without the format version."""
-    properties = {name: value for name, value in (definition.properties or {}).items() if name != FORMAT_VERSION}
-    return {**properties, COMMENT: definition.description} if definition.description else properties
+    properties = ICEBERG_PROPERTIES.normalize(_without_format_version(definition.properties or {}))
+    return {**properties, COMMENT.name: definition.description} if definition.description else properties
+
+
+def _without_format_version(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if name != FORMAT_VERSION.name}
 
 
 def _reject_check_constraints(table: str, definition: TableDefinition) -> None:
@@ -318,7 +323,7 @@ def _property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterato
 
 def _format_version_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> Iterator[TableUpdate]:
     """Yield the upgrade to the format version in the properties. Raises ConfigurationError if it is lower than the table's version."""
-    version = (definition.properties or {}).get(FORMAT_VERSION)
+    version = (definition.properties or {}).get(FORMAT_VERSION.name)
     if version is None or int(version) == metadata.format_version:
         return
     if int(version) < metadata.format_version:

@@ -2,62 +2,60 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cached_property
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.iceberg.metadata.registry import (
+    COMMIT_MAX_WAIT,
+    COMMIT_MIN_WAIT,
+    COMMIT_RETRIES,
+    COMPRESSION,
+    DATA_PATH,
+    DISTRIBUTION,
+    DISTRIBUTIONS,
+    ICEBERG_PROPERTIES,
+    ISOLATION_LEVELS,
+    LEVEL,
+    METADATA_PATH,
+    MODES,
+    OPEN_FILE_COST,
+    ROW_GROUP_SIZE,
+    SPLIT_LOOKBACK,
+    SPLIT_SIZE,
+    TARGET_FILE_SIZE,
+)
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.settings import (
-    OWN_PROPERTIES,
     WRITE_MODE,
     ParquetSettings,
     RetryPolicy,
     SplitSettings,
     TableSettings,
     WriteMode,
-    parse_codec,
-    parse_whole_number,
-    parse_write_mode,
 )
 
-COMMENT = "comment"
-"""The property that contains a table's description, as in Spark and Trino."""
-GC_ENABLED = "gc.enabled"
 APPLICATION, APPLICATION_VERSION = "rowmerge.transaction.application", "rowmerge.transaction.version"
 """The keys of a snapshot's summary that identify the transaction of an application."""
-FORMAT_VERSION = "format-version"
-DISTRIBUTION = "write.distribution-mode"
-COMPRESSION = "write.parquet.compression-codec"
-LEVEL = "write.parquet.compression-level"
-ROW_GROUP_SIZE = "write.parquet.row-group-size-bytes"
-SPLIT_SIZE = "read.split.target-size"
-OPEN_FILE_COST = "read.split.open-file-cost"
-SPLIT_LOOKBACK = "read.split.planning-lookback"
-DATA_PATH = "write.data.path"
-METADATA_PATH = "write.metadata.path"
-PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
-FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
+FILE_LOCATIONS = (DATA_PATH.name, METADATA_PATH.name, "write.object-storage.path", "write.folder-storage.path")
 """Properties that name the folders of new files. The last two are older names of the first property."""
-_MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
-_LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
-"""The lowest and the highest compression level of each codec that has levels."""
-_RETRIES = ("commit.retry.num-retries", "commit.retry.min-wait-ms", "commit.retry.max-wait-ms")
+_GZIP_LEVELS = range(1, 10)
 
 
 class IcebergSettings(TableSettings):
     """The settings of an Iceberg table, from its `write.*` and `commit.*` properties and the properties that all formats share."""
+
+    registry = ICEBERG_PROPERTIES
 
     def write_mode(self, operation: str) -> WriteMode:
         """Return how an operation changes rows: `rowmerge.write.mode`, else `write.<operation>.mode`, else copy-on-write.
 
         Raises ConfigurationError if the property has an invalid value.
         """
-        name = f"write.{operation.lower()}.mode"
-        if WRITE_MODE in self.properties or name not in _MODES:
-            name = WRITE_MODE
-        return parse_write_mode(self.properties, name, WriteMode.COPY_ON_WRITE)
+        mode = WRITE_MODE.parse(self.properties)
+        if mode is None and operation in MODES:
+            return MODES[operation].value(self.properties)
+        return mode or WriteMode.COPY_ON_WRITE
 
     def isolation_level(self, operation: str) -> str:
         """Return the property `write.<operation>.isolation-level`: `serializable`, which is the default, or `snapshot`.
@@ -65,28 +63,24 @@ class IcebergSettings(TableSettings):
         Raises:
             ConfigurationError: The property has another value.
         """
-        name = f"write.{operation.lower()}.isolation-level"
-        level = self.properties.get(name, "serializable").strip().lower()
-        if level not in ("serializable", "snapshot"):
-            raise ConfigurationError(f"The table property {name} is {self.properties[name]!r}. Set it to serializable or snapshot.")
-        return level
+        return ISOLATION_LEVELS[operation].value(self.properties) if operation in ISOLATION_LEVELS else "serializable"
 
     def distribution(self, *, is_ordered: bool) -> Distribution:
         """Return `write.distribution-mode`. The default is range if the table has a sort order (`is_ordered`), else hash.
 
         Raises ConfigurationError if the property has an invalid value.
         """
-        return _distribution(self.properties, DISTRIBUTION, "range" if is_ordered else "hash")
+        return DISTRIBUTION.parse(self.properties) or (Distribution.RANGE if is_ordered else Distribution.HASH)
 
     def operation_distribution(self, operation: str) -> Distribution | None:
         """Return `write.<operation>.distribution-mode`. The defaults are those of Iceberg on Spark: hash for UPDATE and DELETE, else None.
 
         Raises ConfigurationError if the property has an invalid value.
         """
-        name = f"write.{operation.lower()}.distribution-mode"
-        if name not in self.properties and operation not in ("UPDATE", "DELETE"):
+        property_ = DISTRIBUTIONS.get(operation)
+        if property_ is None:
             return None
-        return _distribution(self.properties, name, "hash")
+        return property_.parse(self.properties) if property_.default is None else property_.value(self.properties)
 
     @cached_property
     def retry_policy(self) -> RetryPolicy:
@@ -94,13 +88,14 @@ class IcebergSettings(TableSettings):
 
         Raises ConfigurationError if a property has an invalid value.
         """
-        defaults = {f"rowmerge.{name}": self.properties[name] for name in _RETRIES if name in self.properties}
+        names = (property_.name for property_ in (COMMIT_RETRIES, COMMIT_MIN_WAIT, COMMIT_MAX_WAIT))
+        defaults = {f"rowmerge.{name}": self.properties[name] for name in names if name in self.properties}
         return RetryPolicy.of({**defaults, **self.properties})
 
     @cached_property
     def target_file_size(self) -> int | None:
         """Return `write.target-file-size-bytes`, or None if it is not set. Raises ConfigurationError if it is not a positive number."""
-        return _parse_bytes(self.properties, "write.target-file-size-bytes")
+        return TARGET_FILE_SIZE.parse(self.properties)
 
     @cached_property
     def parquet(self) -> ParquetSettings:
@@ -108,8 +103,8 @@ class IcebergSettings(TableSettings):
 
         Raises ConfigurationError if a property has an invalid value.
         """
-        codec = parse_codec(self.properties, COMPRESSION)
-        return ParquetSettings(codec, self._compression_level(codec or "zstd"), _parse_bytes(self.properties, ROW_GROUP_SIZE))
+        codec = COMPRESSION.parse(self.properties)
+        return ParquetSettings(codec, self._compression_level(codec or "zstd"), ROW_GROUP_SIZE.parse(self.properties))
 
     @cached_property
     def splits(self) -> SplitSettings:
@@ -118,72 +113,35 @@ class IcebergSettings(TableSettings):
         Raises:
             ConfigurationError: A property is not a positive number.
         """
-        target_size = _parse_bytes(self.properties, SPLIT_SIZE)
-        lookback = parse_whole_number(self.properties, SPLIT_LOOKBACK, SplitSettings.planning_lookback)
-        if lookback == 0:
-            raise ConfigurationError(f"The table property {SPLIT_LOOKBACK} is 0. Set it to a whole number, 1 or more.")
-        open_file_cost = _parse_bytes(self.properties, OPEN_FILE_COST)
-        return SplitSettings(target_size or SplitSettings.target_size, open_file_cost, lookback)
+        open_file_cost = OPEN_FILE_COST.parse(self.properties)
+        return SplitSettings(SPLIT_SIZE.value(self.properties), open_file_cost, SPLIT_LOOKBACK.value(self.properties))
 
     def _compression_level(self, codec: str) -> int | None:
         """Return the compression level, or None if it is not set or the codec has no levels. Raises ConfigurationError if out of range."""
-        if LEVEL not in self.properties or codec not in _LEVELS:
+        level = LEVEL.parse(self.properties)
+        if level is None or codec not in ("zstd", "gzip"):
             return None
-        lowest, highest = _LEVELS[codec]
-        level = parse_whole_number(self.properties, LEVEL, lowest)
-        if not lowest <= level <= highest:
-            raise ConfigurationError(f"The table property {LEVEL} is {level}. Set it to a number from {lowest} to {highest}.")
+        if codec == "gzip" and level not in _GZIP_LEVELS:
+            raise ConfigurationError(f"The table property {LEVEL.name} is {level}. Set it to a whole number from 1 to 9 for gzip.")
         return level
 
 
-def check_properties(properties: Mapping[str, str]) -> None:
-    """Check the names and values of table properties.
+def check_properties(properties: Mapping[str, str], existing: Mapping[str, str]) -> None:
+    """Check the names and values of the table properties in a statement.
+
+    Args:
+        properties: The properties of the table after the statement.
+        existing: The properties of the table before the statement. Those that do not change are not checked.
 
     Raises:
-        ConfigurationError: A property with the prefix `rowmerge.` is unknown, a property belongs to Delta, or a value is not valid.
+        ConfigurationError: A property is unknown or rejected, belongs to Delta, or has a value that is not valid.
     """
-    for name in properties:
-        _check_property_name(name)
-    if properties.get(FORMAT_VERSION, "2") not in ("1", "2", "3"):
-        raise ConfigurationError(f"The table property {FORMAT_VERSION} is {properties[FORMAT_VERSION]!r}. Set it to 2.")
-    IcebergSettings(properties).check()
-    check_metadata_log_length(properties)
-
-
-def check_metadata_log_length(properties: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if `write.metadata.previous-versions-max` is not a whole number."""
-    parse_whole_number(properties, PREVIOUS_VERSIONS, 100)
-
-
-def _check_property_name(name: str) -> None:
-    """Raise ConfigurationError for a property of Delta, and for an unknown property with the prefix `rowmerge.`."""
-    if name.startswith("delta."):
-        raise ConfigurationError(f"The table property {name} applies only to Delta tables. Leave it out.")
-    if not name.startswith("rowmerge.") or name in OWN_PROPERTIES:
-        return
-    similar_names = get_close_matches(name, sorted(OWN_PROPERTIES), n=1)
-    advice = f"Did you mean {similar_names[0]}?" if similar_names else f"There are: {', '.join(sorted(OWN_PROPERTIES))}."
-    raise ConfigurationError(f"There is no table property {name}. {advice}")
+    ICEBERG_PROPERTIES.check(properties, existing)
+    if COMPRESSION.name in properties or LEVEL.name in properties:
+        # The level must fit the codec.
+        _ = IcebergSettings(properties).parquet
 
 
 def file_locations(properties: Mapping[str, str]) -> list[str]:
     """Return the folders that are set by the properties in FILE_LOCATIONS."""
     return [properties[name] for name in FILE_LOCATIONS if properties.get(name, "").strip()]
-
-
-def _distribution(properties: Mapping[str, str], name: str, default: str) -> Distribution:
-    value = properties.get(name, default)
-    try:
-        return Distribution(value.strip().lower())
-    except ValueError as error:
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to none, hash or range.") from error
-
-
-def _parse_bytes(properties: Mapping[str, str], name: str) -> int | None:
-    """Return a property as a number of bytes, or None if it is not set. Raises ConfigurationError unless it is a number above zero."""
-    value = properties.get(name)
-    if value is None:
-        return None
-    if not re.fullmatch(r"\s*[1-9]\d*\s*", value):
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a number of bytes.")
-    return int(value)

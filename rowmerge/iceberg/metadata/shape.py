@@ -17,7 +17,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.iceberg.metadata.partition_values import ordering_of, partitioning_of
-from rowmerge.iceberg.metadata.properties import COMMENT, DATA_PATH, IcebergSettings
+from rowmerge.iceberg.metadata.properties import IcebergSettings
+from rowmerge.iceberg.metadata.registry import COMMENT, DATA_PATH
 from rowmerge.iceberg.metadata.types import can_widen, columns_of, nested_fields
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.storage.store import Storage, absolute_location
@@ -48,7 +49,7 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
     location = absolute_location(metadata.location)
     columns = columns_of(schema, name)
     stored_columns = _stored_columns(metadata, columns)
-    data_path = metadata.properties.get(DATA_PATH)
+    data_path = metadata.properties.get(DATA_PATH.name)
     return TableShape(
         name=name,
         location=location,
@@ -75,7 +76,7 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
 
 def settings_of(metadata: TableMetadata) -> IcebergSettings:
     """Return the settings in the table properties. The comment is a property, but not a setting."""
-    return IcebergSettings({name: value for name, value in metadata.properties.items() if name != COMMENT})
+    return IcebergSettings({name: value for name, value in metadata.properties.items() if name != COMMENT.name})
 
 
 def _row_rules(columns: Struct) -> Rules:

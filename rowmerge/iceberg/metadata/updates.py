@@ -12,7 +12,7 @@ from pyiceberg.table.update import TableUpdate, UpgradeFormatVersionUpdate, upda
 from pyiceberg.typedef import IcebergBaseModel
 
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.properties import check_metadata_log_length
+from rowmerge.iceberg.metadata.registry import DELETE_AFTER_COMMIT, PREVIOUS_VERSIONS
 
 INITIAL_DEFAULTS = 3
 """The first format version with column defaults."""
@@ -63,8 +63,8 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
     try:
         return update_table_metadata(_with_shared_histories(metadata), pyiceberg_updates, metadata_location=location)
     except ValueError:
-        # If the property of the metadata log's length is the cause, this check raises a ConfigurationError with advice.
-        check_metadata_log_length(base.properties)
+        # If the property of the metadata log's length is the cause, parsing it raises a ConfigurationError with advice.
+        PREVIOUS_VERSIONS.value(base.properties)
         raise
 
 
@@ -96,7 +96,6 @@ def serialize_metadata(metadata: TableMetadata) -> bytes:
     return IcebergBaseModel.model_dump_json(metadata).encode()
 
 
-DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 _METADATA_FILE = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")
 
 
@@ -130,7 +129,7 @@ def metadata_files_to_delete(old_metadata: TableMetadata, new_metadata: TableMet
         old_metadata: The metadata before the commit.
         new_metadata: The metadata after the commit, with the property.
     """
-    if new_metadata.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
+    if new_metadata.properties.get(DELETE_AFTER_COMMIT.name, "false").strip().lower() != "true":
         return []
     logged_paths = {plain_path(entry.metadata_file) for entry in new_metadata.metadata_log}
     root = f"{plain_path(new_metadata.location)}/"

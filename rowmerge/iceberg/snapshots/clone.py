@@ -12,8 +12,9 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion, SnapshotLogEntry
 
 from rowmerge.errors import ConfigurationError, PlanError
-from rowmerge.iceberg.metadata.properties import COMMENT, FILE_LOCATIONS, FORMAT_VERSION, GC_ENABLED, check_properties
+from rowmerge.iceberg.metadata.properties import FILE_LOCATIONS, check_properties
 from rowmerge.iceberg.metadata.refs import MAIN
+from rowmerge.iceberg.metadata.registry import COMMENT, FORMAT_VERSION, GC_ENABLED, ICEBERG_PROPERTIES
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 
 
@@ -37,15 +38,15 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properti
     _check_properties(source, properties)
     _check_source_columns(table, source)
     # A clone writes to its own folder, so it does not inherit properties that name folders. It is described by its own comment.
-    inherited = {name: value for name, value in metadata.properties.items() if name not in (*FILE_LOCATIONS, COMMENT)}
-    overrides = {name: value for name, value in properties.items() if name != FORMAT_VERSION}
+    inherited = {name: value for name, value in metadata.properties.items() if name not in (*FILE_LOCATIONS, COMMENT.name)}
+    overrides = ICEBERG_PROPERTIES.normalize({name: value for name, value in properties.items() if name != FORMAT_VERSION.name})
     return metadata.model_copy(
         update={
             "location": location,
             "table_uuid": uuid.uuid4(),
             "last_updated_ms": time.time_ns() // 1_000_000,
             "current_schema_id": source.iceberg_schema.schema_id,
-            "properties": {**inherited, **overrides, GC_ENABLED: "false"},
+            "properties": {**inherited, **overrides, GC_ENABLED.name: "false"},
             "metadata_log": [],
             "statistics": [],
             "partition_statistics": [],
@@ -69,13 +70,13 @@ def _history_with_only(snapshot: IcebergVersion | None) -> dict[str, Any]:
 
 def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) -> None:
     """Raise ConfigurationError for an invalid property, and for a `gc.enabled` or `format-version` that is not possible for a clone."""
-    check_properties(properties)
-    if properties.get(GC_ENABLED, "false").strip().lower() != "false":
-        raise ConfigurationError(f"{GC_ENABLED} must be false for a clone, whose files belong to {source.name}. Leave it out.")
+    check_properties(properties, {})
+    if properties.get(GC_ENABLED.name, "false").strip().lower() != "false":
+        raise ConfigurationError(f"{GC_ENABLED.name} must be false for a clone, whose files belong to {source.name}. Leave it out.")
     format_version = str(source.metadata.format_version)
-    if properties.get(FORMAT_VERSION, format_version) != format_version:
+    if properties.get(FORMAT_VERSION.name, format_version) != format_version:
         advice = f"{source.name} has {format_version}. Leave out the property, or set it afterwards with ALTER TABLE."
-        raise ConfigurationError(f"{FORMAT_VERSION} of a clone must be that of its source: {advice}")
+        raise ConfigurationError(f"{FORMAT_VERSION.name} of a clone must be that of its source: {advice}")
 
 
 def _check_source_columns(table: str, source: IcebergSnapshot) -> None:

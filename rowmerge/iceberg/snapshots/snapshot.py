@@ -34,8 +34,9 @@ from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import partitioning_of, unpartitioned_spec_ids
-from rowmerge.iceberg.metadata.properties import COMMENT, IcebergSettings
+from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
+from rowmerge.iceberg.metadata.registry import COMMENT, ICEBERG_PROPERTIES, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
@@ -92,7 +93,7 @@ class IcebergSnapshot:
         self.iceberg_schema = schema
         self.version = 0 if iceberg_version is None else iceberg_version.snapshot_id
         self.timestamp = self.metadata.last_updated_ms if iceberg_version is None else iceberg_version.timestamp_ms
-        self.description = self.metadata.properties.get(COMMENT)
+        self.description = self.metadata.properties.get(COMMENT.name)
         # The definition of a table can change without a new snapshot, so the path of the metadata file identifies the state.
         self.identity = f"{self.metadata.table_uuid} {current.path} {self.version} {schema.schema_id}"
         # Branches of one table have separate histories.
@@ -192,7 +193,7 @@ class IcebergSnapshot:
         return FileDifference(sizes, other_sizes)
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
-        mapping = self.metadata.name_mapping()
+        mapping = NAME_MAPPING.parse(self.metadata.properties)
         if mapping is None:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
         entries, specs = self._live_with(paths).by_path(paths), self.metadata.partition_specs
@@ -224,9 +225,10 @@ class IcebergSnapshot:
         return any(committed >= version for committed, _ in transactions(self.metadata, application))
 
     def check_writable(self) -> None:
-        """Raise UnsupportedTableFeature if pyarrow cannot write the UUID columns, or the catalog does not support the format version."""
+        """Raise UnsupportedTableFeature if pyarrow cannot write the UUID columns, or for an unsupported format version or property."""
         check_uuids(self.name, self.iceberg_schema)
         check_format_version(self.name, self.metadata.format_version, self.current.highest_format_version)
+        ICEBERG_PROPERTIES.check_write(self.name, self.metadata.properties)
 
 
 def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:

@@ -303,15 +303,8 @@ def _information(description: RelationDescription) -> str:
     return "\n".join([*(f"{key}: {value}" for key, value in facts), "Schema: root", *columns]) + "\n\n"
 
 
-def show_properties(spark: SparkSession, properties: Mapping[str, str], key: str | None) -> DataFrame:
-    """Return the rows of SHOW TBLPROPERTIES.
-
-    Args:
-        spark: The Spark session of the DataFrame.
-        properties: The properties of the table or view.
-        key: The key of the only property to return, or None for all properties.
-    """
-    pairs = sorted(properties.items()) if key is None else [(key, properties.get(key, f"Table does not have property: {key}"))]
+def show_properties(spark: SparkSession, pairs: Sequence[tuple[str, str]]) -> DataFrame:
+    """Return the rows of SHOW TBLPROPERTIES, from the name and the value of each property."""
     return rows_frame(spark, {"key": _STRING, "value": _STRING}, pairs)
 
 

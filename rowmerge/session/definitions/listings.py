@@ -79,10 +79,22 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
             return frames.text_column(spark, "namespace", schemas)
         case ShowTables():
             return _show_relations(context, command)
-        case ShowProperties(name, key):
-            return frames.show_properties(spark, describe_relation(context, name).properties, key)
+        case ShowProperties():
+            return _show_properties(context, command)
         case ShowColumns(name):
             return frames.text_column(spark, "col_name", [column.name for column in describe_relation(context, name).columns])
+
+
+def _show_properties(context: SessionContext, command: ShowProperties) -> DataFrame:
+    """Return the rows of SHOW TBLPROPERTIES. The row of a property that a table lacks names the default."""
+    description, key = describe_relation(context, command.name), command.key
+    if key is None or key in description.properties:
+        pairs = [(name, value) for name, value in sorted(description.properties.items()) if key in (None, name)]
+    elif description.text is not None:
+        pairs = [(key, f"View does not have property: {key}")]
+    else:
+        pairs = [(key, context.names.table(command.name).snapshot().settings.registry.text_of_missing(key))]
+    return frames.show_properties(context.spark, pairs)
 
 
 def _show_relations(context: SessionContext, command: ShowTables) -> DataFrame:

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import ClassVar
 
-from rowmerge.errors import ConfigurationError
 from rowmerge.table.metadata.partitioning import Distribution
-
-WRITE_MODE = "rowmerge.write.mode"
-SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
-RETRIES = "rowmerge.commit.retry.num-retries"
-MIN_WAIT = "rowmerge.commit.retry.min-wait-ms"
-MAX_WAIT = "rowmerge.commit.retry.max-wait-ms"
-OWN_PROPERTIES = frozenset({WRITE_MODE, SCHEMA_EVOLUTION, RETRIES, MIN_WAIT, MAX_WAIT})
-"""The names of the properties that tables of every format support."""
-
-_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "uncompressed": "none", "none": "none"}
+from rowmerge.table.metadata.property_registry import PropertyRegistry, TableProperty
+from rowmerge.table.metadata.property_values import BOOLEAN, MILLISECONDS, WHOLE_NUMBER, enumeration
 
 
 class WriteMode(Enum):
     """The ways to remove deleted rows from a file: the values of the table property `rowmerge.write.mode`."""
 
-    COPY_ON_WRITE = "copy-on-write"
-    MERGE_ON_READ = "merge-on-read"
     AUTO = "auto"
+    MERGE_ON_READ = "merge-on-read"
+    COPY_ON_WRITE = "copy-on-write"
+
+
+_MODE_TEXT = "what happens to a file with deleted or updated rows ([write modes](formats.md#write-modes))"
+WRITE_MODE = TableProperty("rowmerge.write.mode", enumeration(WriteMode), _MODE_TEXT, "auto")
+_EVOLUTION_TEXT = "`true`: every MERGE and INSERT adds the new columns of its source ([new columns](formats.md#new-columns))"
+SCHEMA_EVOLUTION = TableProperty("rowmerge.write.schema-evolution", BOOLEAN, _EVOLUTION_TEXT, "false")
+RETRIES = TableProperty("rowmerge.commit.retry.num-retries", WHOLE_NUMBER, "how often a statement runs again after a conflict", "10")
+_WAIT_TEXT = "the longest wait before the first retry, in milliseconds; each retry doubles it ([retries](conflicts.md#retries))"
+MIN_WAIT = TableProperty("rowmerge.commit.retry.min-wait-ms", MILLISECONDS, _WAIT_TEXT, "50")
+MAX_WAIT = TableProperty("rowmerge.commit.retry.max-wait-ms", MILLISECONDS, "the limit of the wait, in milliseconds", "5000")
+OWN_PROPERTIES = (WRITE_MODE, SCHEMA_EVOLUTION, RETRIES, MIN_WAIT, MAX_WAIT)
+"""The properties that tables of every format support."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,7 @@ class RetryPolicy:
 
         The property names follow Iceberg's `commit.retry.*`.
         """
-        retries = parse_whole_number(properties, RETRIES, cls.retries)
-        min_wait = parse_whole_number(properties, MIN_WAIT, cls.min_wait)
-        max_wait = parse_whole_number(properties, MAX_WAIT, cls.max_wait)
-        return cls(retries, min_wait, max_wait)
+        return cls(RETRIES.value(properties), MIN_WAIT.value(properties), MAX_WAIT.value(properties))
 
     def wait(self, lost: int) -> float:
         """Return a random time to wait after `lost` commit conflicts, in seconds.
@@ -96,11 +96,12 @@ class TableSettings:
     `operation` is `MERGE`, `UPDATE` or `DELETE`, and `WRITE` for all other statements.
     """
 
+    registry: ClassVar[PropertyRegistry] = PropertyRegistry("Any", OWN_PROPERTIES)
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def write_mode(self, operation: str) -> WriteMode:
         """Return the way in which an operation removes deleted rows from files."""
-        return parse_write_mode(self.properties, WRITE_MODE)
+        return WRITE_MODE.value(self.properties)
 
     def isolation_level(self, operation: str) -> str:
         """Return the isolation level of an operation, by its name in the table format."""
@@ -126,10 +127,7 @@ class TableSettings:
         Raises:
             ConfigurationError: The property is neither true nor false.
         """
-        value = self.properties.get(SCHEMA_EVOLUTION, "false").strip().lower()
-        if value not in ("true", "false"):
-            raise ConfigurationError(f"The table property {SCHEMA_EVOLUTION} is {value!r}. Set it to true or false.")
-        return value == "true"
+        return SCHEMA_EVOLUTION.value(self.properties)
 
     @cached_property
     def target_file_size(self) -> int | None:
@@ -145,67 +143,3 @@ class TableSettings:
     def splits(self) -> SplitSettings:
         """How files are divided among the tasks of a read."""
         return SplitSettings()
-
-    def check(self) -> None:
-        """Check all settings. Raises ConfigurationError for the first setting with an invalid value."""
-        for operation in ("MERGE", "UPDATE", "DELETE", "WRITE"):
-            self.write_mode(operation)
-            self.isolation_level(operation)
-        self.distribution(is_ordered=False)
-        for operation in ("MERGE", "UPDATE", "DELETE"):
-            self.operation_distribution(operation)
-        _ = (self.evolves_schema, self.target_file_size, self.parquet, self.retry_policy, self.splits)
-
-
-def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMode = WriteMode.AUTO) -> WriteMode:
-    """Parse the write mode in a table property.
-
-    Args:
-        properties: The properties of the table.
-        name: The name of the property.
-        default: The mode for a table without the property.
-
-    Raises:
-        ConfigurationError: The value is not the name of a mode.
-    """
-    try:
-        return WriteMode(properties.get(name, default.value).strip().lower())
-    except ValueError as error:
-        modes = ", ".join(mode.value for mode in WriteMode)
-        raise ConfigurationError(f"The table property {name} is {properties[name]!r}. Set it to one of {modes}.") from error
-
-
-def parse_codec(properties: Mapping[str, str], name: str) -> str | None:
-    """Return the codec in a table property, as Arrow's Parquet writer names it. Return None if the property is not set.
-
-    Args:
-        properties: The properties of the table.
-        name: The name of the property.
-
-    Raises:
-        ConfigurationError: The codec is unknown, or not every reader of Parquet supports it.
-    """
-    value = properties.get(name)
-    if value is None:
-        return None
-    codec = _CODECS.get(value.strip().lower())
-    if codec is None:
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to one of zstd, snappy, gzip, lz4 and uncompressed.")
-    return codec
-
-
-def parse_whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
-    """Parse a table property whose value is a whole number.
-
-    Args:
-        properties: The properties of the table.
-        name: The name of the property.
-        default: The value for a table without the property.
-
-    Raises:
-        ConfigurationError: The value is not a whole number, or it is negative.
-    """
-    value = properties.get(name, str(default))
-    if not re.fullmatch(r"\s*\d+\s*", value):
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number, 0 or more.")
-    return int(value)

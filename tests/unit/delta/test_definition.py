@@ -9,12 +9,12 @@ import pytest
 
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.actions import Protocol
-from rowmerge.delta.metadata.properties import parse_interval
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.partitioning import PartitionField, SortField, Transform, identities
+from rowmerge.table.metadata.property_values import INTERVAL
 from rowmerge.table.metadata.schema import Array, Decimal, Field, Map, Primitive, Struct
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.metadata.shape import TableDefinition
@@ -151,7 +151,7 @@ def test_columns_named_like_change_data_columns_are_refused(table: DeltaTable, n
 @pytest.mark.parametrize(
     ("properties", "feature"),
     [
-        ({"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
+        ({"delta.feature.icebergCompatV2": "supported"}, "icebergCompatV2"),
         ({"delta.feature.invented": "supported"}, "invented"),
     ],
 )
@@ -252,13 +252,13 @@ def test_invalid_property_values_are_refused(table: DeltaTable, properties: dict
     [("interval 1 week", 604_800_000), ("7 days", 604_800_000), ("INTERVAL 1 day 12 hours", 129_600_000), ("interval 0 hours", 0)],
 )
 def test_intervals_are_parsed_to_milliseconds(text: str, expected: int) -> None:
-    assert parse_interval("p", text) == expected
+    assert INTERVAL.parse("p", text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "interval", "1", "week", "1 fortnight", "1 day ago", "interval 2 months"])
 def test_invalid_intervals_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="interval 7 days"):
-        parse_interval("p", text)
+        INTERVAL.parse("p", text)
 
 
 # ------------------------------------------------------------------ schema

@@ -146,9 +146,9 @@ def test_an_invalid_high_water_mark_is_a_corrupt_log() -> None:
 
 
 def test_rows_that_must_stay_are_marked_whatever_the_write_mode(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    committed(lake.create(lake.file([1, 2]), properties={"delta.enableRowTracking": "true", WRITE_MODE: "auto"}))
+    committed(lake.create(lake.file([1, 2]), properties={"delta.enableRowTracking": "true", WRITE_MODE.name: "auto"}))
     snapshot = lake.table.snapshot()
-    monkeypatch.setitem(snapshot.settings.properties, WRITE_MODE, "unknown")  # as another writer may set it
+    monkeypatch.setitem(snapshot.settings.properties, WRITE_MODE.name, "unknown")  # as another writer may set it
     listing = snapshot.files()
     files = TargetFiles(listing, listing, listing.without_files(), listing, every_file, ())
     output = WriteOutput(positions={spark_path(path): Positions([0]) for path in listing.paths})

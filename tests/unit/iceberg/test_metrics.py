@@ -7,7 +7,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.iceberg.manifests.metrics import MetricsMode, file_metrics, metrics_modes
+from rowmerge.iceberg.manifests.metrics import file_metrics, metrics_modes
+from rowmerge.iceberg.metadata.registry import MetricsMode
 from rowmerge.table.snapshots.files import AddedFile
 
 POINT = StructType(NestedField(11, "x", LongType()), NestedField(12, "label", StringType()))

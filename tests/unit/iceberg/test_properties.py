@@ -20,7 +20,7 @@ from rowmerge.table.metadata.settings import ParquetSettings, SplitSettings
     ],
 )
 def test_each_operation_has_its_own_distribution_mode(properties: dict[str, str], merge: str | None, update: str, delete: str) -> None:
-    check_properties(properties)
+    check_properties(properties, {})
     distributions = [IcebergSettings(properties).operation_distribution(operation) for operation in ("MERGE", "UPDATE", "DELETE")]
     assert distributions == [None if value is None else Distribution(value) for value in (merge, update, delete)]
 
@@ -36,13 +36,13 @@ def test_each_operation_has_its_own_distribution_mode(properties: dict[str, str]
     ],
 )
 def test_table_properties_determine_parquet_settings(properties: dict[str, str], settings: ParquetSettings) -> None:
-    check_properties(properties)
+    check_properties(properties, {})
     assert IcebergSettings(properties).parquet == settings
 
 
 def test_table_properties_determine_the_size_of_splits() -> None:
     properties = {"read.split.target-size": "1000", "read.split.open-file-cost": "20", "read.split.planning-lookback": "3"}
-    check_properties(properties)
+    check_properties(properties, {})
     assert IcebergSettings(properties).splits == SplitSettings(1000, 20, 3)
     assert IcebergSettings({}).splits == SplitSettings()
 
@@ -54,12 +54,12 @@ def test_table_properties_determine_the_size_of_splits() -> None:
         ("read.split.open-file-cost", "4mb", "Set it to a number of bytes"),
         ("read.split.planning-lookback", "0", "Set it to a whole number, 1 or more"),
         ("write.merge.distribution-mode", "random", "Set it to none, hash or range"),
-        ("write.parquet.compression-level", "23", "Set it to a number from 1 to 22"),
-        ("write.parquet.compression-level", "high", "Set it to a whole number"),
+        ("write.parquet.compression-level", "23", "Set it to a whole number from 1 to 22"),
+        ("write.parquet.compression-level", "high", "Set it to a whole number from 1 to 22"),
         ("write.parquet.row-group-size-bytes", "0", "Set it to a number of bytes"),
         ("write.metadata.previous-versions-max", "ten", "Set it to a whole number"),
     ],
 )
 def test_invalid_property_values_are_refused(name: str, value: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name}.*{message}"):
-        check_properties({name: value})
+        check_properties({name: value}, {})
