@@ -155,7 +155,7 @@ class IcebergTable:
                 f"{self.name} cannot be replaced by a clone: a replaced Iceberg table keeps the ids of its columns and snapshots, and a "
                 f"clone has the ids of its source. DROP TABLE {self.name} first."
             )
-        snapshot.check_writable()
+        snapshot.check_features()  # not the properties, which ALTER TABLE may remove
         name = self.name if snapshot.branch == MAIN else f"{self.name}.branch_{snapshot.branch}"
         commit = Commit(self._operations, name, snapshot, request)
         check_format_version(name, commit.target_metadata.format_version, self._operations.highest_format_version)

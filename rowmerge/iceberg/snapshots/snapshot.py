@@ -224,10 +224,13 @@ class IcebergSnapshot:
         """
         return any(committed >= version for committed, _ in transactions(self.metadata, application))
 
-    def check_writable(self) -> None:
-        """Raise UnsupportedTableFeature if pyarrow cannot write the UUID columns, or for an unsupported format version or property."""
+    def check_features(self) -> None:
+        """Raise UnsupportedTableFeature if pyarrow cannot write the UUID columns, or the catalog does not support the format version."""
         check_uuids(self.name, self.iceberg_schema)
         check_format_version(self.name, self.metadata.format_version, self.current.highest_format_version)
+
+    def check_writable(self) -> None:
+        self.check_features()
         ICEBERG_PROPERTIES.check_write(self.name, self.metadata.properties)
 
 
