@@ -63,6 +63,8 @@ PROCEDURES: Mapping[str, Procedure] = {
     "rollback_to_snapshot": Procedure({**_TABLE, "snapshot_id": Kind.NUMBER}, ("table", "snapshot_id"), instead=_TO_VERSION),
     "rollback_to_timestamp": Procedure({**_TABLE, "timestamp": Kind.TIME}, ("table", "timestamp"), instead=_TO_TIMESTAMP),
     "fast_forward": Procedure({**_TABLE, "branch": Kind.TEXT, "to": Kind.TEXT}, ("table", "branch", "to"), instead="RESTORE TABLE {}"),
+    "cherrypick_snapshot": Procedure({**_TABLE, "snapshot_id": Kind.NUMBER}, ("table", "snapshot_id"), instead=_TO_VERSION),
+    "publish_changes": Procedure({**_TABLE, "wap_id": Kind.TEXT}, ("table", "wap_id"), instead=_TO_VERSION),
     "set_current_snapshot": Procedure({**_TABLE, "snapshot_id": Kind.NUMBER, "ref": Kind.TEXT}, instead=_TO_VERSION),
 }
 

@@ -295,7 +295,8 @@ def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None
     if overwrite is None:
         return Attempt(snapshot, append, row_counts(output, append.files), append.files.added)
     removed_files_mask = overwrite.removed_files_mask(snapshot, insert_rows, output)
-    return _overwrite_attempt(snapshot, append, removed_files_mask, output, reads_table=insert_rows.reads_table)
+    overwrite_append = replace(append, replaces_partitions=overwrite.is_dynamic(snapshot))
+    return _overwrite_attempt(snapshot, overwrite_append, removed_files_mask, output, reads_table=insert_rows.reads_table)
 
 
 def _check_writable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:

@@ -20,7 +20,7 @@ from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_referenc
 from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
-from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, summary_properties, transactions
+from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, summary_properties, transactions
 from rowmerge.iceberg.metadata.shape import table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
@@ -41,10 +41,13 @@ class IcebergTable:
     change_feed = None
     """None, because an Iceberg table does not have a change data feed."""
 
-    def __init__(self, operations: TableOperations, name: str, branch: str = MAIN) -> None:
+    def __init__(
+        self, operations: TableOperations, name: str, branch: str = MAIN, *, creates_branch: bool = False, staged_id: str | None = None
+    ) -> None:
         self._operations, self.name, self._branch = operations, name, branch
+        self._creates_branch, self._staged_id = creates_branch, staged_id
         self.location = operations.storage.location
-        self.branches = IcebergBranches(operations, name, self._open_branch, self._open_reference)
+        self.branches = IcebergBranches(operations, name, self._open_branch, self._open_reference, self._open_staging)
         self.maintenance = IcebergMaintenance(operations, name)
         self._lock = threading.Lock()
         self._opened: IcebergSnapshot | None = None
@@ -129,7 +132,7 @@ class IcebergTable:
         # A commit starts from a snapshot of a table. Here this is an empty table, whose metadata is not in a file yet.
         current = CurrentMetadata(metadata, path="")
         base = IcebergSnapshot(self._operations.storage, self.name, current, iceberg_version=None, schema=metadata.schema())
-        return Creation(self._operations, self.name, base, request, expected_version).run()
+        return Creation(self._operations, self.name, base, request, expected_version=expected_version).run()
 
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
         """Commit a change that was planned on a snapshot of this table.
@@ -157,7 +160,7 @@ class IcebergTable:
             )
         snapshot.check_features()  # not the properties, which ALTER TABLE may remove
         name = self.name if snapshot.branch == MAIN else f"{self.name}.branch_{snapshot.branch}"
-        commit = Commit(self._operations, name, snapshot, request)
+        commit = Commit(self._operations, name, snapshot, request, self._staged_id)
         check_format_version(name, commit.target_metadata.format_version, self._operations.highest_format_version)
         return commit.run()
 
@@ -183,12 +186,22 @@ class IcebergTable:
         """Expire old snapshots, and delete files that no snapshot needs. Raises StorageError, and PlanError for an unsafe retention."""
         return Vacuum(self._operations, self.name).run(options)
 
-    def _open_branch(self, name: str) -> IcebergTable:
-        """Return the table as seen from a branch. Raises VersionNotFound for an unknown name, and PlanError for a tag."""
-        if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+    def _open_branch(self, name: str, *, creates_branch: bool) -> IcebergTable:
+        """Return the table as seen from a branch. Raises VersionNotFound for an unknown name, and PlanError for a tag.
+
+        `creates_branch`: whether an unknown name is a new branch, which begins at the newest snapshot of main.
+        """
+        metadata = self._current().metadata
+        if creates_branch and name not in metadata.refs:
+            return IcebergTable(self._operations, self.name, name, creates_branch=True)
+        if find_reference(self.name, metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
             raise PlanError(f"{name} of {self.name} is a tag, which always refers to the same snapshot and accepts no writes. {advice}")
         return self if name == self._branch else IcebergTable(self._operations, self.name, name)
+
+    def _open_staging(self, staged_id: str) -> IcebergTable:
+        """Return the table, each of whose commits adds a snapshot with this id that no branch points at."""
+        return IcebergTable(self._operations, self.name, self._branch, staged_id=staged_id)
 
     def _open_reference(self, reference: str) -> IcebergSnapshot:
         """Open a branch with the table's current schema, or a tag with its snapshot's schema (see Iceberg's SnapshotUtil.schemaFor)."""
@@ -209,9 +222,9 @@ class IcebergTable:
     def _open_newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
         """Open the newest snapshot of a branch, and reuse the manifests that this table has read. Raises VersionNotFound."""
         metadata = current.metadata
-        if branch != MAIN:
+        if branch != MAIN and not self._creates_branch:
             find_reference(self.name, metadata, branch)  # Raises VersionNotFound for an unknown branch.
-        head, manifest_files = head_of(metadata, branch), {} if self._opened is None else self._opened.manifest_files
+        head, manifest_files = base_of(metadata, branch), {} if self._opened is None else self._opened.manifest_files
         return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, manifest_files)
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:

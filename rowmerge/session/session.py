@@ -28,7 +28,8 @@ from rowmerge.session.definitions.creation import NewTable, create_or_replace_ta
 from rowmerge.session.definitions.definitions import run_definition
 from rowmerge.session.definitions.listings import describe_files, describe_relation
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
-from rowmerge.session.names.resolver import NameResolver
+from rowmerge.session.names.audit import Audit
+from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.names.spark_names import SparkViews, TemporaryViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import sql_constant
@@ -178,7 +179,7 @@ class Session:
         names = NameResolver(catalog, TemporaryViews(spark), schema, catalog_name)
         functions = WarehouseFunctions(spark, catalog)
         views, task_sizes = SparkViews(spark), TaskSizes(spark, may_set=owns_spark)
-        self._context = SessionContext(spark, catalog, default_format, tables_by_path, names, views, functions, task_sizes)
+        self._context = SessionContext(spark, catalog, default_format, tables_by_path, names, views, functions, task_sizes, Audit(spark))
 
     @property
     def spark(self) -> SparkSession:
@@ -197,20 +198,24 @@ class Session:
         """
         return self.execute(text, idempotency_key=idempotency_key).frame
 
-    def execute(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> StatementResult:
+    def execute(
+        self, text: str, *, idempotency_key: IdempotencyKey | None = None, wap_branch: str | None = None, wap_id: str | None = None
+    ) -> StatementResult:
         """Run one statement. Return its rows, and the counts of changed rows and files.
 
         Args:
             text: One statement in Spark's SQL.
             idempotency_key: A key with which a table commits a statement that writes rows only once. If it is a name and a version, each
                 version is committed once, and versions must increase. `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …` has the same effect.
+            wap_branch: The branch that the statement writes and reads, in Iceberg tables with `write.wap.enabled`.
+            wap_id: The id under which it stages a snapshot of such a table. If both are None, `spark.wap.branch` and `spark.wap.id` apply.
 
         Raises:
             RowmergeError: The base class of all errors of the engine and of Spark.
         """
-        command, context = parse(text), self._context
+        command, context = parse(text), replace(self._context, audit=Audit(self._spark, wap_branch, wap_id))
         key = key_of_statement(command, text, idempotency_key)
-        options = self._with_key(key) if writes_rows(command) else self._options
+        options = replace(self._options, transaction=transaction_of(self._spark, key)) if writes_rows(command) else self._options
         with translated(text):
             if isinstance(command, Query):
                 scope = StatementScope.begin(context)
@@ -226,10 +231,6 @@ class Session:
                 return run_function_command(context, command)
             return run_definition(context, command, options)
 
-    def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
-        """Return the commit options with the transaction of the key. If the key is None, Delta's settings give the transaction."""
-        return replace(self._options, transaction=transaction_of(self._spark, key))
-
     def table(self, name: str, where: str | None = None) -> DataFrame:
         """Return the rows of a table's newest version, of a view, or of a temporary view.
 
@@ -243,8 +244,8 @@ class Session:
             TableNotFound: There is no such table or view.
         """
         with translated(name):
-            condition = "" if where is None else f" where {where}"
-            return StatementScope.begin(self._context).query(f"select * from {name}{condition}")
+            query = f"select * from {name}" if where is None else f"select * from {name} where {where}"
+            return StatementScope.begin(replace(self._context, audit=Audit(self._spark))).query(query)
 
     def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
         """Return the change rows of a table between two versions or times, both inclusive, as `table_changes(…)` does in SQL.
@@ -300,7 +301,7 @@ class Session:
         """
         # Over 40 lines: the signature and the documentation of ten public arguments.
         _check_write(mode, format, schema_evolution)
-        table_name, options = parse_table_name(name), self._with_key(idempotency_key)
+        table_name, options = parse_table_name(name), replace(self._options, transaction=transaction_of(self._spark, idempotency_key))
         with translated(name, name):
             # An Arrow table fits into this process, so its rows fit into one file.
             frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data
@@ -321,8 +322,8 @@ class Session:
         def rows_for(snapshot: Snapshot) -> NewRows:
             return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
 
-        table = self._context.names.table(name)
-        return insert(table, rows_for, None if mode == "append" else Overwrite(dynamic=False), options)
+        target = Audit(self._spark).target(Target(self._context.names.table(name), name))
+        return insert(target.table, rows_for, None if mode == "append" else Overwrite(dynamic=False), options)
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas."""

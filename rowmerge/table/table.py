@@ -55,10 +55,23 @@ class Branches(Protocol):
     Every method that changes them raises UnsupportedTableFeature, CommitConflict, CommitStateUnknown and StorageError.
     """
 
-    def table(self, branch: str) -> Table:
+    def table(self, branch: str, *, create: bool = False) -> Table:
         """Return the table as seen on a branch. Its newest snapshot is that of the branch, and its commits move only the branch.
 
-        Raises VersionNotFound, which suggests similar names, if the branch does not exist. Raises PlanError if `branch` is a tag.
+        Args:
+            branch: The name of the branch.
+            create: Whether the first commit creates a branch that does not exist. Until then, its newest snapshot is that of main.
+
+        Raises:
+            VersionNotFound: The branch does not exist, and `create` is false. The error suggests similar names.
+            PlanError: `branch` is a tag.
+        """
+
+    def staging_table(self, staged_id: str) -> Table:
+        """Return the table, whose commits stage snapshots: the table contains them, but no branch does until they are published.
+
+        Args:
+            staged_id: The id under which the snapshots can be published.
         """
 
     def snapshot(self, reference: str) -> Snapshot:
@@ -102,6 +115,20 @@ class Branches(Protocol):
             VersionNotFound: No branch or tag has the name `to`.
             PlanError: The branches have diverged.
         """
+
+    def publish(self, snapshot_id: int) -> int:
+        """Publish a snapshot on the main branch (Iceberg's `cherrypick_snapshot`), and return the id of the current snapshot after it.
+
+        Args:
+            snapshot_id: The id of the snapshot, which a statement staged or committed to another branch.
+
+        Raises:
+            VersionNotFound: The table has no such snapshot.
+            PlanError: The snapshot is published already, or its changes do not apply to the current snapshot.
+        """
+
+    def staged_snapshot_id(self, staged_id: str) -> int:
+        """Return the id of the newest snapshot that was staged under an id. Raises VersionNotFound if there is none."""
 
     def drop(self, name: str, *, is_tag: bool, if_exists: bool) -> None:
         """Drop a branch or a tag.

@@ -169,3 +169,14 @@ def test_dynamic_overwrite_requires_partition_values_of_every_file(session: rowm
     session.sql("insert overwrite t partition (p = 'b') select 8")
     # The first bucket has ids 1, 2 and 4, and the second has all other ids.
     assert {tuple(row) for row in session.sql("select * from t").collect()} == {(1, "a"), (4, "a"), (6, "a"), (7, None), (8, "b")}
+
+
+def test_a_partition_value_with_too_many_digits_is_an_error(session: rowmerge.Session) -> None:
+    session.sql("create table t (d decimal(3, 2)) using iceberg partitioned by (truncate(50, d))")
+    with pytest.raises(errors.PlanError, match=r"d_trunc has the value -10\.00 .* decimal\(3, 2\) cannot hold"):
+        session.sql("insert into t values (-9.99), (1.00)")
+    session.sql("insert into t values (-9.50), (9.99)")
+    assert session.sql("select d from t where d = 9.99").count() == 1
+    session.sql("create table u (d decimal(38, 10)) using iceberg partitioned by (truncate(1, d))")
+    session.sql("insert into u select cast(-9999999999999999999999999999.9999999999BD as decimal(38, 10))")
+    assert session.sql("select * from u").count() == 1

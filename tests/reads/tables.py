@@ -143,7 +143,10 @@ class TableWriter:
         """Return a random partition transform of a column."""
         name, choices = name_in_sql(column.name), ["{0}"]
         match column.kind:
-            case "integer" | "decimal":
+            case "decimal":
+                # Truncating rounds down, so the type of the column does not hold the lowest values with a width above 1.
+                choices = ["{0}", "bucket(3, {0})", "bucket(7, {0})", "truncate(1, {0})"]
+            case "integer":
                 choices = ["{0}", "bucket(3, {0})", "bucket(7, {0})", "truncate(10, {0})", "truncate(3, {0})"]
             case "string" | "char":
                 choices = ["{0}", "bucket(4, {0})", "truncate(1, {0})", "truncate(3, {0})"]
@@ -231,7 +234,10 @@ class TableWriter:
 
     def _free_columns(self, table: TableScript) -> list[Column]:
         """Return the columns that no partition field and no generated column needs."""
-        needed = " ".join([*table.partitioned_by, *table.generated, table.statements[0].partition(" generated always as ")[2]])
+        quoted_names = [name_in_sql(name) for name in table.partitioned_by]
+        needed = " ".join(
+            [*table.partitioned_by, *quoted_names, *table.generated, table.statements[0].partition(" generated always as ")[2]]
+        )
         return [column for column in table.columns if column.name not in ("k", "v") and name_in_sql(column.name) not in needed]
 
     def _drop_column(self, table: TableScript, number: int) -> None:

@@ -22,6 +22,8 @@ class Handle:
     def __init__(self, session: Any) -> None:
         self.session = session
         self.tag = f"dbt-{uuid.uuid4().hex}"
+        self.audit: dict[str, str] = {}
+        """The arguments of the session's `execute` that say where statements write and read audited tables, for the current model."""
         self._add_tag, self._remove_tag, self._cancel_jobs = _job_tag_methods(session.spark)
         self._cancelled, self._idle = threading.Event(), threading.Event()
         self._idle.set()  # no statement runs
@@ -110,7 +112,7 @@ class Cursor:
         self._rows, self._position, self.scans = None, 0, []
         with self._handle.cancelable():
             for statement in split_statements(sql):
-                self.result = self._handle.session.execute(statement)
+                self.result = self._handle.session.execute(statement, **self._handle.audit)
                 self.scans += self.result.scans
 
     @property

@@ -23,7 +23,7 @@ from rowmerge.iceberg.commits.snapshot_entry import new_snapshot_id, snapshot_up
 from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry
 from rowmerge.iceberg.metadata.definition import alteration_updates, replacement_updates
-from rowmerge.iceberg.metadata.refs import MAIN, head_of, point_branch_at
+from rowmerge.iceberg.metadata.refs import MAIN, WAP_ID, base_of, point_branch_at
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
@@ -41,12 +41,16 @@ _NO_SNAPSHOT = 0
 
 @dataclass
 class Commit:
-    """One change to a table. Implements `rowmerge.table.commits.commit.CommitSteps`."""
+    """One change to a table. Implements `rowmerge.table.commits.commit.CommitSteps`.
+
+    `staged_id`: the id under which the snapshot can be published. No branch points at it before. None for a snapshot of `base.branch`.
+    """
 
     operations: TableOperations
     table: str
     base: IcebergSnapshot
     change: CommitRequest
+    staged_id: str | None = None
 
     def __post_init__(self) -> None:
         self.snapshot_id = new_snapshot_id()
@@ -81,7 +85,7 @@ class Commit:
         newest = self.operations.current()
         if newest is None:
             return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP TABLE", "the table was dropped")
-        if self.base.branch not in newest.metadata.refs and self.base.branch != MAIN:
+        if self.base.branch != MAIN and self.base.branch in self._head.metadata.refs.keys() - newest.metadata.refs.keys():
             return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP BRANCH", f"the branch {self.base.branch} was dropped")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return Put.CREATED
@@ -142,7 +146,7 @@ class Commit:
         newest_id = self._snapshot_id_in(newest)
         if newest_id == self._snapshot_id_in(self._head.metadata):
             return None
-        self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned_spec_ids, self._live)
+        self._live = live_files(self.operations.storage, base_of(newest, self.base.branch), self._live.unpartitioned_spec_ids, self._live)
         # Another writer may drop a manifest without writing entries for its files.
         changed_paths = self._planned_commit.changed_paths
         missing_paths = changed_paths - self._live.by_path(changed_paths).keys()
@@ -150,7 +154,7 @@ class Commit:
 
     def _snapshot_id_in(self, metadata: TableMetadata) -> int | None:
         """Return the id of the branch's newest snapshot in metadata, or None if the branch has no snapshot."""
-        head = head_of(metadata, self.base.branch)
+        head = base_of(metadata, self.base.branch)
         return None if head is None else head.snapshot_id
 
     @cached_property
@@ -220,7 +224,7 @@ class Commit:
         if change.restored is not None:
             return (self._restore(head, change.restored.version),)
         if not change.replace:
-            return self._add_snapshot(head_of(head, self.base.branch), live, change.files.removed)
+            return self._add_snapshot(base_of(head, self.base.branch), live, change.files.removed)
         empty_table = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if head.current_snapshot_id is not None else ()
         return empty_table + self._add_snapshot(None, LiveFiles(self.operations.storage), ())
 
@@ -236,7 +240,8 @@ class Commit:
             return ()
         head = self._head.metadata
         written_snapshot = self._files.write_snapshot(head, parent, live, removed_paths, self.change.files.deleted)
-        return snapshot_updates(head, self.base.branch, parent, written_snapshot, self.change)
+        origin = {} if self.staged_id is None else {WAP_ID: self.staged_id}
+        return snapshot_updates(head, self.base.branch, parent, written_snapshot, self.change, origin)
 
 
 @dataclass

@@ -114,7 +114,7 @@ def concurrent_commits(
     oldest = snapshots[-1]
     # Without a base, the oldest snapshot must be the first one of the table, and not one whose parent has expired.
     continues_base = oldest.parent_snapshot_id == base_id and (base_id is not None or _is_first(storage, oldest))
-    return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)] if continues_base else None
+    return [read_commit(storage, snapshot) for snapshot in reversed(snapshots)] if continues_base else None
 
 
 def _is_first(storage: Storage, snapshot: Snapshot) -> bool:
@@ -123,7 +123,17 @@ def _is_first(storage: Storage, snapshot: Snapshot) -> bool:
     return all(manifest.added_snapshot_id == snapshot.snapshot_id and manifest.existing_files == 0 for manifest in manifests)
 
 
-def _read_commit(storage: Storage, snapshot: Snapshot) -> ConcurrentCommit:
+def read_commit(storage: Storage, snapshot: Snapshot) -> ConcurrentCommit:
+    """Return the commit of a snapshot, with the files that it added and removed.
+
+    Args:
+        storage: The storage of the table.
+        snapshot: The snapshot.
+
+    Raises:
+        CorruptLog: A manifest or the manifest list is damaged or missing.
+        StorageError: A manifest or the manifest list cannot be read.
+    """
     manifests = read_manifest_list(storage, snapshot.manifest_list)
     own_manifests = [manifest for manifest in manifests if manifest.added_snapshot_id == snapshot.snapshot_id]
     entries = [entry for manifest in own_manifests for entry in read_manifest(storage, manifest)]

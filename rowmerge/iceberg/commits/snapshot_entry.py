@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
@@ -16,12 +16,15 @@ from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 from rowmerge.iceberg.commits.snapshot_files import WrittenSnapshot
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
-from rowmerge.iceberg.metadata.refs import point_branch_at, summary_properties
+from rowmerge.iceberg.metadata.refs import WAP_ID, point_branch_at, summary_properties
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.version import __version__
 
 OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "rowmerge.metrics"
 """The summary properties from which the table's history reads the statement. All other properties are common to all engines."""
+
+REPLACES_PARTITIONS = "replace-partitions"
+"""The summary property of a dynamic overwrite, which Iceberg's `cherrypick_snapshot` needs."""
 
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
@@ -39,7 +42,12 @@ def new_snapshot_id() -> int:
 
 
 def snapshot_updates(
-    metadata: TableMetadata, branch: str, parent: Snapshot | None, written_snapshot: WrittenSnapshot, change: CommitRequest
+    metadata: TableMetadata,
+    branch: str,
+    parent: Snapshot | None,
+    written_snapshot: WrittenSnapshot,
+    change: CommitRequest,
+    origin: Mapping[str, str] | None = None,
 ) -> tuple[TableUpdate, ...]:
     """Return the metadata updates that add a snapshot and point a branch at it (Iceberg spec, Snapshots).
 
@@ -49,6 +57,7 @@ def snapshot_updates(
         parent: The preceding snapshot, or None for the first one.
         written_snapshot: The files of the snapshot.
         change: The change that the statement makes, for the summary.
+        origin: Summary properties about the publication of the snapshot. No branch points at a snapshot with the key WAP_ID.
     """
     # Readers order snapshots by their timestamps, but the clocks of several writers differ. So a later snapshot gets a later timestamp.
     earliest_timestamp = metadata.last_updated_ms + (1 if parent is not None else 0)
@@ -58,15 +67,16 @@ def snapshot_updates(
         sequence_number=metadata.next_sequence_number(),
         timestamp_ms=max(time.time_ns() // 1_000_000, earliest_timestamp),
         manifest_list=written_snapshot.manifest_list,
-        summary=_summary(change, written_snapshot.entries, parent),
+        summary=_summary(change, written_snapshot.entries, parent, origin or {}),
         schema_id=written_snapshot.schema_id,
         first_row_id=written_snapshot.first_row_id,
         added_rows=written_snapshot.assigned_row_ids,
     )
-    return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, branch, written_snapshot.snapshot_id)
+    added = AddSnapshotUpdate(snapshot=snapshot)
+    return (added,) if WAP_ID in (origin or {}) else (added, point_branch_at(metadata, branch, written_snapshot.snapshot_id))
 
 
-def _summary(change: CommitRequest, entries: Sequence[Entry], parent: Snapshot | None) -> Summary:
+def _summary(change: CommitRequest, entries: Sequence[Entry], parent: Snapshot | None, origin: Mapping[str, str]) -> Summary:
     """Return the summary of a snapshot: its operation, counts of changes, the table's totals, and the statement for the history."""
     counts: Counter[str] = Counter()
     for entry in entries:
@@ -78,6 +88,7 @@ def _summary(change: CommitRequest, entries: Sequence[Entry], parent: Snapshot |
         "changed-partition-count": str(len(changed_partitions)),
         **_totals(counts, parent),
         **_statement_properties(change),
+        **origin,
     }
     return Summary(_operation(change, counts), **properties)
 
@@ -98,6 +109,8 @@ def _statement_properties(change: CommitRequest) -> dict[str, str]:
     properties = {"engine-name": "rowmerge", "engine-version": __version__, OPERATION: change.operation}
     if change.parameters:
         properties[PARAMETERS] = json.dumps(dict(change.parameters), ensure_ascii=False, default=str)
+    if change.replaces_partitions:
+        properties[REPLACES_PARTITIONS] = "true"
     if change.metrics:
         properties[METRICS] = json.dumps(dict(change.metrics))
     if change.transaction is not None:

@@ -124,6 +124,8 @@ class SnapshotFiles:
     added: Sequence[AddedFile]
     data_sequence_number: int = UNASSIGNED
     """The sequence number of the rows in added files. It is older than the snapshot if the files contain only moved rows."""
+    published: Sequence[ContentFile] = ()
+    """Data files of a staged snapshot, which the snapshot publishes."""
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def __post_init__(self) -> None:
@@ -275,8 +277,12 @@ class SnapshotFiles:
         sort_columns = [field.source_id for field in self.metadata.sort_order().fields if field.transform.preserves_order]
         modes = metrics_modes(self.metadata.schema(), self.metadata.properties, sort_columns)
         files = [content_file(file, self.metadata, modes) for file in self.added]
-        entries = [Entry.added(file, self.snapshot_id, self.data_sequence_number) for file in files]
-        return self.write_manifests(entries, ManifestContent.DATA, self.metadata.default_spec_id)
+        by_spec: dict[int, list[Entry]] = defaultdict(list)
+        for file in (*files, *self.published):
+            by_spec[file.spec_id].append(Entry.added(file, self.snapshot_id, self.data_sequence_number))
+        return [
+            manifest for spec_id, entries in by_spec.items() for manifest in self.write_manifests(entries, ManifestContent.DATA, spec_id)
+        ]
 
     def rewrite_manifests(self, live: LiveFiles, removal: Removal) -> tuple[list[Manifest], list[Entry]]:
         """Rewrite the manifests that contain removed files.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from typing import Protocol
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
@@ -15,22 +16,44 @@ from rowmerge.errors import AlreadyExists, PlanError, VersionNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import commit_updates, newest
+from rowmerge.iceberg.maintenance.publication import Publication, staged_snapshot_id
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, point_branch_at
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import SnapshotReference, Table
 
 
+class OpenBranch(Protocol):
+    """A function that opens a table on a branch."""
+
+    def __call__(self, name: str, *, creates_branch: bool) -> Table:
+        """Open the table. `creates_branch`: whether the first commit creates a branch that does not exist."""
+
+
 @dataclass(frozen=True)
 class IcebergBranches:
-    """Implements `rowmerge.table.table.Branches`. `open_reference` opens the snapshot of a branch or a tag."""
+    """Implements `rowmerge.table.table.Branches`.
+
+    `open_branch`: opens the table on a branch. `open_reference`: opens the snapshot of a branch or a tag. `open_staging`: opens the table
+    so that its commits stage snapshots.
+    """
 
     operations: TableOperations
     name: str
-    open_branch: Callable[[str], Table]
+    open_branch: OpenBranch
     open_reference: Callable[[str], Snapshot]
+    open_staging: Callable[[str], Table]
 
-    def table(self, branch: str) -> Table:
-        return self.open_branch(branch)
+    def table(self, branch: str, *, create: bool = False) -> Table:
+        """Open the table on a branch, as documented in `Branches.table`.
+
+        Args:
+            branch: The name of the branch.
+            create: Whether the first commit creates a branch that does not exist.
+        """
+        return self.open_branch(branch, creates_branch=create)
+
+    def staging_table(self, staged_id: str) -> Table:
+        return self.open_staging(staged_id)
 
     def snapshot(self, reference: str) -> Snapshot:
         return self.open_reference(reference)
@@ -72,6 +95,12 @@ class IcebergBranches:
 
         commit_updates(self.operations, self.name, f"the reference {branch}", make_updates)
         return moves_of_attempts[-1]
+
+    def publish(self, snapshot_id: int) -> int:
+        return Publication(self.operations, self.name, snapshot_id).commit()
+
+    def staged_snapshot_id(self, staged_id: str) -> int:
+        return staged_snapshot_id(self.name, newest(self.operations, self.name).metadata, staged_id)
 
     def drop(self, name: str, *, is_tag: bool, if_exists: bool) -> None:
         """Drop a branch or tag, as documented in `Branches.drop`.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Context
 from typing import Any
 
+from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import DoubleType, FloatType, IcebergType, PrimitiveType, StructType
+from pyiceberg.types import DecimalType, DoubleType, FloatType, IcebergType, PrimitiveType, StructType
 
+from rowmerge.errors import PlanError
 from rowmerge.iceberg.manifests.bounds import to_bound, to_stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.partition_values import partition_value_name
@@ -17,6 +20,7 @@ from rowmerge.iceberg.metadata.registry import METRICS_COLUMN, METRICS_COLUMNS, 
 from rowmerge.iceberg.metadata.types import nested_fields
 from rowmerge.table.snapshots.files import AddedFile
 
+_EXACT = Context(prec=100)
 _NONE = MetricsMode(counts=False, bounds=False)
 _TRUNCATED_TO_16 = MetricsMode(truncate=16)
 
@@ -110,6 +114,16 @@ def _primitive_ids(type_: IcebergType) -> Iterator[int]:
         yield from _primitive_ids(nested.field_type)
 
 
+def _check_digits(field: PartitionField, value: Any, type_: IcebergType) -> None:
+    """Raise PlanError if a decimal has more digits than its type. Iceberg's libraries do not write such partition values, either.
+
+    The transform `truncate` rounds down: it returns -10.00 for -9.99, which the type decimal(3, 2) of the column does not have.
+    """
+    if isinstance(type_, DecimalType) and value is not None and value.scaleb(type_.scale, _EXACT).copy_abs() >= 10**type_.precision:
+        problem = f"The partition field {field.name} has the value {value} for a row, which its type {type_} cannot hold."
+        raise PlanError(f"{problem} Widen the type of the column, or partition the table by another transform.")
+
+
 @dataclass(frozen=True)
 class _Leaf:
     """A primitive field.
@@ -147,10 +161,15 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
         file: The written file, with the table's current schema and partition spec.
         metadata: The metadata of the table.
         modes: The metrics modes by field id.
+
+    Raises:
+        PlanError: A partition value of the type decimal has too many digits.
     """
     schema, spec = metadata.schema(), metadata.spec()
     types = [field.field_type for field in spec.partition_type(schema).fields]
     values = [file.partition.get(partition_value_name(schema, field)) for field in spec.fields]
+    for field, value, type_ in zip(spec.fields, values, types, strict=True):
+        _check_digits(field, value, type_)
     return ContentFile(
         content=Content.DATA,
         path=file.path,

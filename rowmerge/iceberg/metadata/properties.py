@@ -24,6 +24,7 @@ from rowmerge.iceberg.metadata.registry import (
     SPLIT_LOOKBACK,
     SPLIT_SIZE,
     TARGET_FILE_SIZE,
+    WAP_ENABLED,
 )
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.settings import (
@@ -91,6 +92,11 @@ class IcebergSettings(TableSettings):
         names = (property_.name for property_ in (COMMIT_RETRIES, COMMIT_MIN_WAIT, COMMIT_MAX_WAIT))
         defaults = {f"rowmerge.{name}": self.properties[name] for name in names if name in self.properties}
         return RetryPolicy.of({**defaults, **self.properties})
+
+    @property
+    def is_audited(self) -> bool:
+        """Return `write.wap.enabled`. Raises ConfigurationError if it is neither true nor false."""
+        return WAP_ENABLED.value(self.properties)
 
     @cached_property
     def target_file_size(self) -> int | None:

@@ -13,6 +13,8 @@ from pyiceberg.table.update import SetSnapshotRefUpdate, TableUpdate
 from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
 
 MAIN = "main"
+WAP_ID, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID = "wap.id", "published-wap-id", "source-snapshot-id"
+"""The keys of a snapshot's summary: the id of a staged snapshot, and the id and the staged snapshot that a snapshot publishes."""
 
 
 def head_of(metadata: TableMetadata, branch: str) -> IcebergVersion | None:
@@ -26,6 +28,18 @@ def head_of(metadata: TableMetadata, branch: str) -> IcebergVersion | None:
         return metadata.current_snapshot()
     ref = metadata.refs.get(branch)
     return None if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
+
+
+def base_of(metadata: TableMetadata, branch: str) -> IcebergVersion | None:
+    """Return the snapshot that a commit to a branch follows: the newest one of the branch, or of main if the branch does not exist.
+
+    Return None if there is no such snapshot. Iceberg's `SnapshotUtil.latestSnapshot` has the same rule for new branches.
+
+    Args:
+        metadata: The metadata of the table.
+        branch: The name of the branch.
+    """
+    return head_of(metadata, branch if branch in metadata.refs else MAIN)
 
 
 def point_branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> TableUpdate:

@@ -131,6 +131,9 @@ METRICS_COLUMNS = TableProperty(
     "how many columns have bounds without a property for them",
     "100",
 )
+WAP_ENABLED = TableProperty(
+    "write.wap.enabled", BOOLEAN, "`true`: `spark.wap.branch` and `spark.wap.id` apply ([audits](sql.md#write-audit-publish))", "false"
+)
 MODES = {
     operation: TableProperty(f"write.{operation.lower()}.mode", _MODES, _MODE_TEXT.format(operation), WriteMode.COPY_ON_WRITE.value)
     for operation in ("MERGE", "UPDATE", "DELETE")
@@ -150,9 +153,8 @@ _REJECTED: tuple[TableProperty[Any], ...] = (
     TableProperty("write.format.default", choice("parquet"), _NO_FORMAT, "parquet", Effect.REJECTED),
     TableProperty("write.delete.format.default", choice("parquet"), _NO_FORMAT, effect=Effect.REJECTED),
     *(
-        TableProperty(name, choice("false") if name.endswith(".enabled") else choice(""), text, effect=Effect.REJECTED)
+        TableProperty(name, choice(""), text, effect=Effect.REJECTED)
         for name, text in {
-            "write.wap.enabled": "Snapshots cannot be staged. Write to a branch, and publish it with CALL system.fast_forward.",
             "encryption.key-id": "Files are not encrypted by rowmerge. Encrypt the store instead.",
             "encryption.data-key-length": "Files are not encrypted by rowmerge. Encrypt the store instead.",
             "write.location-provider.impl": "A Java class cannot be run. Set write.data.path or write.object-storage.enabled instead.",
@@ -209,6 +211,7 @@ _HONOURED: tuple[TableProperty[Any], ...] = (
     METRICS_DEFAULT,
     METRICS_COLUMN,
     METRICS_COLUMNS,
+    WAP_ENABLED,
 )
 _STORED: tuple[TableProperty[Any], ...] = (
     *_other_engines(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.commands.names import FileSource
 from rowmerge.errors import PlanError
+from rowmerge.session.names.audit import Audit
 from rowmerge.session.names.resolver import ResolvedName, branches_of, change_feed_of
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.sql import TableReference
@@ -24,10 +25,11 @@ class PinnedSnapshots:
     """The snapshots that a statement uses, by history key: the table's location, with its branch or tag.
 
     `spark`: the session that evaluates times. `keys_read`: the history keys that the statement reads at their newest version. A concurrent
-    commit to one of them changes the rows that the statement would read.
+    commit to one of them changes the rows that the statement would read. `audit`: the branch from which audited tables are read.
     """
 
     spark: SparkSession
+    audit: Audit
     by_history_key: dict[str, Snapshot] = field(default_factory=dict)
     keys_read: set[str] = field(default_factory=set)
 
@@ -100,4 +102,5 @@ class PinnedSnapshots:
             return table.snapshot_at(version=version)
         if timestamp is not None:
             return table.snapshot_at(timestamp=evaluate_timestamp_millis(self.spark, timestamp))
-        return self.record_read(self.newest(table))
+        source = self.audit.source(table)
+        return self.record_read(self.newest(table) if source is table else source.snapshot())

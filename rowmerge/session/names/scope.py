@@ -12,6 +12,7 @@ from rowmerge.commands.names import TABLE_FORMATS, FileSource, SqlText, TableNam
 from rowmerge.errors import PlanError
 from rowmerge.plan.expressions.moment import replace_time_functions
 from rowmerge.session.answers.results import TableScan
+from rowmerge.session.names.audit import Audit
 from rowmerge.session.names.file_selection import with_constant_values
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
 from rowmerge.session.names.pinned_snapshots import PinnedSnapshots
@@ -39,7 +40,8 @@ class SessionContext:
     """The shared state of the statements of one session: Spark, the catalog, and thread-safe objects that resolve names.
 
     `default_format`: the format of new tables. `tables_by_path`: the tables that `read_files(…)` reads by the paths of their folders.
-    `explains`: whether statements are only explained, so that no query runs for them.
+    `explains`: whether statements are only explained, so that no query runs for them. `audit`: where statements write and read audited
+    tables; it applies to one statement.
     """
 
     spark: SparkSession
@@ -50,6 +52,7 @@ class SessionContext:
     views: SparkViews
     functions: WarehouseFunctions
     task_sizes: TaskSizes
+    audit: Audit
     explains: bool = False
 
     def table_at_path(self, source: FileSource) -> Table:
@@ -98,7 +101,7 @@ class StatementScope:
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
         table_reads = StatementReads(context.spark, context.views, context.task_sizes, answer_simple_query, explains=context.explains)
-        return cls(context, context.names.schema, PinnedSnapshots(context.spark, snapshots), table_reads, clause)
+        return cls(context, context.names.schema, PinnedSnapshots(context.spark, context.audit, snapshots), table_reads, clause)
 
     def query(self, text: str) -> DataFrame:
         """Return the rows of a query, which may read tables of the catalog, files, and tables and views of Spark."""

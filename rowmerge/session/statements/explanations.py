@@ -76,7 +76,7 @@ def _query_of(command: RowCommand | CreateTable) -> str | None:
 
 def _explain_rows(context: SessionContext, command: RowCommand) -> _Explanation:
     """Return the lines of EXPLAIN for a command that changes rows of an existing table."""
-    target = context.names.target(command.target)
+    target = context.audit.target(context.names.target(command.target))
     snapshot = target.table.snapshot()
     match command:
         case Insert():

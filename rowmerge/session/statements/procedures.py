@@ -153,6 +153,18 @@ class IcebergCall:
         values: frames.RowValues = {"branch_updated": (_STRING, branch), "previous_ref": (_LONG, old_id), "updated_ref": (_LONG, new_id)}
         return self._result("FAST FORWARD", values)
 
+    def cherrypick_snapshot(self) -> StatementResult:
+        """Publish a snapshot on the main branch, and return the ids of the snapshot and of the current snapshot after it."""
+        return self._publish("CHERRYPICK SNAPSHOT", int(self.arguments["snapshot_id"]))
+
+    def publish_changes(self) -> StatementResult:
+        """Publish the snapshot that was staged under an id of `spark.wap.id`, and return the same ids as `cherrypick_snapshot`."""
+        return self._publish("PUBLISH CHANGES", self.branches.staged_snapshot_id(self.arguments["wap_id"]))
+
+    def _publish(self, operation: str, snapshot_id: int) -> StatementResult:
+        current_id = self.branches.publish(snapshot_id)
+        return self._result(operation, {"source_snapshot_id": (_LONG, snapshot_id), "current_snapshot_id": (_LONG, current_id)})
+
     def set_current(self, snapshot_id: int) -> StatementResult:
         """Make another snapshot the current one, and return the previous and the current snapshot id."""
         old_id = self.table.snapshot().version
@@ -186,6 +198,8 @@ _METHODS: dict[str, Callable[[IcebergCall], StatementResult]] = {
     "rollback_to_timestamp": lambda call: call.set_current(call.maintenance.newest_ancestor_before(call.arguments["timestamp"])),
     "fast_forward": IcebergCall.fast_forward,
     "set_current_snapshot": IcebergCall.set_current_snapshot,
+    "cherrypick_snapshot": IcebergCall.cherrypick_snapshot,
+    "publish_changes": IcebergCall.publish_changes,
 }
 """The method that executes each procedure, by the name of the procedure."""
 

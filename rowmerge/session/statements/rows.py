@@ -58,7 +58,7 @@ def run_row_command(context: SessionContext, command: RowCommand, options: Commi
 
 def _change_target(context: SessionContext, command: RowCommand, options: CommitOptions) -> tuple[ChangeResult, tuple[TableScan, ...]]:
     """Change the rows of the table that the command names, and commit. Return the result, and the scans of the command's queries."""
-    target = context.names.target(command.target)
+    target = context.audit.target(context.names.target(command.target))
     match command:
         case Insert():
             statement = InsertStatement(context, command, target)

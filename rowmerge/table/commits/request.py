@@ -56,6 +56,8 @@ class CommitRequest:
     """For CLONE, the version of another table whose files, schema and properties are copied. The properties in `definition` override the
     copied ones. With `replace`, the clone replaces an existing table."""
     data_change: bool = True
+    replaces_partitions: bool = False
+    """Whether the commit replaces the partitions of the added files (INSERT OVERWRITE with dynamic partitions)."""
     transaction: tuple[str, int] | None = None
     """The application id and the transaction version, for writers that require exactly-once semantics."""
 

@@ -120,6 +120,11 @@ class TableSettings:
         """The number of retries after commit conflicts, and the times to wait before them."""
         return RetryPolicy.of(self.properties)
 
+    @property
+    def is_audited(self) -> bool:
+        """Whether changes are staged or go to a branch, to be audited before they are published, if the session requires it."""
+        return False
+
     @cached_property
     def evolves_schema(self) -> bool:
         """Whether MERGE and INSERT may add new columns to the table.

@@ -20,6 +20,8 @@ class RowmergeConfig(AdapterConfig):
     location_root: Optional[str] = None
     partition_by: Optional[Union[List[str], str]] = None
     tblproperties: Optional[Dict[str, Any]] = None
+    wap_branch: Optional[str] = None
+    wap_id: Optional[str] = None
     # Strategies
     predicates: Optional[Union[List[str], str]] = None
     replace_where: Optional[Union[List[str], str]] = None

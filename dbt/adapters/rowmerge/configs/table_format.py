@@ -18,7 +18,10 @@ FORMAT_CHOICES = " or ".join(f"`{name}`" for name in TABLE_FORMATS)
 
 
 class TableFormats(metaclass=AdapterMeta):
-    """The methods of the adapter for table formats. This mixin uses the adapter's session, connections and catalog integrations."""
+    """The methods of the adapter for table formats, and for audits of Iceberg tables.
+
+    This mixin uses the adapter's session, connections and catalog integrations.
+    """
 
     config: Any
     session: Any
@@ -30,6 +33,18 @@ class TableFormats(metaclass=AdapterMeta):
         """Return the format of a model's table. Raises CompilationError for an unknown format, and for configs of other formats."""
         catalog = self._catalog_of(config)
         return table_format(config, (catalog and catalog.table_format) or self.config.credentials.file_format)
+
+    def pre_model_hook(self, config: Mapping[str, Any]) -> None:
+        """Apply the configs `wap_branch` and `wap_id` of a model or test to the statements of this thread.
+
+        The connection has them, and not Spark's settings, because all threads share one Spark session.
+        """
+        configs = {name: config.get(name) for name in ("wap_branch", "wap_id")}
+        self.connections.get_thread_connection().handle.audit = {name: str(value) for name, value in configs.items() if value}
+
+    def post_model_hook(self, config: Mapping[str, Any], context: Any) -> None:
+        """End the effect of `pre_model_hook`."""
+        self.connections.get_thread_connection().handle.audit = {}
 
     @available.parse_none
     def location_root(self, config: Any) -> Optional[str]:
