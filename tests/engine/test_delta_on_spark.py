@@ -23,6 +23,7 @@ PROPERTIES = {
     "timestamps in commits": "'delta.enableInCommitTimestamps' = 'true'",
     "column mapping": "'delta.columnMapping.mode' = 'name'",
     "change data feed": "'delta.enableChangeDataFeed' = 'true'",
+    "V2 checkpoints": "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '4'",
 }
 
 

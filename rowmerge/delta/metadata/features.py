@@ -19,6 +19,7 @@ from rowmerge.delta.metadata.properties import (
     MIN_WRITER,
     ROW_TRACKING,
     TYPE_WIDENING,
+    checkpoint_policy,
     is_true,
 )
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
@@ -146,6 +147,19 @@ def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
     return protocol.supports(_FEATURES_OF_SWITCHES[switch]) and is_true(metadata.configuration, switch)
 
 
+def writes_v2_checkpoints(protocol: Protocol, metadata: Metadata) -> bool:
+    """Return whether `delta.checkpointPolicy` selects V2 checkpoints, and the protocol allows them.
+
+    Args:
+        protocol: The protocol of the table.
+        metadata: The metadata of the table.
+
+    Raises:
+        ConfigurationError: The property is neither classic nor v2.
+    """
+    return checkpoint_policy(metadata.configuration) == "v2" and protocol.supports("v2Checkpoint")
+
+
 def _property_advice(name: str, metadata: Metadata) -> str | None:
     """Return advice if a property is true, or None if it is not."""
     return f"Disable it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else None
@@ -229,8 +243,8 @@ def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
             yield "checkConstraints"
         if name == MAPPING_MODE and value.strip().lower() != "none":
             yield "columnMapping"
-        if name == "delta.checkpointPolicy" and value == "v2":
-            yield "v2Checkpoint"
+    if checkpoint_policy(configuration) == "v2":
+        yield "v2Checkpoint"
 
 
 def _column_features(schema: Struct) -> Iterator[str]:

@@ -119,6 +119,7 @@ def check_properties(properties: Mapping[str, str], existing: Collection[str] = 
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
     # These functions parse a property, and raise ConfigurationError for an invalid value. Their results are not needed here.
     checkpoint_interval(properties)
+    checkpoint_policy(properties)
     protected_before(properties)
     DeltaSettings(properties).check()
 
@@ -217,6 +218,18 @@ def checkpoint_interval(properties: Mapping[str, str]) -> int:
     if not re.fullmatch(r"\s*[1-9]\d*\s*", value):
         raise ConfigurationError(f"The table property delta.checkpointInterval is {value!r}. Set it to a whole number above 0.")
     return int(value)
+
+
+def checkpoint_policy(properties: Mapping[str, str]) -> str:
+    """Return `delta.checkpointPolicy`: `classic` (the default) or `v2`.
+
+    Raises:
+        ConfigurationError: The property has any other value.
+    """
+    value = properties.get("delta.checkpointPolicy", "classic")
+    if value not in ("classic", "v2"):
+        raise ConfigurationError(f"The table property delta.checkpointPolicy is {value!r}. Set it to classic or v2.")
+    return value
 
 
 def in_commit_timestamps_begin(properties: Mapping[str, str]) -> int:
