@@ -24,6 +24,7 @@ PROPERTIES = {
     "column mapping": "'delta.columnMapping.mode' = 'name'",
     "change data feed": "'delta.enableChangeDataFeed' = 'true'",
     "V2 checkpoints": "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '4'",
+    "random prefixes": "'delta.randomizeFilePrefixes' = 'true', 'delta.parquet.format.version' = '2.12.0'",
 }
 
 

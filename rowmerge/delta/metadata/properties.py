@@ -21,6 +21,9 @@ APPEND_ONLY = "delta.appendOnly"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 FEATURE_PREFIX = "delta.feature."
 COMPRESSION = "delta.parquet.compression.codec"
+FORMAT_VERSION = "delta.parquet.format.version"
+RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
+PREFIX_LENGTH = "delta.randomPrefixLength"
 CONSTRAINT_PREFIX = "delta.constraints."
 MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
@@ -58,6 +61,10 @@ _OTHERS = _delta_properties(
 _KNOWN_PROPERTIES = _BOOLEANS | _INTERVALS | _OTHERS | {*LOG_PROPERTIES, MAX_COLUMN_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION}
 _MILLIS_BY_UNIT = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 _BYTES_BY_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_MAX_PREFIX_LENGTH = 255
+"""The longest name of a folder on most file systems."""
+_PAGES_OF_VERSION_2 = (2, 12, 0)
+"""The lowest version of the Parquet format with which delta-spark writes data pages of version 2."""
 _MAX_INTERVAL = 100_000 * 365 * _MILLIS_BY_UNIT["day"]
 """The longest accepted interval in milliseconds. It keeps calculations with times within 64 bits."""
 
@@ -95,8 +102,27 @@ class DeltaSettings(TableSettings):
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """The Parquet settings, with the codec from `delta.parquet.compression.codec`. Raises ConfigurationError for an unknown codec."""
-        return ParquetSettings(parse_codec(self.properties, COMPRESSION))
+        """The Parquet settings from `delta.parquet.compression.codec` and `delta.parquet.format.version`.
+
+        Raises:
+            ConfigurationError: The codec is unknown, or the version is not a version of the Parquet format.
+        """
+        format_version, page_version = _parquet_versions(self.properties)
+        codec = parse_codec(self.properties, COMPRESSION)
+        return ParquetSettings(codec, format_version=format_version, page_version=page_version)
+
+    @cached_property
+    def random_prefix_length(self) -> int | None:
+        """The value of `delta.randomPrefixLength` (2 by default), or None unless `delta.randomizeFilePrefixes` is true.
+
+        Raises:
+            ConfigurationError: The length is not a whole number above 0, or it exceeds the length of a file name.
+        """
+        value = self.properties.get(PREFIX_LENGTH, "2")
+        if not re.fullmatch(r"\s*\d{1,3}\s*", value) or not 0 < int(value) <= _MAX_PREFIX_LENGTH:
+            advice = f"Set it to a whole number from 1 to {_MAX_PREFIX_LENGTH}."
+            raise ConfigurationError(f"The table property {PREFIX_LENGTH} is {value!r}. {advice}")
+        return int(value) if is_true(self.properties, RANDOM_PREFIXES) else None
 
 
 def check_properties(properties: Mapping[str, str], existing: Collection[str] = ()) -> None:
@@ -206,6 +232,24 @@ def is_true(properties: Mapping[str, str], name: str) -> bool:
         name: The name of a boolean property.
     """
     return properties.get(name, "false").strip().lower() == "true"
+
+
+def _parquet_versions(properties: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Return Arrow's versions of the Parquet format and of data pages for `delta.parquet.format.version`, or None if it is not set.
+
+    Like delta-spark, the engine accepts each version from 1.0.0 on, and writes data pages of version 2 from 2.12.0 on.
+
+    Raises:
+        ConfigurationError: The property is not a version with three parts, or it is below 1.0.0.
+    """
+    value = properties.get(FORMAT_VERSION)
+    if value is None:
+        return None, None
+    match = re.fullmatch(r"([1-9]\d{0,8})\.(\d{1,9})\.(\d{1,9})", value)
+    if not match:
+        raise ConfigurationError(f"The table property {FORMAT_VERSION} is {value!r}. Set it to 1.0.0 or 2.12.0.")
+    version = tuple(map(int, match.groups()))
+    return ("2.6", "2.0") if version >= _PAGES_OF_VERSION_2 else ("1.0", "1.0")
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int:

@@ -33,15 +33,17 @@ class WriteMode(Enum):
 
 @dataclass(frozen=True)
 class ParquetSettings:
-    """The compression and the row group size of data files. None for a setting that the table does not define.
+    """How data files are encoded. None for a setting that the table does not define.
 
     `codec`: `zstd`, `snappy`, `gzip`, `lz4` or `none`. `level`: the compression level of zstd and gzip. `row_group_size`: the size of a row
-    group in bytes.
+    group in bytes. `format_version`, `page_version`: the versions of the Parquet format and of data pages, as Arrow names them.
     """
 
     codec: str | None = None
     level: int | None = None
     row_group_size: int | None = None
+    format_version: str | None = None
+    page_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,13 @@ class TableSettings:
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """The compression and the row group size of new data files."""
+        """How new data files are encoded."""
         return ParquetSettings()
+
+    @cached_property
+    def random_prefix_length(self) -> int | None:
+        """The length of the random folder name of each new data file, or None for folders of partitions."""
+        return None
 
     @cached_property
     def splits(self) -> SplitSettings:
@@ -154,7 +161,7 @@ class TableSettings:
         self.distribution(is_ordered=False)
         for operation in ("MERGE", "UPDATE", "DELETE"):
             self.operation_distribution(operation)
-        _ = (self.evolves_schema, self.target_file_size, self.parquet, self.retry_policy, self.splits)
+        _ = (self.evolves_schema, self.target_file_size, self.parquet, self.random_prefix_length, self.retry_policy, self.splits)
 
 
 def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMode = WriteMode.AUTO) -> WriteMode:
