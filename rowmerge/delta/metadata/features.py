@@ -18,12 +18,14 @@ from rowmerge.delta.metadata.properties import (
     MIN_READER,
     MIN_WRITER,
     ROW_TRACKING,
+    SYMLINK_MANIFESTS,
     TYPE_WIDENING,
     checkpoint_policy,
     is_true,
 )
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, Map, Primitive, Struct, UnknownType
+from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode, parse_write_mode
 
 READABLE_FEATURES = frozenset(
     "columnMapping deletionVectors timestampNtz typeWidening typeWidening-preview v2Checkpoint vacuumProtocolCheck".split()
@@ -227,11 +229,32 @@ def _required_features(table: str, protocol: Protocol, metadata: Metadata, prope
 
 def _check_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
     """Raise an error if a table definition needs an unsupported feature, or has invalid columns for change data or statistics."""
+    _check_manifests(metadata)
     if is_enabled(protocol, metadata, CHANGE_DATA_FEED):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
     # This raises ConfigurationError for an invalid `delta.dataSkippingStatsColumns`, which the first write would raise otherwise.
     indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
+
+
+def _check_manifests(metadata: Metadata) -> None:
+    """Raise ConfigurationError if symlink manifests are enabled together with deletion vectors or with column mapping.
+
+    The error names both properties.
+    """
+    properties = metadata.configuration
+    if not is_true(properties, SYMLINK_MANIFESTS):
+        return
+    if parse_write_mode(properties, WRITE_MODE) is WriteMode.MERGE_ON_READ:
+        problem, advice = f"{WRITE_MODE} = merge-on-read", f"Set {WRITE_MODE} to copy-on-write, and {DELETION_VECTORS} to false"
+    elif is_true(properties, DELETION_VECTORS):
+        problem, advice = f"{DELETION_VECTORS} = true", f"Set {DELETION_VECTORS} to false in the same statement"
+    elif metadata.mapping_mode != "none":
+        problem, advice = f"{MAPPING_MODE} = {metadata.mapping_mode}", f"Remove {SYMLINK_MANIFESTS}"
+    else:
+        return
+    reason = "Engines that read symlink manifests support neither deletion vectors nor column mapping"
+    raise ConfigurationError(f"{SYMLINK_MANIFESTS} = true excludes {problem}. {reason}. {advice}.")
 
 
 def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:

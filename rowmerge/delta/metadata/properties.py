@@ -10,7 +10,7 @@ from functools import cached_property
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID
 from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import quote
-from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, parse_codec, parse_whole_number
+from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, WriteMode, parse_codec, parse_whole_number
 
 DELETION_VECTORS = "delta.enableDeletionVectors"
 ROW_TRACKING = "delta.enableRowTracking"
@@ -21,6 +21,7 @@ APPEND_ONLY = "delta.appendOnly"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 FEATURE_PREFIX = "delta.feature."
 COMPRESSION = "delta.parquet.compression.codec"
+SYMLINK_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
 FORMAT_VERSION = "delta.parquet.format.version"
 RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
 PREFIX_LENGTH = "delta.randomPrefixLength"
@@ -50,12 +51,12 @@ def _delta_properties(names: str) -> frozenset[str]:
 _BOOLEANS = _delta_properties(
     "appendOnly checkpoint.writeStatsAsJson checkpoint.writeStatsAsStruct enableChangeDataFeed enableDeletionVectors "
     "enableExpiredLogCleanup enableIcebergCompatV1 enableIcebergCompatV2 enableInCommitTimestamps enableRowTracking "
-    "enableTypeWidening randomizeFilePrefixes rowTrackingSuspended"
+    "enableTypeWidening randomizeFilePrefixes rowTrackingSuspended compatibility.symlinkFormatManifest.enabled"
 )
 _INTERVALS = frozenset((CHECKPOINT_RETENTION, TOMBSTONE_RETENTION, LOG_RETENTION, TRANSACTION_RETENTION))
 _OTHERS = _delta_properties(
     "autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel targetFileSize "
-    "compatibility.symlinkFormatManifest.enabled dataSkippingNumIndexedCols dataSkippingStatsColumns randomPrefixLength "
+    "dataSkippingNumIndexedCols dataSkippingStatsColumns randomPrefixLength "
     "parquet.format.version sampleRetentionDuration tuneFileSizesForRewrites universalFormat.enabledFormats"
 )
 _KNOWN_PROPERTIES = _BOOLEANS | _INTERVALS | _OTHERS | {*LOG_PROPERTIES, MAX_COLUMN_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION}
@@ -71,6 +72,12 @@ _MAX_INTERVAL = 100_000 * 365 * _MILLIS_BY_UNIT["day"]
 
 class DeltaSettings(TableSettings):
     """The settings of a Delta table, from its `delta.*` properties and from the properties that every table format has."""
+
+    def write_mode(self, operation: str) -> WriteMode:
+        """Return the write mode from `rowmerge.write.mode`, or copy-on-write for a table with symlink manifests."""
+        # Engines that read the manifests ignore deletion vectors.
+        mode = super().write_mode(operation)
+        return WriteMode.COPY_ON_WRITE if is_true(self.properties, SYMLINK_MANIFESTS) else mode
 
     def isolation_level(self, operation: str) -> str:
         """Return the isolation level from `delta.isolationLevel`: `Serializable` or `WriteSerializable` (the default).
