@@ -206,3 +206,20 @@ generate symlink_format_manifest for table v;
 create table t (id int) using iceberg;
 generate symlink_format_manifest for table t;
 !> PlanError: is not a Delta table, so it has no symlink manifests
+
+--- delta: a table with V2 checkpoints, random folders and manifests is dropped and created again
+create table t (id int, p string) using delta partitioned by (p) tblproperties ('delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2',
+    'delta.randomizeFilePrefixes' = 'true', 'delta.compatibility.symlinkFormatManifest.enabled' = 'true');
+insert into t values (1, 'a'), (2, 'b');
+update t set id = 3 where id = 1;
+delete from t where p = 'b';
+update t set p = 'c';
+select * from t;
+=> 3 | c
+drop table t;
+create table t (id int) using delta tblproperties ('delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '1');
+insert into t values (7);
+insert into t values (8);
+select * from t order by id;
+=> 7
+=> 8

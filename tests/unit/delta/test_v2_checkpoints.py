@@ -21,6 +21,7 @@ from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
+from tests.unit.delta.test_checkpoints import SCHEMA, checkpoint_lake, with_checkpoint_only
 from tests.unit.delta.test_cleanup import age, clean, lake_with_history, set_properties, versions
 
 V2 = {"delta.checkpointPolicy": "v2"}
@@ -226,6 +227,17 @@ def test_vacuum_keeps_sidecars(tmp_path: Path) -> None:
     assert not [path for path in vacuumed.paths if "_delta_log" in path]
     assert len(sidecars(lake)) == 1
     assert Lake(tmp_path).ids() == [1, 3, 50, 60]
+
+
+def test_partition_values_and_statistics_are_read_from_sidecars(tmp_path: Path) -> None:
+    lake = checkpoint_lake(tmp_path, delta__checkpointPolicy="v2", delta__checkpoint__writeStatsAsJson="false")
+    original = lake.table.snapshot().files(SCHEMA.names).rows.to_pylist()
+    restored = with_checkpoint_only(lake)
+    assert len(sidecars(restored)) == 1
+    assert restored.table.snapshot().files(SCHEMA.names).rows.to_pylist() == original
+    rows = rows_of(read_with_delta_rs(str(tmp_path), "id"))
+    assert rows_of(read_with_duckdb(str(tmp_path), "id")) == rows
+    assert [row[0] for row in rows] == [0, 2, 7, 12, 22]
 
 
 def test_many_actions_are_divided_into_parts_of_limited_size() -> None:
