@@ -103,6 +103,37 @@ def test_delta_on_spark_reads_and_writes_a_table_created_after_a_drop(session: r
     assert not (folder / commit_path(0)).exists()
 
 
+def test_each_engine_reads_a_table_from_the_v2_checkpoint_of_the_other_alone(session: rowmerge.Session, delta: JvmPeer) -> None:
+    policy = "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '4'"
+    session.sql(f"create table t (id bigint, v string) using delta tblproperties ({policy})")
+    change_everything(session, "t")
+    folder = folder_of(session, "t")
+    expected = rows(session, "t")
+    assert delete_entries_before_checkpoint(folder, 4)
+    assert delta.sql(f"select * from delta.`{folder}`") == expected
+    for number in range(50, 53):
+        delta.sql(f"insert into delta.`{folder}` values ({number}, 'theirs', 4)")
+    assert delete_entries_before_checkpoint(folder, 8)
+    assert rows(session, "t") == delta.sql(f"select * from delta.`{folder}`") == sorted([*expected, *map(their_row, range(50, 53))])
+
+
+def their_row(number: int) -> str:
+    return f'{{"id":{number},"v":"theirs","more":4}}'
+
+
+def delete_entries_before_checkpoint(folder: Path, version: int) -> list[Path]:
+    """Delete all log entries and sidecars that a V2 checkpoint in JSON replaces, and return the sidecars that it needs."""
+    (checkpoint,) = folder.glob(f"_delta_log/{version:020d}.checkpoint.*.json")
+    needed = [line["sidecar"]["path"] for line in map(json.loads, checkpoint.read_text().splitlines()) if "sidecar" in line]
+    for path in folder.glob("_delta_log/*"):
+        if path.name[:20].isdigit() and int(path.name[:20]) < version:
+            path.unlink()
+    for path in folder.glob("_delta_log/_sidecars/*.parquet"):
+        if path.name not in needed:
+            path.unlink()
+    return [folder / "_delta_log/_sidecars" / name for name in needed]
+
+
 def test_both_engines_write_the_same_symlink_manifests(session: rowmerge.Session, delta: JvmPeer) -> None:
     session.sql(
         "create table t (id bigint, p string, d date) using delta partitioned by (p, d) "
