@@ -1,4 +1,4 @@
-"""Statements that maintain a table: VACUUM, OPTIMIZE, REORG, RESTORE, and the creation and removal of branches and tags."""
+"""Statements that maintain a table: VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, and the creation and removal of branches and tags."""
 
 from __future__ import annotations
 
@@ -44,6 +44,13 @@ class Restore:
 
 
 @dataclass(frozen=True)
+class GenerateManifests:
+    """GENERATE symlink_format_manifest FOR TABLE table."""
+
+    target: TableName
+
+
+@dataclass(frozen=True)
 class SetReference:
     """ALTER TABLE table CREATE [OR REPLACE] | REPLACE BRANCH | TAG name [AS OF VERSION id] [RETAIN n DAYS] …, as in Iceberg's extensions.
 
@@ -74,4 +81,4 @@ class DropReference:
     if_exists: bool = False
 
 
-MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | Call | SetReference | DropReference
+MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference

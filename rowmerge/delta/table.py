@@ -16,8 +16,10 @@ from rowmerge.delta.log.history import find_transaction, read_history
 from rowmerge.delta.log.log_files import list_and_read, list_log, list_newest
 from rowmerge.delta.log.versions import is_dropped_at
 from rowmerge.delta.maintenance.log_cleanup import clean_log
+from rowmerge.delta.maintenance.symlink_manifests import SymlinkManifests
 from rowmerge.delta.maintenance.vacuum import Vacuum
 from rowmerge.delta.metadata.definition import metadata_after_alter, metadata_after_create, metadata_after_replace
+from rowmerge.delta.metadata.properties import SYMLINK_MANIFESTS, is_true
 from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.opening import SnapshotReader
@@ -53,6 +55,10 @@ class DeltaTable:
     @property
     def change_feed(self) -> DeltaChangeFeed:
         return DeltaChangeFeed(self._storage, self._reader)
+
+    @property
+    def symlink_manifests(self) -> SymlinkManifests:
+        return SymlinkManifests(self._storage, self.name, self.snapshot)
 
     @property
     def maintenance(self) -> None:
@@ -203,6 +209,8 @@ class DeltaTable:
         if isinstance(outcome, Committed):
             self._reader.keep_commit(outcome.version, commit.commit_bytes)
             self._maintain_log(commit, outcome.version)
+            if is_true(commit.metadata.configuration, SYMLINK_MANIFESTS):
+                self.symlink_manifests.try_update(commit.previous_state)
         return outcome
 
     def _maintain_log(self, commit: Commit, version: int) -> None:

@@ -40,6 +40,8 @@ class IcebergTable:
 
     change_feed = None
     """None, because an Iceberg table does not have a change data feed."""
+    symlink_manifests = None
+    """None, because engines that read symlink manifests read Iceberg tables too."""
 
     def __init__(
         self, operations: TableOperations, name: str, branch: str = MAIN, *, creates_branch: bool = False, staged_id: str | None = None

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths_except, row_group_offsets
-from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
+from rowmerge.parquet.footers import SpecialFloats, column_statistics, leaves, parquet_paths_except, row_group_offsets
+from rowmerge.parquet.partitions import PartitionKey, partition_path, random_prefix, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
 """The names of the two hidden columns of row lineage: the id of the row, and the version that last changed it."""
@@ -111,6 +111,9 @@ class WriteSpec:
         row_group_size: The size of a row group in bytes of Arrow data.
         compression: The codec of Parquet pages.
         compression_level: The level of the codec, None for the codec's default.
+        format_version: The version of the Parquet format, as Arrow names it.
+        page_version: The version of data pages, as Arrow names it: `1.0` or `2.0`.
+        random_prefix_length: The length of the random folder name of each file; None for folders of partitions.
         prefix: The prefix of file names.
         attempt: A UUID in the names of all files of one job.
         is_ordered: Whether the rows arrive in the table's sort order.
@@ -133,6 +136,9 @@ class WriteSpec:
     row_group_size: int = 64 * 1024 * 1024
     compression: str = "zstd"
     compression_level: int | None = None
+    format_version: str = "2.6"
+    page_version: str = "1.0"
+    random_prefix_length: int | None = None
     prefix: str = "part"
     attempt: str = ""
     is_ordered: bool = False
@@ -225,34 +231,6 @@ class PartitionedWriter:
         return [path for file in self._open.values() for path in file.abort()]
 
 
-@dataclass(frozen=True)
-class SpecialFloats:
-    """The names of the float columns that contain NaN or -0.0. Spark's Parquet filters would incorrectly skip their rows.
-
-    Spark passes conditions to Parquet filters, which skip row groups by their statistics and dictionaries. Statistics ignore NaN, which
-    Spark sorts above all numbers. A dictionary has different entries for -0.0 and 0.0, which are equal in Spark. So columns with NaN are
-    written without statistics, and columns with -0.0 without dictionaries.
-
-    Attributes:
-        nan_columns: The names of the columns with NaN.
-        negative_zero_columns: The names of the columns with -0.0.
-    """
-
-    nan_columns: frozenset[str] = frozenset()
-    negative_zero_columns: frozenset[str] = frozenset()
-
-    @staticmethod
-    def of(rows: pa.Table) -> SpecialFloats:
-        """Return the columns of these rows that contain NaN or -0.0."""
-        floats = [column.name for column in rows.schema if pa.types.is_floating(column.type)]
-        with_nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
-        with_minus_zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
-        return SpecialFloats(frozenset(with_nan), frozenset(with_minus_zero))
-
-    def __le__(self, other: SpecialFloats) -> bool:
-        return self.nan_columns <= other.nan_columns and self.negative_zero_columns <= other.negative_zero_columns
-
-
 class RollingFile:
     """A writer of the rows of one partition, which starts a new Parquet file when a file reaches the target size."""
 
@@ -316,8 +294,11 @@ class RollingFile:
         return paths
 
     def _open_stream(self) -> Any:
-        """Open a new file in the partition's folder, and keep its path in `_path`."""
-        folder = partition_path(self._spec.partition, self._partition, as_hive=not self._spec.partition_values_in_files)
+        """Open a new file in the partition's folder or in a random folder, and keep its path in `_path`."""
+        if self._spec.random_prefix_length is None:
+            folder = partition_path(self._spec.partition, self._partition, as_hive=not self._spec.partition_values_in_files)
+        else:
+            folder = random_prefix(self._spec.random_prefix_length)
         unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
         name = f"{self._spec.prefix}-{len(self._finished):05d}-{unique}.c000.{self._spec.compression}.parquet"
         self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
@@ -337,7 +318,8 @@ class RollingFile:
             self._spec.file_schema,
             compression=self._spec.compression,
             compression_level=self._spec.compression_level,
-            version="2.6",
+            version=self._spec.format_version,
+            data_page_version=self._spec.page_version,
             coerce_timestamps="us",
             store_schema=False,
             store_decimal_as_integer=True,

@@ -1,4 +1,4 @@
-"""Read the statistics of columns from the footers of Parquet files."""
+"""Read the statistics of columns from the footers of Parquet files, and find the columns that must not have statistics."""
 
 from __future__ import annotations
 
@@ -7,11 +7,40 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 Path = tuple[str, ...]
 NestedValues = dict[str, Any]
 """A value for each column by name, such as its lower bound. A column with fields has a nested dictionary: `{"id": 1, "s": {"a": 2}}`."""
+
+
+@dataclass(frozen=True)
+class SpecialFloats:
+    """The names of the float columns that contain NaN or -0.0. Spark's Parquet filters would incorrectly skip their rows.
+
+    Spark passes conditions to Parquet filters, which skip row groups by their statistics and dictionaries. Statistics ignore NaN, which
+    Spark sorts above all numbers. A dictionary has different entries for -0.0 and 0.0, which are equal in Spark. So columns with NaN are
+    written without statistics, and columns with -0.0 without dictionaries.
+
+    Attributes:
+        nan_columns: The names of the columns with NaN.
+        negative_zero_columns: The names of the columns with -0.0.
+    """
+
+    nan_columns: frozenset[str] = frozenset()
+    negative_zero_columns: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(rows: pa.Table) -> SpecialFloats:
+        """Return the columns of these rows that contain NaN or -0.0."""
+        floats = [column.name for column in rows.schema if pa.types.is_floating(column.type)]
+        with_nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
+        with_minus_zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
+        return SpecialFloats(frozenset(with_nan), frozenset(with_minus_zero))
+
+    def __le__(self, other: SpecialFloats) -> bool:
+        return self.nan_columns <= other.nan_columns and self.negative_zero_columns <= other.negative_zero_columns
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
+import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +20,7 @@ from rowmerge.parquet.fitting import has_fixed_size_binary, to_file_type
 from rowmerge.parquet.transforms import folder_text, transformed
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_PREFIX_CHARACTERS = string.ascii_letters + string.digits
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,12 @@ def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, a
     """
     folder_of = _hive_folder if as_hive else _iceberg_folder
     return "/".join(_shortened_name(folder_of(key, values[key.name])) for key in keys)
+
+
+def random_prefix(length: int) -> str:
+    """Return a random folder name of letters and digits. Object stores spread files with different prefixes over their servers."""
+    # The workers of Spark are forks of one process, in which the module `random` would have the same state.
+    return "".join(secrets.choice(_PREFIX_CHARACTERS) for _ in range(length))
 
 
 def _hive_folder(key: PartitionKey, value: Any) -> str:

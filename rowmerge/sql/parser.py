@@ -49,6 +49,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("OPTIMIZE",): maintenance.parse_optimize,
     ("REORG", "TABLE"): maintenance.parse_reorg,
     ("RESTORE",): maintenance.parse_restore,
+    ("GENERATE",): maintenance.parse_generate,
     ("CALL",): procedure_calls.parse_call,
 }
 """For the first words of each kind of statement, the function that parses the tokens after these words."""

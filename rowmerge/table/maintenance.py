@@ -1,4 +1,4 @@
-"""Maintenance of a table's files: VACUUM for every format, and procedures for formats whose metadata lists snapshots."""
+"""Maintenance of a table's files: VACUUM, symlink manifests, and procedures for formats whose metadata lists snapshots."""
 
 from __future__ import annotations
 
@@ -78,6 +78,16 @@ class Vacuumed:
 
     paths: tuple[str, ...]
     version: int
+
+
+class SymlinkManifests(Protocol):
+    """Lists of a table's data files, for engines that do not read the metadata of the table's format."""
+
+    def generate(self) -> int:
+        """Write the manifests of all partitions, and delete all others. Return the version of the table that they describe.
+
+        Raises PlanError if these engines would read other rows than the table has. Raises StorageError if the store failed.
+        """
 
 
 class TableMaintenance(Protocol):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
-from rowmerge.table.maintenance import TableMaintenance, Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.change_feed import ChangeFeed
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -166,6 +166,10 @@ class Table(Protocol):
     @property
     def maintenance(self) -> TableMaintenance | None:
         """The procedures that maintain snapshots and manifests, or None for a format without such procedures."""
+
+    @property
+    def symlink_manifests(self) -> SymlinkManifests | None:
+        """The symlink manifests, or None for a format without them."""
 
     def exists(self) -> bool:
         """Return whether the table exists. Raises StorageError."""

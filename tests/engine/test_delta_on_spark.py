@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import rowmerge
 from rowmerge.delta.log.checksums import check_state, read_checksum
 from rowmerge.delta.log.log_files import checksum_path, commit_path, list_log
 from rowmerge.delta.log.versions import read_state
+from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Storage
 from tests.engine.jvm_peer import DELTA_JARS, JvmPeer, delta_on_spark
 
@@ -23,6 +25,8 @@ PROPERTIES = {
     "timestamps in commits": "'delta.enableInCommitTimestamps' = 'true'",
     "column mapping": "'delta.columnMapping.mode' = 'name'",
     "change data feed": "'delta.enableChangeDataFeed' = 'true'",
+    "V2 checkpoints": "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '4'",
+    "random prefixes": "'delta.randomizeFilePrefixes' = 'true', 'delta.parquet.format.version' = '2.12.0'",
 }
 
 
@@ -97,3 +101,89 @@ def test_delta_on_spark_reads_and_writes_a_table_created_after_a_drop(session: r
     delta.sql(f"insert into delta.`{folder}` values (101)")
     assert rows(session, "t") == ['{"id":100}', '{"id":101}']
     assert not (folder / commit_path(0)).exists()
+
+
+def test_each_engine_reads_a_table_from_the_v2_checkpoint_of_the_other_alone(session: rowmerge.Session, delta: JvmPeer) -> None:
+    policy = "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '4'"
+    session.sql(f"create table t (id bigint, v string) using delta tblproperties ({policy})")
+    change_everything(session, "t")
+    folder = folder_of(session, "t")
+    expected = rows(session, "t")
+    assert delete_entries_before_checkpoint(folder, 4)
+    assert delta.sql(f"select * from delta.`{folder}`") == expected
+    for number in range(50, 53):
+        delta.sql(f"insert into delta.`{folder}` values ({number}, 'theirs', 4)")
+    assert delete_entries_before_checkpoint(folder, 8)
+    assert rows(session, "t") == delta.sql(f"select * from delta.`{folder}`") == sorted([*expected, *map(their_row, range(50, 53))])
+
+
+def their_row(number: int) -> str:
+    return f'{{"id":{number},"v":"theirs","more":4}}'
+
+
+def delete_entries_before_checkpoint(folder: Path, version: int) -> list[Path]:
+    """Delete all log entries and sidecars that a V2 checkpoint in JSON replaces, and return the sidecars that it needs."""
+    (checkpoint,) = folder.glob(f"_delta_log/{version:020d}.checkpoint.*.json")
+    needed = [line["sidecar"]["path"] for line in map(json.loads, checkpoint.read_text().splitlines()) if "sidecar" in line]
+    for path in folder.glob("_delta_log/*"):
+        if path.name[:20].isdigit() and int(path.name[:20]) < version:
+            path.unlink()
+    for path in folder.glob("_delta_log/_sidecars/*.parquet"):
+        if path.name not in needed:
+            path.unlink()
+    return [folder / "_delta_log/_sidecars" / name for name in needed]
+
+
+def test_both_engines_write_the_same_symlink_manifests(session: rowmerge.Session, delta: JvmPeer) -> None:
+    session.sql(
+        "create table t (id bigint, p string, d date) using delta partitioned by (p, d) "
+        "tblproperties ('rowmerge.write.mode' = 'copy-on-write')"
+    )
+    session.sql("insert into t values (1, 'a/b c', date'2024-01-01'), (2, null, null), (3, 'é', date'2024-01-02')")
+    folder = folder_of(session, "t")
+    delta.sql(f"generate symlink_format_manifest for table delta.`{folder}`")
+    expected = manifests(folder)
+    assert len(expected) == 3
+    session.sql("generate symlink_format_manifest for table t")
+    assert manifests(folder) == expected
+
+
+def test_both_engines_update_the_manifests_of_the_other(session: rowmerge.Session, delta: JvmPeer) -> None:
+    session.sql(
+        "create table t (id bigint, p string) using delta partitioned by (p) "
+        "tblproperties ('delta.compatibility.symlinkFormatManifest.enabled' = 'true')"
+    )
+    session.sql("insert into t values (1, 'a'), (2, 'b')")
+    folder = folder_of(session, "t")
+    delta.sql(f"insert into delta.`{folder}` values (3, 'a'), (4, 'c')")
+    delta.sql(f"delete from delta.`{folder}` where id = 2")
+    session.sql("insert into t values (5, 'd')")
+    our_manifests = manifests(folder)
+    delta.sql(f"generate symlink_format_manifest for table delta.`{folder}`")
+    assert our_manifests == manifests(folder)
+    assert sorted(our_manifests) == ["p=a", "p=c", "p=d"]
+
+
+def test_both_engines_reject_manifests_together_with_deletion_vectors(session: rowmerge.Session, delta: JvmPeer) -> None:
+    session.sql("create table t (id bigint) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
+    session.sql("insert into t select /*+ coalesce(1) */ id from range(100)")
+    session.sql("delete from t where id = 1")
+    folder = folder_of(session, "t")
+    enable = "set tblproperties ('delta.compatibility.symlinkFormatManifest.enabled' = 'true'"
+    disable = "'rowmerge.write.mode' = 'auto', 'delta.enableDeletionVectors' = 'false'"
+    for statement in (
+        "generate symlink_format_manifest for table {}",
+        f"alter table {{}} {enable})",
+        f"alter table {{}} {enable}, {disable})",
+    ):
+        with pytest.raises(AssertionError, match="(?i)deletion vectors"):
+            delta.sql(statement.format(f"delta.`{folder}`"))
+        with pytest.raises(RowmergeError, match="(?i)deletion ?vectors"):
+            session.sql(statement.format("t"))
+
+
+def manifests(folder: Path) -> dict[str, list[str]]:
+    """Return the paths in each manifest, by the manifest's folder. Hadoop's `file:/` becomes `file:///`."""
+    root = folder / "_symlink_format_manifest"
+    lines = {path.parent.relative_to(root).as_posix(): path.read_text().splitlines() for path in root.rglob("manifest")}
+    return {name: sorted(re.sub("^file:/+", "file:///", path) for path in paths) for name, paths in lines.items()}

@@ -176,3 +176,50 @@ restore table t to timestamp as of current_timestamp();
 !> PlanError: is already at version 1
 select * from t;
 => 1
+
+--- delta: generate of symlink manifests returns no rows, and only tables without deletion vectors have manifests
+create table t (id int, p string) using delta partitioned by (p) tblproperties ('rowmerge.write.mode' = 'copy-on-write');
+insert into t values (1, 'a'), (2, null);
+generate symlink_format_manifest for table t;
+create table d (id int) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read');
+insert into d select /*+ coalesce(1) */ id from range(100);
+delete from d where id < 3;
+=> 3
+generate symlink_format_manifest for table d;
+!> PlanError: Run REORG TABLE
+alter table d set tblproperties ('delta.compatibility.symlinkFormatManifest.enabled' = 'true');
+!> ConfigurationError: delta.compatibility.symlinkFormatManifest.enabled = true excludes
+alter table d set tblproperties ('delta.compatibility.symlinkFormatManifest.enabled' = 'true', 'delta.enableDeletionVectors' = 'false',
+    'rowmerge.write.mode' = 'auto');
+!> PlanError: run REORG TABLE
+reorg table d apply (purge);
+alter table d set tblproperties ('delta.compatibility.symlinkFormatManifest.enabled' = 'true', 'delta.enableDeletionVectors' = 'false',
+    'rowmerge.write.mode' = 'auto');
+delete from d where id < 5;
+=> 2
+generate symlink_format_manifest for table d;
+create view v as select 1 as id;
+generate symlink_format_manifest for table v;
+!> TableError: default.v is a view
+
+--- iceberg: generate of symlink manifests is rejected
+create table t (id int) using iceberg;
+generate symlink_format_manifest for table t;
+!> PlanError: is not a Delta table, so it has no symlink manifests
+
+--- delta: a table with V2 checkpoints, random folders and manifests is dropped and created again
+create table t (id int, p string) using delta partitioned by (p) tblproperties ('delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '2',
+    'delta.randomizeFilePrefixes' = 'true', 'delta.compatibility.symlinkFormatManifest.enabled' = 'true');
+insert into t values (1, 'a'), (2, 'b');
+update t set id = 3 where id = 1;
+delete from t where p = 'b';
+update t set p = 'c';
+select * from t;
+=> 3 | c
+drop table t;
+create table t (id int) using delta tblproperties ('delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '1');
+insert into t values (7);
+insert into t values (8);
+select * from t order by id;
+=> 7
+=> 8

@@ -20,7 +20,7 @@ from rowmerge.delta.log.checksums import checksum_after
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info, timestamps_from
 from rowmerge.delta.log.log_files import LOG, commit_path
 from rowmerge.delta.log.ndjson import Document, is_drop, non_file_actions
-from rowmerge.delta.log.replay import advance, empty_state
+from rowmerge.delta.log.replay import State, advance, empty_state, has_deletion_vectors
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, parameter_text, serialize
 from rowmerge.delta.metadata.definition import (
     metadata_after_alter,
@@ -30,10 +30,18 @@ from rowmerge.delta.metadata.definition import (
     metadata_after_restore,
 )
 from rowmerge.delta.metadata.features import check_writable, is_enabled
-from rowmerge.delta.metadata.properties import APPEND_ONLY, DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, ROW_TRACKING, DeltaSettings, is_true
+from rowmerge.delta.metadata.properties import (
+    APPEND_ONLY,
+    DELETION_VECTORS,
+    IN_COMMIT_TIMESTAMPS,
+    ROW_TRACKING,
+    SYMLINK_MANIFESTS,
+    DeltaSettings,
+    is_true,
+)
 from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
-from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, RowmergeError, UnsupportedTableFeature
+from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, PlanError, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import ExistingObject, Rebased, commit, put_until_certain
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, recheck_other_format
@@ -84,6 +92,11 @@ class Commit:
     @property
     def version(self) -> int:
         return self._state.version + 1
+
+    @property
+    def previous_state(self) -> State:
+        """The version before the commit: after concurrent commits, a newer one than `base`."""
+        return self._state
 
     def put(self) -> Put | Unknown | CommitConflict:
         """Put the change as the next version, and verify that readers apply it.
@@ -201,10 +214,21 @@ class Commit:
         if self._cached_change_actions is None:
             self._cached_change_actions = self._builder.build_actions(self._state, self._deleted_positions)
         self._file_actions = [*self._cached_change_actions, *self._builder.replace_files(self._state)]
+        self._refuse_deletion_vectors()
         file_actions = self._file_actions
         if assigns_row_ids(self.protocol, self.metadata):
             file_actions = assign_row_ids(file_actions, self._state.domains, self.version, f"{self.storage.location}/{LOG}")
         self._actions = [*self._non_file_actions(), *file_actions]
+
+    def _refuse_deletion_vectors(self) -> None:
+        """Raise PlanError if the change enables symlink manifests on files with deletion vectors, or adds such a file beside manifests."""
+        if not is_true(self.metadata.configuration, SYMLINK_MANIFESTS):
+            return
+        is_enabling = not is_true(self._state.metadata.configuration, SYMLINK_MANIFESTS)
+        adds_vectors = any("deletionVector" in action.get("add", {}) for action in self._file_actions)
+        if adds_vectors or (is_enabling and not self.change.replace and has_deletion_vectors(self._state)):
+            reason = f"Files of {self.table} have deletion vectors, which engines that read symlink manifests ignore"
+            raise PlanError(f"{reason}. Before {SYMLINK_MANIFESTS} is set, run REORG TABLE … APPLY (PURGE), which removes them.")
 
     def _non_file_actions(self) -> Iterator[Action]:
         """Yield all actions except file actions. `commitInfo` is the first action, as in-commit timestamps require."""

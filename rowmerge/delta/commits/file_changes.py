@@ -18,6 +18,7 @@ from rowmerge.delta.log.checkpoint_reading import read_footer
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
 from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves, values_by_physical_name
+from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, vector_path, write_vectors
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
@@ -143,7 +144,8 @@ class FileActionBuilder:
         """Write new deletion vectors and return the `add` actions of their data files. A file whose rows are all deleted gets no `add`."""
         records = {path: self._count_records(path, rows[path]) for path in deleted_positions}
         partly_deleted = {path: positions for path, positions in deleted_positions.items() if len(positions) < records[path]}
-        vectors = write_vectors(self.storage, partly_deleted)
+        prefix_length = DeltaSettings(self.metadata.configuration).random_prefix_length
+        vectors = write_vectors(self.storage, partly_deleted, prefix_length=prefix_length)
         self._superseded_vector_paths += self._written_vectors.paths
         self._written_vectors = vectors
         statistics = {path: with_wide_bounds(_statistics(rows[path]), records[path]) for path in partly_deleted}

@@ -1,6 +1,7 @@
-"""Write classic checkpoints: the state of one version in one Parquet file (PROTOCOL.md, Checkpoints, V1 Spec).
+"""Write checkpoints, which contain the state of one version (PROTOCOL.md, Checkpoints).
 
-Tables with the feature v2Checkpoint get classic checkpoints too, because the protocol allows the V1 spec for every table.
+With `delta.checkpointPolicy` = classic, a checkpoint is one Parquet file (V1 Spec). With v2, it consists of a JSON file and of sidecars in
+Parquet, which contain the file actions (V2 Spec). A table with many files then has many files of limited size instead of a very large one.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import io
 import json
 import logging
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +23,11 @@ from rowmerge.delta.files.columns import ADD, BOOLEAN, INT, LONG, REMOVE, TEXT, 
 from rowmerge.delta.files.statistics import parsed_text
 from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type, read_statistics, statistics_type
 from rowmerge.delta.files.text_values import from_text
-from rowmerge.delta.log.log_files import LAST_CHECKPOINT, checkpoint_path
+from rowmerge.delta.log.log_files import LAST_CHECKPOINT, SIDECARS, checkpoint_path, v2_checkpoint_path
 from rowmerge.delta.log.replay import State
-from rowmerge.delta.metadata.actions import Metadata, Transaction, domain_fields, transaction_fields
+from rowmerge.delta.metadata.actions import Action, Metadata, Transaction, domain_fields, serialize, transaction_fields, without_nulls
 from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves
+from rowmerge.delta.metadata.features import writes_v2_checkpoints
 from rowmerge.delta.metadata.properties import checkpoint_interval, tombstone_retention, transaction_retention
 from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Storage
@@ -44,6 +48,8 @@ _REMOVE = pa.struct(_REMOVE_FIELDS)
 _ADD_FIELDS = [*(name for name in ADD if name != "stats"), "partitionValues", "tags"]
 _BATCH = 65_536
 """The maximum number of file actions in a row group of a checkpoint."""
+_MAX_SIDECAR_ACTIONS = 50_000
+"""The maximum number of file actions in a sidecar, as in delta-spark (`spark.databricks.delta.checkpoint.partSize`)."""
 
 
 def is_due(version: int, metadata: Metadata) -> bool:
@@ -77,22 +83,73 @@ def try_checkpoint(storage: Storage, state: State) -> bool:
 
 
 def write_checkpoint(storage: Storage, state: State) -> None:
-    """Write `%020d.checkpoint.parquet` and the hint `_last_checkpoint`.
+    """Write the checkpoint of a version in the form that `delta.checkpointPolicy` selects, and the hint `_last_checkpoint`.
 
     Args:
         storage: The storage of the table.
         state: The state of the version.
 
     Raises:
-        StorageError: A file could not be written. The checkpoint may exist without the hint.
+        ConfigurationError: A property that a checkpoint depends on is invalid.
+        StorageError: A file could not be written. The checkpoint may exist without the hint, or sidecars without their checkpoint.
     """
-    data, action_count = _checkpoint_file(checkpoint_tables(state, time.time_ns() // 1_000_000))
-    storage.put(checkpoint_path(state.version), data)
-    hint = {"version": state.version, "size": action_count, "sizeInBytes": len(data), "numOfAddFiles": state.files.count}
+    now = time.time_ns() // 1_000_000
+    write = _write_v2_checkpoint if writes_v2_checkpoints(state.protocol, state.metadata) else _write_classic_checkpoint
+    hint = {"version": state.version, **write(storage, state, now), "numOfAddFiles": state.files.count}
     storage.put(LAST_CHECKPOINT, json.dumps(hint).encode())
 
 
-def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
+def _write_classic_checkpoint(storage: Storage, state: State, now: int) -> dict[str, Any]:
+    """Write `<version>.checkpoint.parquet`, and return the fields of the hint that describe it."""
+    data, action_count = _parquet_file(checkpoint_tables(state, now))
+    storage.put(checkpoint_path(state.version), data)
+    return {"size": action_count, "sizeInBytes": len(data)}
+
+
+def _write_v2_checkpoint(storage: Storage, state: State, now: int) -> dict[str, Any]:
+    """Write sidecars and then `<version>.checkpoint.<uuid>.json`, which refers to them. Return the fields of the hint that describe it."""
+    sidecars, sidecar_action_count = [], 0
+    for tables in _in_parts(sidecar_tables(state, now), _MAX_SIDECAR_ACTIONS):
+        data, action_count = _parquet_file(iter(tables))
+        sidecars.append(_put_sidecar(storage, data, now))
+        sidecar_action_count += action_count
+    sidecar_bytes = sum(sidecar["sizeInBytes"] for sidecar in sidecars)
+    tags = {"sidecarNumActions": sidecar_action_count, "sidecarSizeInBytes": sidecar_bytes, "numOfAddFiles": state.files.count}
+    metadata: Action = {"checkpointMetadata": {"version": state.version, "tags": {tag: str(value) for tag, value in tags.items()}}}
+    actions = [metadata, *_non_file_actions(state, now), *({"sidecar": sidecar} for sidecar in sidecars)]
+    path, content = v2_checkpoint_path(state.version, uuid.uuid4()), serialize(actions)
+    storage.put(path, content)
+    # delta-spark recognizes a V2 checkpoint in the hint by this field.
+    top_level_file = {"path": path.rpartition("/")[2], "sizeInBytes": len(content), "modificationTime": now}
+    size = sidecar_action_count + len(actions)
+    return {"size": size, "sizeInBytes": sidecar_bytes + len(content), "v2Checkpoint": top_level_file}
+
+
+def _put_sidecar(storage: Storage, data: bytes, now: int) -> dict[str, Any]:
+    """Write a sidecar, and return the fields of its `sidecar` action. `now`: milliseconds since the epoch."""
+    name = f"{uuid.uuid4()}.parquet"
+    storage.put(f"{SIDECARS}/{name}", data)
+    return {"path": name, "sizeInBytes": len(data), "modificationTime": now}
+
+
+def _in_parts(tables: Iterable[pa.Table], max_rows: int) -> Iterator[list[pa.Table]]:
+    """Yield the rows of all tables in parts, each of up to `max_rows` rows in one or more tables. Yield no part without rows."""
+    part: list[pa.Table] = []
+    free_rows = max_rows
+    for table in tables:
+        start = 0
+        while start < table.num_rows:
+            part.append(table.slice(start, free_rows))
+            start += part[-1].num_rows
+            free_rows -= part[-1].num_rows
+            if not free_rows:
+                yield part
+                part, free_rows = [], max_rows
+    if part:
+        yield part
+
+
+def _parquet_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
     """Return a Parquet file with the rows of the tables as bytes, and the number of rows."""
     first = next(tables)
     buffer, row_count = io.BytesIO(), 0
@@ -110,9 +167,23 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
         state: The state of the version.
         now: The current time in milliseconds since the epoch. It determines which transactions and tombstones have expired.
     """
-    columns = _columns_except_add(state, now)
-    schema = _checkpoint_schema(columns, state.metadata)
-    yield _action_rows(columns, schema)
+    return _action_tables(_columns_except_add(state, now), state)
+
+
+def sidecar_tables(state: State, now: int) -> Iterator[pa.Table]:
+    """Yield the file actions of a checkpoint as tables with the same schema, with the columns `remove` and `add`.
+
+    Args:
+        state: The state of the version.
+        now: The current time in milliseconds since the epoch. It determines which tombstones have expired.
+    """
+    return _action_tables({"remove": _unexpired_removes(state, now)}, state)
+
+
+def _action_tables(columns_except_add: Mapping[str, pa.Array | pa.ChunkedArray], state: State) -> Iterator[pa.Table]:
+    """Yield the actions in these columns and the `add` actions of all live files, as tables with the same schema."""
+    schema = _checkpoint_schema(columns_except_add, state.metadata)
+    yield _action_rows(columns_except_add, schema)
     for table in state.files.tables():
         for batch in table.to_batches(max_chunksize=_BATCH):
             yield _action_rows({"add": _add_actions(batch, state.metadata)}, schema)
@@ -143,8 +214,19 @@ def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.Chunk
         "metaData": pa.array([_metadata_fields(state.metadata)], _METADATA),
         "txn": pa.array(transaction_fields(unexpired_transactions(state, now).items()), _TRANSACTION),
         "domainMetadata": pa.array(domain_fields(state.domains.items()), _DOMAIN),
-        "remove": _remove_actions(state.tombstones, now - tombstone_retention(state.metadata.configuration)),
+        "remove": _unexpired_removes(state, now),
     }
+
+
+def _non_file_actions(state: State, now: int) -> list[Action]:
+    """Return all actions of a checkpoint except file actions, without expired transactions. `now`: milliseconds since the epoch."""
+    transactions = transaction_fields(unexpired_transactions(state, now).items())
+    return [
+        state.protocol.action(),
+        state.metadata.action(),
+        *({"txn": without_nulls(fields)} for fields in transactions),
+        *({"domainMetadata": fields} for fields in domain_fields(state.domains.items())),
+    ]
 
 
 def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
@@ -171,11 +253,12 @@ def _metadata_fields(metadata: Metadata) -> dict[str, object]:
     return {**fields, "format": format_, "configuration": list(fields["configuration"].items())}
 
 
-def _remove_actions(tombstones: pa.Table, expiry: int) -> pa.ChunkedArray:
-    """Return the `remove` actions of the files that were removed after `expiry` (milliseconds since the epoch).
+def _unexpired_removes(state: State, now: int) -> pa.ChunkedArray:
+    """Return the `remove` actions of the files that were removed within `delta.deletedFileRetentionDuration`.
 
-    VACUUM must not delete these files yet.
+    VACUUM must not delete these files yet. `now`: the current time in milliseconds since the epoch.
     """
+    tombstones, expiry = state.tombstones, now - tombstone_retention(state.metadata.configuration)
     unexpired = tombstones.filter(pc.greater(pc.fill_null(tombstones["deletionTimestamp"], 0), expiry))
     chunks = []
     for batch in unexpired.to_batches(max_chunksize=_BATCH):

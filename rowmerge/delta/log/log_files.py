@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,11 @@ def commit_path(version: int) -> str:
 def checkpoint_path(version: int) -> str:
     """Return the path of a version's classic checkpoint, relative to the table."""
     return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def v2_checkpoint_path(version: int, checkpoint_id: uuid.UUID) -> str:
+    """Return the path of the JSON file of a version's V2 checkpoint, relative to the table."""
+    return f"{LOG}/{version:020d}.checkpoint.{checkpoint_id}.json"
 
 
 def version_of_file(path: str) -> int | None:

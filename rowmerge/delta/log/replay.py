@@ -47,6 +47,12 @@ def empty_state() -> State:
     return State(-1, LiveFiles(), tombstone_schema(()).empty_table())
 
 
+def has_deletion_vectors(state: State) -> bool:
+    """Return whether a data file of a version has a deletion vector."""
+    descriptors = state.files.column("deletionVector")
+    return bool(descriptors.null_count < len(descriptors))
+
+
 def advance(state: State, commits: Sequence[Document]) -> State:
     """Return the state after the next commits.
 

@@ -19,6 +19,7 @@ from rowmerge.delta.metadata.properties import (
     LOG_PROPERTIES,
     MIN_READER,
     MIN_WRITER,
+    DeltaSettings,
     check_properties,
     highest_column_id,
     refuse_checkpoint_protection_change,
@@ -345,7 +346,7 @@ def _with_definition(table: str, prior: Metadata, definition: TableDefinition, s
 
 
 def _properties_after_definition(table: str, replaced_properties: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that CREATE or REPLACE stores, with deletion vectors unless the write mode is copy-on-write.
+    """Return the properties that CREATE or REPLACE stores, with deletion vectors unless updated files are always rewritten.
 
     `properties`: those in the statement. `replaced_properties`: those of the replaced table, empty for a new table. With row tracking, they
     contain the names of the hidden columns for row ids. The new table reuses the names, so that the data files of all versions have the
@@ -354,7 +355,7 @@ def _properties_after_definition(table: str, replaced_properties: Mapping[str, s
     check_properties(properties, {})
     refuse_checkpoint_protection_change(table, replaced_properties, properties)
     table_properties = _stored_properties(properties)
-    if WRITE_MODE.value(properties) is not WriteMode.COPY_ON_WRITE:
+    if DeltaSettings(properties).write_mode("WRITE") is not WriteMode.COPY_ON_WRITE:
         table_properties.setdefault(DELETION_VECTORS, "true")
     return with_row_tracking_columns(table_properties, replaced_properties)
 

@@ -18,11 +18,15 @@ from rowmerge.delta.metadata.properties import (
     MIN_READER,
     MIN_WRITER,
     ROW_TRACKING,
+    SYMLINK_MANIFESTS,
     TYPE_WIDENING,
+    checkpoint_policy,
     is_true,
 )
+from rowmerge.delta.metadata.registry import CHECKPOINT_POLICY
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, Map, Primitive, Struct, UnknownType
+from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode
 
 READABLE_FEATURES = frozenset(
     "columnMapping deletionVectors timestampNtz typeWidening typeWidening-preview v2Checkpoint vacuumProtocolCheck".split()
@@ -166,6 +170,19 @@ def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
     return protocol.supports(_FEATURES_OF_SWITCHES[switch]) and is_true(metadata.configuration, switch)
 
 
+def writes_v2_checkpoints(protocol: Protocol, metadata: Metadata) -> bool:
+    """Return whether `delta.checkpointPolicy` selects V2 checkpoints, and the protocol allows them.
+
+    Args:
+        protocol: The protocol of the table.
+        metadata: The metadata of the table.
+
+    Raises:
+        ConfigurationError: The property is neither classic nor v2.
+    """
+    return checkpoint_policy(metadata.configuration) == "v2" and protocol.supports("v2Checkpoint")
+
+
 def _property_advice(name: str, metadata: Metadata) -> str | None:
     """Return advice if a property is true, or None if it is not."""
     return f"Disable it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else None
@@ -233,11 +250,32 @@ def _required_features(table: str, protocol: Protocol, metadata: Metadata, prope
 
 def _check_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
     """Raise an error if a table definition needs an unsupported feature, or has invalid columns for change data or statistics."""
+    _check_manifests(metadata)
     if is_enabled(protocol, metadata, CHANGE_DATA_FEED):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
     # This raises ConfigurationError for an invalid `delta.dataSkippingStatsColumns`, which the first write would raise otherwise.
     indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
+
+
+def _check_manifests(metadata: Metadata) -> None:
+    """Raise ConfigurationError if symlink manifests are enabled together with deletion vectors or with column mapping.
+
+    The error names both properties.
+    """
+    properties = metadata.configuration
+    if not is_true(properties, SYMLINK_MANIFESTS):
+        return
+    if WRITE_MODE.value(properties) is WriteMode.MERGE_ON_READ:
+        problem, advice = f"{WRITE_MODE.name} = merge-on-read", f"Set {WRITE_MODE.name} to copy-on-write, and {DELETION_VECTORS} to false"
+    elif is_true(properties, DELETION_VECTORS):
+        problem, advice = f"{DELETION_VECTORS} = true", f"Set {DELETION_VECTORS} to false in the same statement"
+    elif metadata.mapping_mode != "none":
+        problem, advice = f"{MAPPING_MODE} = {metadata.mapping_mode}", f"Remove {SYMLINK_MANIFESTS}"
+    else:
+        return
+    reason = "Engines that read symlink manifests support neither deletion vectors nor column mapping"
+    raise ConfigurationError(f"{SYMLINK_MANIFESTS} = true excludes {problem}. {reason}. {advice}.")
 
 
 def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
@@ -249,8 +287,8 @@ def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
             yield "checkConstraints"
         if name == MAPPING_MODE and value.strip().lower() != "none":
             yield "columnMapping"
-        if name == "delta.checkpointPolicy" and value == "v2":
-            yield "v2Checkpoint"
+    if configuration.get(CHECKPOINT_POLICY.name, "").strip().lower() == "v2":
+        yield "v2Checkpoint"
 
 
 def _column_features(schema: Struct) -> Iterator[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from rowmerge.delta.metadata import registry
 from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import quote
-from rowmerge.table.metadata.settings import ParquetSettings, TableSettings
+from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, WriteMode
 
 DELETION_VECTORS = "delta.enableDeletionVectors"
 ROW_TRACKING = "delta.enableRowTracking"
@@ -18,6 +18,8 @@ TYPE_WIDENING = "delta.enableTypeWidening"
 APPEND_ONLY = "delta.appendOnly"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 FEATURE_PREFIX = "delta.feature."
+SYMLINK_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
+RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
 CONSTRAINT_PREFIX = "delta.constraints."
 MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
@@ -35,6 +37,12 @@ class DeltaSettings(TableSettings):
     """The settings of a Delta table, from its `delta.*` properties and from the properties that every table format has."""
 
     registry = registry.DELTA_PROPERTIES
+
+    def write_mode(self, operation: str) -> WriteMode:
+        """Return the write mode from `rowmerge.write.mode`, or copy-on-write for a table with symlink manifests."""
+        # Engines that read the manifests ignore deletion vectors.
+        mode = super().write_mode(operation)
+        return WriteMode.COPY_ON_WRITE if is_true(self.properties, SYMLINK_MANIFESTS) else mode
 
     def isolation_level(self, operation: str) -> str:
         """Return the isolation level from `delta.isolationLevel`: `Serializable` or `WriteSerializable` (the default).
@@ -57,8 +65,23 @@ class DeltaSettings(TableSettings):
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """The Parquet settings, with the codec from `delta.parquet.compression.codec`. Raises ConfigurationError for an unknown codec."""
-        return ParquetSettings(registry.CODEC_OF_FILES.parse(self.properties))
+        """The Parquet settings from `delta.parquet.compression.codec` and `delta.parquet.format.version`.
+
+        Raises:
+            ConfigurationError: The codec is unknown, or the version is not a version of the Parquet format.
+        """
+        format_version, page_version = registry.PARQUET_VERSION.parse(self.properties) or (None, None)
+        codec = registry.CODEC_OF_FILES.parse(self.properties)
+        return ParquetSettings(codec, format_version=format_version, page_version=page_version)
+
+    @cached_property
+    def random_prefix_length(self) -> int | None:
+        """The value of `delta.randomPrefixLength` (2 by default), or None unless `delta.randomizeFilePrefixes` is true.
+
+        Raises:
+            ConfigurationError: The length is not a whole number above 0, or it exceeds the length of a file name.
+        """
+        return registry.PREFIX_LENGTH.value(self.properties) if is_true(self.properties, RANDOM_PREFIXES) else None
 
 
 def check_properties(properties: Mapping[str, str], existing: Mapping[str, str]) -> None:
@@ -157,6 +180,15 @@ def checkpoint_interval(properties: Mapping[str, str]) -> int:
         ConfigurationError: The property is not a whole number above 0.
     """
     return registry.CHECKPOINT_INTERVAL.value(properties)
+
+
+def checkpoint_policy(properties: Mapping[str, str]) -> str:
+    """Return `delta.checkpointPolicy`: `classic` (the default) or `v2`.
+
+    Raises:
+        ConfigurationError: The property has any other value.
+    """
+    return registry.CHECKPOINT_POLICY.value(properties)
 
 
 def in_commit_timestamps_begin(properties: Mapping[str, str]) -> int:

@@ -5,6 +5,7 @@ A constant is a property that other modules read. The other properties have no c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,6 +35,16 @@ def _column_names(text: str) -> list[ColumnPath]:
         raise ValueError(error.message) from error
 
 
+def _parquet_versions(text: str) -> tuple[str, str]:
+    """Return Arrow's versions of the Parquet format and of data pages. Like delta-spark, accept each version from 1.0.0 on."""
+    match = re.fullmatch(r"([1-9]\d{0,8})\.(\d{1,9})\.(\d{1,9})", text)
+    if not match:
+        raise ValueError(f"{text!r} is not a version of the Parquet format")
+    return ("2.6", "2.0") if tuple(map(int, match.groups())) >= _PAGES_OF_VERSION_2 else ("1.0", "1.0")
+
+
+_PAGES_OF_VERSION_2 = (2, 12, 0)
+"""The lowest version of the Parquet format with which delta-spark writes data pages of version 2."""
 _NAMES = Values("column names, separated by commas, with backquotes around special characters", _column_names)
 _WITH_FEATURE = "`supported`: adds a table feature to the protocol"
 CHECKPOINT_INTERVAL = TableProperty("delta.checkpointInterval", POSITIVE_NUMBER, "the number of commits between checkpoints", "10")
@@ -68,12 +79,44 @@ ISOLATION_LEVEL = TableProperty(
 TARGET_FILE_SIZE = TableProperty("delta.targetFileSize", SIZE, "the target size of data files; by default the engine chooses it")
 CODEC_OF_FILES = TableProperty("delta.parquet.compression.codec", CODEC, "the compression of data files; by default `zstd`")
 
+CHECKPOINT_POLICY = TableProperty(
+    "delta.checkpointPolicy",
+    choice("classic", "v2"),
+    "`v2`: checkpoints have sidecar files, and the table the feature v2Checkpoint, which stays after a change back to `classic`",
+    "classic",
+    since="0.3.0",
+)
+PREFIX_LENGTH = TableProperty("delta.randomPrefixLength", whole_number(1, 255), "the length of random folder names", "2", since="0.3.0")
+PARQUET_VERSION = TableProperty(
+    "delta.parquet.format.version",
+    Values("1.0.0 or 2.12.0", _parquet_versions),
+    "the version of Parquet in data files; from 2.12.0 on, data pages have version 2",
+    since="0.3.0",
+)
+
 _HONOURED: tuple[TableProperty[Any], ...] = (
     *OWN_PROPERTIES,
     TableProperty("delta.appendOnly", BOOLEAN, "`true`: statements cannot delete or update rows", "false"),
     TableProperty("delta.checkpoint.writeStatsAsJson", BOOLEAN, "whether checkpoints contain file statistics as JSON", "true"),
     TableProperty("delta.checkpoint.writeStatsAsStruct", BOOLEAN, "whether checkpoints contain file statistics as structs", "true"),
     CHECKPOINT_INTERVAL,
+    CHECKPOINT_POLICY,
+    PREFIX_LENGTH,
+    PARQUET_VERSION,
+    TableProperty(
+        "delta.randomizeFilePrefixes",
+        BOOLEAN,
+        "`true`: new data files, change files and deletion vectors are in random folders, not in folders of partitions",
+        "false",
+        since="0.3.0",
+    ),
+    TableProperty(
+        "delta.compatibility.symlinkFormatManifest.enabled",
+        BOOLEAN,
+        "`true`: each commit updates the manifests for Presto and Athena; it excludes deletion vectors and column mapping",
+        "false",
+        since="0.3.0",
+    ),
     TableProperty("delta.columnMapping.mode", choice("none", "name", "id"), "`name`, `id`: columns can be renamed and dropped", "none"),
     HIGHEST_COLUMN_ID,
     TableProperty("delta.constraints.<name>", TEXT, "a CHECK constraint, as `ALTER TABLE … ADD CONSTRAINT` sets it"),
@@ -121,14 +164,8 @@ _STORED: tuple[TableProperty[Any], ...] = (
     ),
     *_properties(
         Effect.OTHER_ENGINES,
-        "The engine writes its files without this setting.",
-        {
-            "checkpointPolicy": choice("classic", "v2"),
-            "dataSkippingStringPrefixLength": WHOLE_NUMBER,
-            "parquet.format.version": choice("1.0.0", "2.12.0"),
-            "randomizeFilePrefixes": BOOLEAN,
-            "randomPrefixLength": POSITIVE_NUMBER,
-        },
+        "String bounds in the log have up to 32 characters, which is Delta's default.",
+        {"dataSkippingStringPrefixLength": WHOLE_NUMBER},
     ),
     *_properties(
         Effect.OTHER_ENGINES,
@@ -186,11 +223,6 @@ _REJECTED: tuple[TableProperty[Any], ...] = (
     ),
     *_properties(
         Effect.REJECTED, "It is the old name of delta.enableChangeDataFeed. Set that property.", {"enableChangeDataCapture": _FALSE}
-    ),
-    *_properties(
-        Effect.REJECTED,
-        "No manifests are written for Presto and Athena. Let them read Delta tables directly.",
-        {"compatibility.symlinkFormatManifest.enabled": _FALSE},
     ),
     *_properties(
         Effect.MANAGED,

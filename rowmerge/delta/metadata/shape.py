@@ -16,7 +16,9 @@ from rowmerge.delta.metadata.properties import (
     CONSTRAINT_PREFIX,
     DELETION_VECTORS,
     ROW_TRACKING,
+    SYMLINK_MANIFESTS,
     DeltaSettings,
+    is_true,
 )
 from rowmerge.delta.metadata.schema_changes import can_widen
 from rowmerge.errors import UnsupportedTableFeature
@@ -52,7 +54,8 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         change_data_location=f"{storage.location}/_change_data" if is_enabled(protocol, metadata, CHANGE_DATA_FEED) else None,
         # With row tracking, a copied or updated row must keep its row id, which a rewrite would not preserve.
         rewrite_blocker="rowTracking" if is_enabled(protocol, metadata, ROW_TRACKING) else None,
-        supports_merge_on_read=is_enabled(protocol, metadata, DELETION_VECTORS),
+        # Engines that read symlink manifests ignore deletion vectors.
+        supports_merge_on_read=is_enabled(protocol, metadata, DELETION_VECTORS) and not is_true(metadata.configuration, SYMLINK_MANIFESTS),
         can_widen=partial(can_widen, metadata),
         parse_rules=partial(_table_rules, name, protocol, metadata),
     )

@@ -14,6 +14,7 @@ import pyarrow as pa
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.files.paths import absolute_path, absolute_paths
 from rowmerge.errors import CorruptLog
+from rowmerge.parquet.partitions import random_prefix
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, locate
 from rowmerge.table.snapshots.deleted_rows import (
@@ -134,24 +135,27 @@ def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa
 class _VectorFile:
     """A new file of deletion vectors, which is built in memory."""
 
-    def __init__(self) -> None:
-        self._id = uuid.uuid4()
-        self.name, self.content, self.payload_bytes = _file_name(self._id), bytearray(_FORMAT_VERSION), 0
+    def __init__(self, prefix: str) -> None:
+        """Begin a file in the subfolder `prefix` of the table, or in the table's folder if `prefix` is empty."""
+        self._id, self._prefix = uuid.uuid4(), prefix
+        self.path = f"{prefix}/{_file_name(self._id)}" if prefix else _file_name(self._id)
+        self.content, self.payload_bytes = bytearray(_FORMAT_VERSION), 0
 
     def append(self, payload: bytes, cardinality: int) -> dict[str, Any]:
         """Append a serialized vector with `cardinality` deleted rows, and return its descriptor."""
-        location = {"storageType": "u", "pathOrInlineDv": z85_encode(self._id.bytes), "offset": len(self.content)}
+        location = {"storageType": "u", "pathOrInlineDv": self._prefix + z85_encode(self._id.bytes), "offset": len(self.content)}
         self.content += frame_deletion_vector(payload)
         self.payload_bytes += len(payload)
         return {**location, "sizeInBytes": len(payload), "cardinality": cardinality}
 
 
-def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions]) -> VectorFiles:
+def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions], *, prefix_length: int | None = None) -> VectorFiles:
     """Write deletion vectors. Each new file contains many vectors, up to 2 MiB.
 
     Args:
         storage: The storage of the table's folder.
         deleted_rows: The deleted rows of each data file, by the path of the data file.
+        prefix_length: The length of the random folder name of each new file; None for files in the table's folder.
 
     Raises:
         StorageError: The store failed. Some of the vector files may exist.
@@ -161,13 +165,13 @@ def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions]) -> Ve
     for path, positions in deleted_rows.items():
         payload = serialize(positions)
         if not files or files[-1].payload_bytes + len(payload) > _MAX_FILE_BYTES:
-            files.append(_VectorFile())
+            files.append(_VectorFile(random_prefix(prefix_length or 0)))
         descriptor = files[-1].append(payload, cardinality=len(positions))
         descriptors[path] = descriptor
         # The next statement on the file often reads its deletion vector.
-        _cache.put((f"{storage.location}/{files[-1].name}", descriptor["offset"]), payload, len(payload))
-    run_concurrently([partial(storage.put, file.name, bytes(file.content)) for file in files])
-    return VectorFiles(descriptors, tuple(file.name for file in files))
+        _cache.put((f"{storage.location}/{files[-1].path}", descriptor["offset"]), payload, len(payload))
+    run_concurrently([partial(storage.put, file.path, bytes(file.content)) for file in files])
+    return VectorFiles(descriptors, tuple(file.path for file in files))
 
 
 def _file_name(file_id: uuid.UUID) -> str:

@@ -1,8 +1,17 @@
-"""VACUUM, OPTIMIZE, REORG, RESTORE, CALL, and statements for branches and tags."""
+"""VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, CALL, and statements for branches and tags."""
 
 from __future__ import annotations
 
-from rowmerge.commands.maintenance import DropReference, MaintenanceCommand, Optimize, Reorg, Restore, SetReference, Vacuum
+from rowmerge.commands.maintenance import (
+    DropReference,
+    GenerateManifests,
+    MaintenanceCommand,
+    Optimize,
+    Reorg,
+    Restore,
+    SetReference,
+    Vacuum,
+)
 from rowmerge.commands.procedures import Call
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
@@ -21,7 +30,7 @@ from rowmerge.table.table import Branches, SnapshotReference
 
 
 def run_maintenance(context: SessionContext, command: MaintenanceCommand, options: CommitOptions) -> StatementResult:
-    """Run VACUUM, OPTIMIZE, REORG, RESTORE, CALL, or a statement for a branch or tag.
+    """Run VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, CALL, or a statement for a branch or tag.
 
     Args:
         context: The session.
@@ -35,6 +44,8 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
             return _compact(context, command, options)
         case Restore():
             return _restore(context, command, options)
+        case GenerateManifests():
+            return _generate_manifests(context, command)
         case SetReference() | DropReference():
             return _change_reference(context, command)
         case Call():
@@ -71,6 +82,14 @@ def _restore(context: SessionContext, command: Restore, options: CommitOptions) 
     parameters = {"version": version, "timestamp": timestamp_text}
     result = restore(table, parameters, version=version, timestamp=timestamp, options=options)
     return StatementResult.from_change(frames.count_row(context.spark, result.result_row), "RESTORE", result)
+
+
+def _generate_manifests(context: SessionContext, command: GenerateManifests) -> StatementResult:
+    """Write the symlink manifests of a table. Raise PlanError if its format has none."""
+    table = context.names.table(command.target)
+    if table.symlink_manifests is None:
+        raise PlanError(f"{command.target} is not a Delta table, so it has no symlink manifests. Read it with an engine for its format.")
+    return StatementResult(frames.empty_frame(context.spark), "GENERATE", None, table.symlink_manifests.generate())
 
 
 def _change_reference(context: SessionContext, command: SetReference | DropReference) -> StatementResult:

@@ -85,6 +85,9 @@ def write_spec(table: TableShape) -> WriteSpec:
         row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target_size, _MIN_ROW_GROUP_BYTES)),
         compression=parquet.codec or WriteSpec.compression,
         compression_level=parquet.level,
+        format_version=parquet.format_version or WriteSpec.format_version,
+        page_version=parquet.page_version or WriteSpec.page_version,
+        random_prefix_length=table.settings.random_prefix_length,
         filesystem_options=table.filesystem_options,
     )
 

@@ -1,8 +1,8 @@
-"""The grammar of VACUUM, OPTIMIZE, REORG and RESTORE."""
+"""The grammar of VACUUM, OPTIMIZE, REORG, RESTORE and GENERATE."""
 
 from __future__ import annotations
 
-from rowmerge.commands.maintenance import Optimize, Reorg, Restore, Vacuum
+from rowmerge.commands.maintenance import GenerateManifests, Optimize, Reorg, Restore, Vacuum
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import StatementError
 from rowmerge.sql.lexing.cursor import Cursor
@@ -90,6 +90,21 @@ def parse_restore(cursor: Cursor) -> Restore:
         raise cursor.expected("TO VERSION AS OF a number, or TO TIMESTAMP AS OF a time")
     cursor.expect_end("the version")
     return Restore(target, travel.version, travel.timestamp, travel.reference)
+
+
+def parse_generate(cursor: Cursor) -> GenerateManifests:
+    """Parse `GENERATE symlink_format_manifest FOR TABLE table`.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The statement has a path instead of a table.
+    """
+    if not cursor.accept("SYMLINK_FORMAT_MANIFEST"):
+        raise cursor.expected("symlink_format_manifest")
+    cursor.expect("FOR", "TABLE")
+    target = _parse_target(cursor)
+    cursor.expect_end("the table")
+    return GenerateManifests(target)
 
 
 def _parse_optional_where(cursor: Cursor, following: str) -> SqlText | None:

@@ -117,9 +117,9 @@ class PropertyRegistry:
         return f"Table does not have property: {name}{default}"
 
     def normalize(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return checked properties as a table stores them: booleans in lower case, and values of properties without spaces around them.
+        """Return checked properties as a table stores them: without spaces around values, and names of values in their documented case.
 
-        Other engines do not accept a boolean with spaces. The values of unknown properties and of free texts do not change.
+        Other engines do not accept ` TRUE `. The values of unknown properties and of free texts do not change.
         """
         return {name: self._stored_value(name, value) for name, value in properties.items()}
 
@@ -127,7 +127,11 @@ class PropertyRegistry:
         property_ = self.find(name)
         if property_ is None or property_.values is TEXT or not property_.values.allow(value):
             return value
-        return value.strip().lower() if property_.values is BOOLEAN else value.strip()
+        text, converted = value.strip(), property_.values.convert(value.strip())
+        documented = str(converted.value if isinstance(converted, Enum) else converted)
+        if property_.values is BOOLEAN:
+            return text.lower()
+        return documented if documented.lower() == text.lower() else text
 
     def _check_property(self, name: str, value: str, *, is_new: bool) -> None:
         property_ = self.find(name)

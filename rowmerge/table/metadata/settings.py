@@ -36,15 +36,17 @@ OWN_PROPERTIES = (WRITE_MODE, SCHEMA_EVOLUTION, RETRIES, MIN_WAIT, MAX_WAIT)
 
 @dataclass(frozen=True)
 class ParquetSettings:
-    """The compression and the row group size of data files. None for a setting that the table does not define.
+    """How data files are encoded. None for a setting that the table does not define.
 
     `codec`: `zstd`, `snappy`, `gzip`, `lz4` or `none`. `level`: the compression level of zstd and gzip. `row_group_size`: the size of a row
-    group in bytes.
+    group in bytes. `format_version`, `page_version`: the versions of the Parquet format and of data pages, as Arrow names them.
     """
 
     codec: str | None = None
     level: int | None = None
     row_group_size: int | None = None
+    format_version: str | None = None
+    page_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,13 @@ class TableSettings:
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """The compression and the row group size of new data files."""
+        """How new data files are encoded."""
         return ParquetSettings()
+
+    @cached_property
+    def random_prefix_length(self) -> int | None:
+        """The length of the random folder name of each new data file, or None for folders of partitions."""
+        return None
 
     @cached_property
     def splits(self) -> SplitSettings:

@@ -146,6 +146,9 @@ def test_properties_are_stored_as_other_engines_parse_them() -> None:
     properties = {"delta.appendOnly": " TRUE ", "delta.checkpointInterval": " 5 ", "delta.constraints.c": " a > 0 ", "owner": " ann "}
     expected = {"delta.appendOnly": "true", "delta.checkpointInterval": "5", "delta.constraints.c": " a > 0 ", "owner": " ann "}
     assert DELTA_PROPERTIES.normalize(properties) == expected
+    names = {"delta.checkpointPolicy": "V2", "delta.isolationLevel": "serializable", "delta.targetFileSize": "1MB"}
+    assert DELTA_PROPERTIES.normalize(names) == names | {"delta.checkpointPolicy": "v2", "delta.isolationLevel": "Serializable"}
+    assert ICEBERG_PROPERTIES.normalize({"rowmerge.write.mode": "AUTO"}) == {"rowmerge.write.mode": "auto"}
 
 
 def test_the_page_is_generated_from_the_registries() -> None:
