@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths_except, row_group_offsets
+from rowmerge.parquet.leaf_columns import ColumnOptions, SpecialFloats, column_statistics, leaves, row_group_offsets
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
@@ -111,6 +111,8 @@ class WriteSpec:
         row_group_size: The size of a row group in bytes of Arrow data.
         compression: The codec of Parquet pages.
         compression_level: The level of the codec, None for the codec's default.
+        page_arguments: The arguments of PyArrow's Parquet writer about pages.
+        column_options: The dictionaries, statistics and Bloom filters of columns.
         prefix: The prefix of file names.
         attempt: A UUID in the names of all files of one job.
         is_ordered: Whether the rows arrive in the table's sort order.
@@ -133,6 +135,8 @@ class WriteSpec:
     row_group_size: int = 64 * 1024 * 1024
     compression: str = "zstd"
     compression_level: int | None = None
+    page_arguments: dict[str, int | str] = field(default_factory=dict)
+    column_options: ColumnOptions = field(default_factory=ColumnOptions)
     prefix: str = "part"
     attempt: str = ""
     is_ordered: bool = False
@@ -225,34 +229,6 @@ class PartitionedWriter:
         return [path for file in self._open.values() for path in file.abort()]
 
 
-@dataclass(frozen=True)
-class SpecialFloats:
-    """The names of the float columns that contain NaN or -0.0. Spark's Parquet filters would incorrectly skip their rows.
-
-    Spark passes conditions to Parquet filters, which skip row groups by their statistics and dictionaries. Statistics ignore NaN, which
-    Spark sorts above all numbers. A dictionary has different entries for -0.0 and 0.0, which are equal in Spark. So columns with NaN are
-    written without statistics, and columns with -0.0 without dictionaries.
-
-    Attributes:
-        nan_columns: The names of the columns with NaN.
-        negative_zero_columns: The names of the columns with -0.0.
-    """
-
-    nan_columns: frozenset[str] = frozenset()
-    negative_zero_columns: frozenset[str] = frozenset()
-
-    @staticmethod
-    def of(rows: pa.Table) -> SpecialFloats:
-        """Return the columns of these rows that contain NaN or -0.0."""
-        floats = [column.name for column in rows.schema if pa.types.is_floating(column.type)]
-        with_nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
-        with_minus_zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
-        return SpecialFloats(frozenset(with_nan), frozenset(with_minus_zero))
-
-    def __le__(self, other: SpecialFloats) -> bool:
-        return self.nan_columns <= other.nan_columns and self.negative_zero_columns <= other.negative_zero_columns
-
-
 class RollingFile:
     """A writer of the rows of one partition, which starts a new Parquet file when a file reaches the target size."""
 
@@ -282,18 +258,22 @@ class RollingFile:
         rows = pa.concat_tables(self._pending)
         row_groups = max(self.buffered_bytes // self._spec.row_group_size, 1)
         self._pending, self.buffered_bytes = [], 0
-        writer = self._writer_for(SpecialFloats.of(rows))
-        writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
+        rows_per_group = -(-rows.num_rows // row_groups)  # rounded up
+        writer = self._writer_for(SpecialFloats.of(rows), rows_per_group)
+        writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=rows_per_group)
         if self._stream.tell() >= self._spec.target_file_size:
             self._finish()
 
-    def _writer_for(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
-        """Return the writer of the open file if it may contain NaN and -0.0 in these columns. Otherwise, return one of a new file."""
+    def _writer_for(self, special_floats: SpecialFloats, rows_per_group: int) -> pq.ParquetWriter:
+        """Return the writer of the open file if it may contain NaN and -0.0 in these columns. Otherwise, return one of a new file.
+
+        `rows_per_group`: the number of rows in the next row group, which is the number of values in Bloom filters by default.
+        """
         if self._writer is not None and not special_floats <= self._special_floats:
             self._finish()
         if self._writer is None:
             self._stream = self._open_stream()
-            self._writer = self._open_writer(special_floats)
+            self._writer = self._open_writer(special_floats, rows_per_group)
             self._special_floats = special_floats
         return self._writer
 
@@ -326,12 +306,8 @@ class RollingFile:
             os.makedirs(os.path.dirname(inner_path), exist_ok=True)
         return filesystem.open_output_stream(inner_path)
 
-    def _open_writer(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
-        """Return a Parquet writer for the open stream. Columns with NaN get no statistics, and columns with -0.0 get no dictionary.
-
-        See `SpecialFloats` for the reason. Arrow's arguments list the columns that get them, so they have all columns except these.
-        Timestamps and decimals are stored in the same way as in files of Spark.
-        """
+    def _open_writer(self, special_floats: SpecialFloats, rows_per_group: int) -> pq.ParquetWriter:
+        """Return a Parquet writer for the open stream. Timestamps and decimals are stored in the same way as in files of Spark."""
         return pq.ParquetWriter(
             self._stream,
             self._spec.file_schema,
@@ -342,9 +318,9 @@ class RollingFile:
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
-            write_statistics=parquet_paths_except(self._leaves, special_floats.nan_columns),
-            use_dictionary=parquet_paths_except(self._leaves, special_floats.negative_zero_columns),
             write_page_index=True,  # readers that search for a few keys use it to skip pages
+            **self._spec.page_arguments,
+            **self._spec.column_options.writer_arguments(self._leaves, special_floats, rows_per_group),
         )
 
     def _finish(self) -> None:

@@ -21,7 +21,7 @@ from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import read_avro
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.locations import located, plain_path
-from rowmerge.parquet.footers import row_group_offsets
+from rowmerge.parquet.leaf_columns import row_group_offsets
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions

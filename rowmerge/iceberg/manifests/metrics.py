@@ -15,11 +15,11 @@ from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.manifests.bounds import to_bound, to_stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.partition_values import partition_value_name
+from rowmerge.iceberg.metadata.properties import COLUMN_MODE_PREFIX
 from rowmerge.iceberg.metadata.types import nested_fields
 from rowmerge.table.snapshots.files import AddedFile
 
 DEFAULT_MODE = "write.metadata.metrics.default"
-COLUMN_MODE_PREFIX = "write.metadata.metrics.column."
 MOST_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 
 

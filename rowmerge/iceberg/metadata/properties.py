@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.table.metadata.parquet_settings import ColumnSettings, PageSettings
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.settings import (
     OWN_PROPERTIES,
@@ -32,18 +34,34 @@ DISTRIBUTION = "write.distribution-mode"
 COMPRESSION = "write.parquet.compression-codec"
 LEVEL = "write.parquet.compression-level"
 ROW_GROUP_SIZE = "write.parquet.row-group-size-bytes"
+GRANULARITY = "write.delete.granularity"
 SPLIT_SIZE = "read.split.target-size"
 OPEN_FILE_COST = "read.split.open-file-cost"
 SPLIT_LOOKBACK = "read.split.planning-lookback"
+COLUMN_MODE_PREFIX = "write.metadata.metrics.column."
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
 """Properties that name the folders of new files. The last two are older names of the first property."""
+_DELETE_PREFIX = "write.delete.parquet."
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
 """The lowest and the highest compression level of each codec that has levels."""
 _RETRIES = ("commit.retry.num-retries", "commit.retry.min-wait-ms", "commit.retry.max-wait-ms")
+
+
+@dataclass(frozen=True)
+class DeleteFileSettings:
+    """The settings of position-delete files. Deletion vectors, from format version 3 on, are not Parquet files and have no settings.
+
+    `parquet`: the compression, row groups and pages. `target_size`: the size in bytes above which rows are divided among files.
+    `by_partition`: whether a delete file may contain deleted rows of several data files of a partition.
+    """
+
+    parquet: ParquetSettings = field(default_factory=ParquetSettings)
+    target_size: int = 64 * 1024 * 1024
+    by_partition: bool = False
 
 
 class IcebergSettings(TableSettings):
@@ -109,7 +127,28 @@ class IcebergSettings(TableSettings):
         Raises ConfigurationError if a property has an invalid value.
         """
         codec = parse_codec(self.properties, COMPRESSION)
-        return ParquetSettings(codec, self._compression_level(codec or "zstd"), _parse_bytes(self.properties, ROW_GROUP_SIZE))
+        level, row_group_size = self._compression_level(codec or "zstd", LEVEL), _parse_bytes(self.properties, ROW_GROUP_SIZE)
+        pages, columns = PageSettings.of(self.properties, "write.parquet."), ColumnSettings.of(self.properties)
+        return ParquetSettings(codec, level, row_group_size, pages, columns)
+
+    @cached_property
+    def delete_files(self) -> DeleteFileSettings:
+        """Return the settings `write.delete.*` of position-delete files. As in Iceberg, the defaults are the settings of data files.
+
+        Raises:
+            ConfigurationError: A property has an invalid value.
+        """
+        codec = parse_codec(self.properties, f"{_DELETE_PREFIX}compression-codec") or self.parquet.codec
+        level = self._compression_level(codec or "zstd", f"{_DELETE_PREFIX}compression-level")
+        if level is None and codec == self.parquet.codec:  # a level of another codec may be out of range
+            level = self.parquet.level
+        row_group_size = _parse_bytes(self.properties, f"{_DELETE_PREFIX}row-group-size-bytes") or self.parquet.row_group_size
+        pages = PageSettings.of(self.properties, _DELETE_PREFIX).or_else(self.parquet.pages)
+        target_size = _parse_bytes(self.properties, "write.delete.target-file-size-bytes") or DeleteFileSettings.target_size
+        granularity = self.properties.get(GRANULARITY, "file").strip().lower()
+        if granularity not in ("file", "partition"):
+            raise ConfigurationError(f"The table property {GRANULARITY} is {self.properties[GRANULARITY]!r}. Set it to file or partition.")
+        return DeleteFileSettings(ParquetSettings(codec, level, row_group_size, pages), target_size, granularity == "partition")
 
     @cached_property
     def splits(self) -> SplitSettings:
@@ -125,14 +164,18 @@ class IcebergSettings(TableSettings):
         open_file_cost = _parse_bytes(self.properties, OPEN_FILE_COST)
         return SplitSettings(target_size or SplitSettings.target_size, open_file_cost, lookback)
 
-    def _compression_level(self, codec: str) -> int | None:
+    def check(self) -> None:
+        super().check()
+        _ = self.delete_files
+
+    def _compression_level(self, codec: str, name: str) -> int | None:
         """Return the compression level, or None if it is not set or the codec has no levels. Raises ConfigurationError if out of range."""
-        if LEVEL not in self.properties or codec not in _LEVELS:
+        if name not in self.properties or codec not in _LEVELS:
             return None
         lowest, highest = _LEVELS[codec]
-        level = parse_whole_number(self.properties, LEVEL, lowest)
+        level = parse_whole_number(self.properties, name, lowest)
         if not lowest <= level <= highest:
-            raise ConfigurationError(f"The table property {LEVEL} is {level}. Set it to a number from {lowest} to {highest}.")
+            raise ConfigurationError(f"The table property {name} is {level}. Set it to a number from {lowest} to {highest}.")
         return level
 
 

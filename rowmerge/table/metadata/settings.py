@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cached_property
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.table.metadata.parquet_settings import ColumnSettings, PageSettings
 from rowmerge.table.metadata.partitioning import Distribution
 
 WRITE_MODE = "rowmerge.write.mode"
@@ -33,15 +34,17 @@ class WriteMode(Enum):
 
 @dataclass(frozen=True)
 class ParquetSettings:
-    """The compression and the row group size of data files. None for a setting that the table does not define.
+    """The settings of Parquet files. None for a setting that the table does not define.
 
     `codec`: `zstd`, `snappy`, `gzip`, `lz4` or `none`. `level`: the compression level of zstd and gzip. `row_group_size`: the size of a row
-    group in bytes.
+    group in bytes. `pages`, `columns`: the settings of pages, and of single columns.
     """
 
     codec: str | None = None
     level: int | None = None
     row_group_size: int | None = None
+    pages: PageSettings = field(default_factory=PageSettings)
+    columns: ColumnSettings = field(default_factory=ColumnSettings)
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class TableSettings:
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """The compression and the row group size of new data files."""
+        """The settings of new data files: compression, row groups, pages and columns."""
         return ParquetSettings()
 
     @cached_property

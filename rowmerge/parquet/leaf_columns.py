@@ -1,12 +1,14 @@
-"""Read the statistics of columns from the footers of Parquet files."""
+"""The leaf columns of Parquet files: how the writer encodes them, and their statistics in footers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 Path = tuple[str, ...]
@@ -22,12 +24,14 @@ class Leaf:
         path: The names in the table that lead from the top-level column to the leaf. Lists and maps add `element`, `key` or `value`.
         parquet_path: The names in the file's schema that lead to the leaf, joined by dots.
         is_float: Whether the leaf contains floating-point numbers.
+        may_have_bloom_filter: Whether PyArrow can write a Bloom filter that readers may use for equality (see `BloomFilter`).
         has_bounds: Whether the bounds in the footer can be used as bounds of the column.
     """
 
     path: Path
     parquet_path: str
     is_float: bool
+    may_have_bloom_filter: bool
     has_bounds: bool
 
 
@@ -43,7 +47,9 @@ def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_pat
     """
     if not pa.types.is_nested(type_):
         has_bounds = not is_repeated and _has_usable_bounds(type_, file_type, is_top_level=len(path) == 1)
-        yield Leaf(path, ".".join(file_path), is_float=pa.types.is_floating(type_), has_bounds=has_bounds)
+        is_float = pa.types.is_floating(type_)
+        may_have_bloom_filter = not is_float and not pa.types.is_boolean(type_)
+        yield Leaf(path, ".".join(file_path), is_float, may_have_bloom_filter, has_bounds)
         return
     is_repeated = is_repeated or not pa.types.is_struct(type_)
     for name, file_names, child_type, child_file_type in _children(type_, file_type):
@@ -72,14 +78,106 @@ def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str,
         yield "value", ("key_value", "value"), type_.item_type, file_type.item_type
 
 
-def parquet_paths_except(leaves: Sequence[Leaf], excluded_columns: frozenset[str]) -> list[str]:
-    """Return the paths of leaves in the file's schema, except for leaves of excluded columns and for nested floating-point leaves.
+@dataclass(frozen=True)
+class SpecialFloats:
+    """The names of the float columns that contain NaN or -0.0. Spark's Parquet filters would incorrectly skip their rows.
+
+    Spark passes conditions to Parquet filters, which skip row groups by their statistics and dictionaries. Statistics ignore NaN, which
+    Spark sorts above all numbers. A dictionary has different entries for -0.0 and 0.0, which are equal in Spark. So columns with NaN are
+    written without statistics, and columns with -0.0 without dictionaries.
+
+    Attributes:
+        nan_columns: The names of the columns with NaN.
+        negative_zero_columns: The names of the columns with -0.0.
+    """
+
+    nan_columns: frozenset[str] = frozenset()
+    negative_zero_columns: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(rows: pa.Table) -> SpecialFloats:
+        """Return the columns of these rows that contain NaN or -0.0."""
+        floats = [column.name for column in rows.schema if pa.types.is_floating(column.type)]
+        with_nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
+        with_minus_zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
+        return SpecialFloats(frozenset(with_nan), frozenset(with_minus_zero))
+
+    def __le__(self, other: SpecialFloats) -> bool:
+        return self.nan_columns <= other.nan_columns and self.negative_zero_columns <= other.negative_zero_columns
+
+
+@dataclass(frozen=True)
+class BloomFilter:
+    """The Bloom filter of a leaf column. Readers skip row groups whose filter excludes the value of an equality.
+
+    Filters contain hashes of stored bytes. Floating-point numbers can be equal although their bytes differ: -0.0 and 0.0, and the NaNs of
+    Spark. So their columns have no Bloom filter. PyArrow cannot write Bloom filters of Booleans.
+
+    Attributes:
+        false_positive_rate: The probability that the filter does not exclude a value that the row group lacks.
+        distinct_values: The number of distinct values for which the filter has this rate. If it is None, the number of rows.
+        most_bytes: The maximum size of the filter.
+    """
+
+    false_positive_rate: float
+    distinct_values: int | None
+    most_bytes: int
+
+    def writer_arguments(self, rows: int) -> dict[str, float | int]:
+        """Return the arguments of PyArrow for this filter. `rows`: the number of rows in a row group.
+
+        PyArrow derives the size of a filter from the number of distinct values. So a limit of the size is a limit of this number.
+        """
+        # Sizes are powers of two. With 8 hashes, a rate p needs -8 / ln(1 - p^(1/8)) bits for a value ("Bloom Filter" in Parquet's format).
+        size = max(1 << (self.most_bytes.bit_length() - 1), 32)
+        most_values = int(-size * math.log(1 - self.false_positive_rate ** (1 / 8)))
+        return {"fpp": self.false_positive_rate, "ndv": max(min(self.distinct_values or rows, most_values), 1)}
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """The options of the writer for single leaf columns, by their paths in the file's schema (`Leaf.parquet_path`).
+
+    Attributes:
+        without_dictionary: The leaves without a dictionary.
+        without_statistics: The leaves without statistics in the footer and in page indexes.
+        bloom_filters: The Bloom filters of leaves.
+    """
+
+    without_dictionary: frozenset[str] = frozenset()
+    without_statistics: frozenset[str] = frozenset()
+    bloom_filters: dict[str, BloomFilter] = field(default_factory=dict)
+
+    def writer_arguments(self, leaves: Sequence[Leaf], special_floats: SpecialFloats, rows: int) -> dict[str, Any]:
+        """Return the arguments of PyArrow's Parquet writer for these options.
+
+        Columns with NaN get no statistics, and columns with -0.0 get no dictionary. See `SpecialFloats` for the reason. PyArrow's arguments
+        list the leaves that get them, so they have all leaves except these.
+
+        Args:
+            leaves: All leaf columns of the file.
+            special_floats: The columns with NaN and -0.0.
+            rows: The number of rows in a row group.
+        """
+        arguments: dict[str, Any] = {
+            "write_statistics": _parquet_paths_except(leaves, special_floats.nan_columns, self.without_statistics),
+            "use_dictionary": _parquet_paths_except(leaves, special_floats.negative_zero_columns, self.without_dictionary),
+        }
+        if self.bloom_filters:  # PyArrow before version 24 has no argument for Bloom filters
+            filters = self.bloom_filters.items()
+            arguments["bloom_filter_options"] = {path: bloom_filter.writer_arguments(rows) for path, bloom_filter in filters}
+        return arguments
+
+
+def _parquet_paths_except(leaves: Sequence[Leaf], excluded_columns: frozenset[str], excluded_paths: frozenset[str]) -> list[str]:
+    """Return the paths of leaves in the file's schema, except for excluded leaves and for nested floating-point leaves.
 
     Args:
         leaves: All leaf columns of the file.
         excluded_columns: The names of the top-level columns to leave out.
+        excluded_paths: The paths of the leaves to leave out.
     """
-    included_leaves = (leaf for leaf in leaves if leaf.path[0] not in excluded_columns)
+    included_leaves = (leaf for leaf in leaves if leaf.path[0] not in excluded_columns and leaf.parquet_path not in excluded_paths)
     return [leaf.parquet_path for leaf in included_leaves if not (leaf.is_float and "." in leaf.parquet_path)]
 
 
