@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import accumulate
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.metadata.parquet_settings import ColumnSettings, PageSettings
@@ -35,12 +36,14 @@ COMPRESSION = "write.parquet.compression-codec"
 LEVEL = "write.parquet.compression-level"
 ROW_GROUP_SIZE = "write.parquet.row-group-size-bytes"
 GRANULARITY = "write.delete.granularity"
+PARTITION_LIMIT = "write.summary.partition-limit"
 SPLIT_SIZE = "read.split.target-size"
 OPEN_FILE_COST = "read.split.open-file-cost"
 SPLIT_LOOKBACK = "read.split.planning-lookback"
 COLUMN_MODE_PREFIX = "write.metadata.metrics.column."
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
+METADATA_CODEC = "write.metadata.compression-codec"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
 """Properties that name the folders of new files. The last two are older names of the first property."""
@@ -48,6 +51,8 @@ _DELETE_PREFIX = "write.delete.parquet."
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
 """The lowest and the highest compression level of each codec that has levels."""
+RETRY_TIMEOUT = "commit.retry.total-timeout-ms"
+_MOST_CHECKS = 10_000
 _RETRIES = ("commit.retry.num-retries", "commit.retry.min-wait-ms", "commit.retry.max-wait-ms")
 
 
@@ -113,7 +118,26 @@ class IcebergSettings(TableSettings):
         Raises ConfigurationError if a property has an invalid value.
         """
         defaults = {f"rowmerge.{name}": self.properties[name] for name in _RETRIES if name in self.properties}
-        return RetryPolicy.of({**defaults, **self.properties})
+        policy = RetryPolicy.of({**defaults, **self.properties})
+        has_limit = RETRY_TIMEOUT in self.properties
+        return replace(policy, total_timeout=parse_whole_number(self.properties, RETRY_TIMEOUT, 0)) if has_limit else policy
+
+    @cached_property
+    def status_check_waits(self) -> tuple[float, ...] | None:
+        """Return the times in seconds to wait before each check of a commit whose outcome is unknown, from `commit.status-check.*`.
+
+        The times double up to a maximum. Checks that would begin after the total time are left out. None without these properties.
+
+        Raises:
+            ConfigurationError: A property is not a whole number.
+        """
+        defaults = {"num-retries": 3, "min-wait-ms": 1000, "max-wait-ms": 60_000, "total-timeout-ms": 1_800_000}  # those of Iceberg
+        names = {name: f"commit.status-check.{name}" for name in defaults}
+        if not self.properties.keys() & set(names.values()):
+            return None
+        count, wait, longest, total = (parse_whole_number(self.properties, names[name], default) for name, default in defaults.items())
+        waits = [min(wait * 2 ** min(index, 30), longest) for index in range(min(count, _MOST_CHECKS))]
+        return tuple(wait / 1000 for wait, end in zip(waits, accumulate(waits), strict=True) if end <= total)
 
     @cached_property
     def target_file_size(self) -> int | None:
@@ -151,6 +175,26 @@ class IcebergSettings(TableSettings):
         return DeleteFileSettings(ParquetSettings(codec, level, row_group_size, pages), target_size, granularity == "partition")
 
     @cached_property
+    def summarized_partitions(self) -> int:
+        """Return `write.summary.partition-limit`: up to how many changed partitions a snapshot's summary lists the counts of each.
+
+        Raises ConfigurationError if the property is not a whole number.
+        """
+        return parse_whole_number(self.properties, PARTITION_LIMIT, 0)
+
+    @cached_property
+    def compresses_metadata(self) -> bool:
+        """Return whether `write.metadata.compression-codec` is gzip. The default is none.
+
+        Raises:
+            ConfigurationError: The property has another value.
+        """
+        codec = self.properties.get(METADATA_CODEC, "none").strip().lower()
+        if codec not in ("none", "gzip"):
+            raise ConfigurationError(f"The table property {METADATA_CODEC} is {self.properties[METADATA_CODEC]!r}. Set it to none or gzip.")
+        return codec == "gzip"
+
+    @cached_property
     def splits(self) -> SplitSettings:
         """Return the settings `read.split.*`.
 
@@ -166,7 +210,7 @@ class IcebergSettings(TableSettings):
 
     def check(self) -> None:
         super().check()
-        _ = self.delete_files
+        _ = (self.delete_files, self.summarized_partitions, self.compresses_metadata, self.status_check_waits)
 
     def _compression_level(self, codec: str, name: str) -> int | None:
         """Return the compression level, or None if it is not set or the codec has no levels. Raises ConfigurationError if out of range."""
