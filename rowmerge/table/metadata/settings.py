@@ -64,12 +64,14 @@ class SplitSettings:
 class RetryPolicy:
     """The retries of a statement after commit conflicts, with exponential back-off and jitter. Waits are in milliseconds.
 
-    The default values apply to tables without the corresponding properties.
+    The default values apply to tables without the corresponding properties. `total_timeout`: the time after which there are no more
+    retries, except for the first one, or None for no limit.
     """
 
     retries: int = 10
     min_wait: int = 50
     max_wait: int = 5_000
+    total_timeout: int | None = None
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
@@ -81,6 +83,17 @@ class RetryPolicy:
         min_wait = parse_whole_number(properties, MIN_WAIT, cls.min_wait)
         max_wait = parse_whole_number(properties, MAX_WAIT, cls.max_wait)
         return cls(retries, min_wait, max_wait)
+
+    def allows_retry(self, lost: int, elapsed: float) -> bool:
+        """Return whether a statement may run again.
+
+        Args:
+            lost: The number of its commit conflicts.
+            elapsed: The time since its first attempt began, in seconds.
+        """
+        # Iceberg stops only after the second attempt, so that a statement that takes longer than the limit is repeated once.
+        has_time = self.total_timeout is None or lost <= 1 or elapsed * 1000 <= self.total_timeout
+        return lost <= self.retries and has_time
 
     def wait(self, lost: int) -> float:
         """Return a random time to wait after `lost` commit conflicts, in seconds.

@@ -76,6 +76,8 @@ def test_table_properties_determine_the_size_of_splits() -> None:
         ("write.parquet.bloom-filter-ndv.column.a", "many", "Set it to a whole number from 1 to 9223372036854775807"),
         ("write.parquet.bloom-filter-max-bytes", "0", "Set it to a whole number from 1"),
         ("write.metadata.previous-versions-max", "ten", "Set it to a whole number"),
+        ("write.metadata.compression-codec", "zstd", "Set it to none or gzip"),
+        ("write.summary.partition-limit", "-1", "Set it to a whole number, 0 or more"),
     ],
 )
 def test_invalid_property_values_are_refused(name: str, value: str, message: str) -> None:
