@@ -17,7 +17,7 @@ from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
 from rowmerge.parquet.leaf_columns import ColumnOptions, SpecialFloats, column_statistics, leaves, row_group_offsets
-from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
+from rowmerge.parquet.partitions import HashedPaths, PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
 """The names of the two hidden columns of row lineage: the id of the row, and the version that last changed it."""
@@ -107,6 +107,7 @@ class WriteSpec:
         partition_values_in_files: Whether data files also contain the partition columns. If true, partition values and folders have the
             format of Iceberg, otherwise that of Delta.
         bounded_columns: The top-level columns whose bounds and null counts are collected.
+        hashed_paths: The form of paths that begin with a hash, None for paths that begin with the folder of the partition.
         target_file_size: The size in bytes at which the writer starts a new file.
         row_group_size: The size of a row group in bytes of Arrow data.
         compression: The codec of Parquet pages.
@@ -131,6 +132,7 @@ class WriteSpec:
     partition: tuple[PartitionKey, ...]
     partition_values_in_files: bool
     bounded_columns: frozenset[str]
+    hashed_paths: HashedPaths | None = None
     target_file_size: int = 128 * 1024 * 1024
     row_group_size: int = 64 * 1024 * 1024
     compression: str = "zstd"
@@ -300,7 +302,9 @@ class RollingFile:
         folder = partition_path(self._spec.partition, self._partition, as_hive=not self._spec.partition_values_in_files)
         unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
         name = f"{self._spec.prefix}-{len(self._finished):05d}-{unique}.c000.{self._spec.compression}.parquet"
-        self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
+        hashed_paths = self._spec.hashed_paths
+        file_path = "/".join(filter(None, (folder, name))) if hashed_paths is None else hashed_paths.path(folder, name)
+        self._path = f"{self._spec.root}/{file_path}"
         filesystem, inner_path = filesystem_of(self._path, self._spec.filesystem_options)
         if self._path.startswith("file:"):
             os.makedirs(os.path.dirname(inner_path), exist_ok=True)

@@ -55,6 +55,7 @@ _CLASSES = (
     leaf_columns.BloomFilter,
     outcomes.OutcomeColumns,
     partitions.PartitionKey,
+    partitions.HashedPaths,
     small_files.SmallFilesSpec,
 )
 """The rowmerge classes whose instances are arguments of the functions that executors call."""

@@ -125,3 +125,25 @@ def test_compressed_metadata_of_iceberg_on_spark_is_read_and_continued(
     assert iceberg_spark.sql("select id from default.small") == ['{"id":20}', '{"id":3}']
     ours.sql("drop table small")
     assert not list((warehouse / "default/small").rglob("*.gz.metadata.json")) and ours.relation("default", "small") is None
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("partitioned_paths", ["true", "false"])
+def test_both_engines_write_files_to_paths_of_the_same_form(
+    ours: rowmerge.Session, iceberg_spark: JvmPeer, tmp_path: Path, outside: bool, partitioned_paths: str
+) -> None:
+    name = f"hashed_{partitioned_paths}_{'outside' if outside else 'inside'}"
+    values = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": partitioned_paths}
+    values |= {"write.data.path": f"{tmp_path}/shared"} if outside else {}
+    ours.sql(f"create table {name} (id int, p string) using iceberg partitioned by (p) {properties(values)}")
+    forms = []
+    for run, table in ((ours.sql, name), (iceberg_spark.sql, f"default.{name}")):
+        earlier = set(iceberg_spark.sql(f"select file_path from default.{name}.files"))
+        run(f"insert into {table} values (1, 'a b')")
+        (path,) = set(iceberg_spark.sql(f"select file_path from default.{name}.files")) - earlier
+        path = re.sub("file:/+", "/", json.loads(path)["file_path"])
+        path = re.sub(r"([01]{4}/){3}[01]{8}", "HASH", path)
+        forms.append(re.sub(r"(?<=HASH-)[^/]*$|(?<=/)(?!HASH-)[^/]*$", "FILE", path))
+    assert forms[0] == forms[1]
+    assert forms[0].endswith({"true": "/p=a+b/FILE", "false": "/FILE" if outside else "/HASH-FILE"}[partitioned_paths])
+    assert sorted(ours.sql(f"select id from {name} where p = 'a b'").collect()) == [(1,), (1,)]

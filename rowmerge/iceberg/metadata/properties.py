@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.metadata.parquet_settings import ColumnSettings, PageSettings
+from rowmerge.table.metadata.parquet_settings import ColumnSettings, PageSettings, parse_flag
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.settings import (
     OWN_PROPERTIES,
@@ -41,11 +41,12 @@ SPLIT_SIZE = "read.split.target-size"
 OPEN_FILE_COST = "read.split.open-file-cost"
 SPLIT_LOOKBACK = "read.split.planning-lookback"
 COLUMN_MODE_PREFIX = "write.metadata.metrics.column."
-DATA_PATH = "write.data.path"
+DATA_PATH, OBJECT_STORAGE_PATH, FOLDER_PATH = "write.data.path", "write.object-storage.path", "write.folder-storage.path"
+OBJECT_STORAGE, PARTITIONED_PATHS = "write.object-storage.enabled", "write.object-storage.partitioned-paths"
 METADATA_PATH = "write.metadata.path"
 METADATA_CODEC = "write.metadata.compression-codec"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
-FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
+FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, OBJECT_STORAGE_PATH, FOLDER_PATH)
 """Properties that name the folders of new files. The last two are older names of the first property."""
 _DELETE_PREFIX = "write.delete.parquet."
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
@@ -175,6 +176,23 @@ class IcebergSettings(TableSettings):
         return DeleteFileSettings(ParquetSettings(codec, level, row_group_size, pages), target_size, granularity == "partition")
 
     @cached_property
+    def partitions_in_hashed_paths(self) -> bool | None:
+        """Return `write.object-storage.partitioned-paths` if `write.object-storage.enabled` is true, and None otherwise.
+
+        Raises:
+            ConfigurationError: A property is neither true nor false.
+        """
+        has_partitions = parse_flag(self.properties, PARTITIONED_PATHS) if PARTITIONED_PATHS in self.properties else True
+        is_enabled = parse_flag(self.properties, OBJECT_STORAGE) if OBJECT_STORAGE in self.properties else False
+        return has_partitions if is_enabled else None
+
+    @property
+    def data_path(self) -> str | None:
+        """The folder of new data files, or None for the folder `data` of the table. The order of the properties is that of Iceberg."""
+        names = (DATA_PATH, FOLDER_PATH) if self.partitions_in_hashed_paths is None else (DATA_PATH, OBJECT_STORAGE_PATH, FOLDER_PATH)
+        return next((self.properties[name] for name in names if name in self.properties), None)
+
+    @cached_property
     def summarized_partitions(self) -> int:
         """Return `write.summary.partition-limit`: up to how many changed partitions a snapshot's summary lists the counts of each.
 
@@ -211,6 +229,7 @@ class IcebergSettings(TableSettings):
     def check(self) -> None:
         super().check()
         _ = (self.delete_files, self.summarized_partitions, self.compresses_metadata, self.status_check_waits)
+        _ = self.partitions_in_hashed_paths
 
     def _compression_level(self, codec: str, name: str) -> int | None:
         """Return the compression level, or None if it is not set or the codec has no levels. Raises ConfigurationError if out of range."""

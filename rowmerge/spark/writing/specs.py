@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, FilesLineage, WriteSpec
 from rowmerge.parquet.leaf_columns import BloomFilter, ColumnOptions, leaves
-from rowmerge.parquet.partitions import PartitionKey
+from rowmerge.parquet.partitions import HashedPaths, PartitionKey
 from rowmerge.spark.reading.stored_columns import nullable_schema
 from rowmerge.spark.writing.distribution import is_bucket_of_uuid
 from rowmerge.table.metadata.parquet_settings import ColumnSettings
@@ -47,6 +47,7 @@ def write_spec(table: TableShape) -> WriteSpec:
         partition_values_in_files=table.partition_values_in_files,
         is_ordered=bool(table.ordering),
         bounded_columns=frozenset(schema.names),
+        hashed_paths=_hashed_paths(table),
         target_file_size=target_size,
         row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target_size, _MIN_ROW_GROUP_BYTES)),
         compression=parquet.codec or WriteSpec.compression,
@@ -55,6 +56,18 @@ def write_spec(table: TableShape) -> WriteSpec:
         column_options=_column_options(schema, file_schema, parquet.columns),
         filesystem_options=table.filesystem_options,
     )
+
+
+def _hashed_paths(table: TableShape) -> HashedPaths | None:
+    """Return the form of hashed paths, or None if the table does not have them.
+
+    A folder outside the table may belong to several tables. As in Iceberg, paths there contain the last two names of the table's location.
+    """
+    with_partitions = table.settings.partitions_in_hashed_paths
+    if with_partitions is None:
+        return None
+    is_inside_table = f"{table.data_location}/".startswith(f"{table.location}/")
+    return HashedPaths("" if is_inside_table else "/".join(table.location.split("/")[-2:]), with_partitions)
 
 
 def _column_options(schema: pa.Schema, file_schema: pa.Schema, settings: ColumnSettings) -> ColumnOptions:

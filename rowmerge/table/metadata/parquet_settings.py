@@ -114,7 +114,7 @@ class ColumnSettings:
         Raises:
             ConfigurationError: A value is invalid, or the installed PyArrow cannot write Bloom filters.
         """
-        has_bloom_filter = _values_by_column(properties, BLOOM_FILTER_PREFIX, _parse_flag)
+        has_bloom_filter = _values_by_column(properties, BLOOM_FILTER_PREFIX, parse_flag)
         rates = _values_by_column(properties, FALSE_POSITIVES_PREFIX, _parse_rate)
         distinct_values = _values_by_column(properties, DISTINCT_VALUES_PREFIX, _parse_distinct_values)
         names = [name for name, is_enabled in has_bloom_filter.items() if is_enabled]
@@ -150,6 +150,22 @@ def parse_positive_number(properties: Mapping[str, str], name: str, largest: int
     return int(value)
 
 
+def parse_flag(properties: Mapping[str, str], name: str) -> bool:
+    """Return a property that is set as a flag.
+
+    Args:
+        properties: The properties of the table.
+        name: The name of the property.
+
+    Raises:
+        ConfigurationError: The value is neither true nor false.
+    """
+    value = properties[name].strip().lower()
+    if value not in ("true", "false"):
+        raise ConfigurationError(f"The table property {name} is {properties[name]!r}. Set it to true or false.")
+    return value == "true"
+
+
 def _values_by_column(properties: Mapping[str, str], prefix: str, parse: Callable[[Mapping[str, str], str], _T]) -> dict[str, _T]:
     """Return the values of the properties with a prefix, by the name of the column."""
     return {name.removeprefix(prefix): parse(properties, name) for name in properties if name.startswith(prefix)}
@@ -157,15 +173,8 @@ def _values_by_column(properties: Mapping[str, str], prefix: str, parse: Callabl
 
 def _disabled_columns(properties: Mapping[str, str], prefix: str) -> frozenset[str]:
     """Return the columns whose property with this prefix is false."""
-    flags = _values_by_column(properties, prefix, _parse_flag)
+    flags = _values_by_column(properties, prefix, parse_flag)
     return frozenset(name for name, is_enabled in flags.items() if not is_enabled)
-
-
-def _parse_flag(properties: Mapping[str, str], name: str) -> bool:
-    value = properties[name].strip().lower()
-    if value not in ("true", "false"):
-        raise ConfigurationError(f"The table property {name} is {properties[name]!r}. Set it to true or false.")
-    return value == "true"
 
 
 def _parse_distinct_values(properties: Mapping[str, str], name: str) -> int | None:

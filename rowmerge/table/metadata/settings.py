@@ -158,6 +158,11 @@ class TableSettings:
         return ParquetSettings()
 
     @cached_property
+    def partitions_in_hashed_paths(self) -> bool | None:
+        """Whether hashed paths of new data files contain partition folders, or None if paths are not hashed."""
+        return None
+
+    @cached_property
     def splits(self) -> SplitSettings:
         """How files are divided among the tasks of a read."""
         return SplitSettings()
