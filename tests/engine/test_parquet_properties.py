@@ -97,18 +97,18 @@ def test_readers_skip_files_by_the_bloom_filters_of_columns(session: rowmerge.Se
     create(
         session,
         "id bigint, v string, d decimal(9, 2), s struct<a: int, f: double>, f double, ok boolean, plain int, l array<string>",
-        "select id, concat('v', id), id / 4, named_struct('a', int(id), 'f', id), -0.0, true, 1, array(concat('l', id)) from range(5000)",
+        "select id, concat('v', id), id / 4, named_struct('a', int(id), 'f', id), -0.0, true, 1, array(concat('l', id)) from range(6000)",
         {f"{BLOOM_FILTER}.{column}": "true" for column in ("id", "v", "d", "s.a", "s.f", "f", "ok", "l.element", "missing")}
         | {f"{BLOOM_FILTER}.plain": "false"},
     )
     (path,) = data_files(session)
     assert columns_with(path, "bloom_filter_length") == {"id", "v", "d", "s.a", "l.list.element"}, "floats and Booleans have no filters"
-    assert not any(excludes(path, "id", f"{id_}::bigint") for id_ in range(0, 5000, 7))
-    assert not any(excludes(path, "v", f"'v{id_}'") for id_ in range(0, 5000, 7))
+    assert not any(excludes(path, "id", f"{id_}::bigint") for id_ in range(0, 6000, 7))
+    assert not any(excludes(path, "v", f"'v{id_}'") for id_ in range(0, 6000, 7))
     missing_values = range(10_000, 10_300)
     assert sum(excludes(path, "id", f"{id_}::bigint") for id_ in missing_values) > 280
     assert sum(excludes(path, "v", f"'v{id_}'") for id_ in missing_values) > 280
-    assert session.sql("select count(*) from t where v in ('v1', 'v4999', 'v5000') or d = 1.25 or s.a = 77").collect() == [(4,)]
+    assert session.sql("select count(*) from t where v in ('v1', 'v5999', 'v6000') or d = 1.25 or s.a = 77").collect() == [(4,)]
     session.sql("merge into t using (select 'v17' as v) s on t.v = s.v when matched then update set id = -1")
     assert session.sql("select id from t where v = 'v17'").collect() == [(-1,)]
 

@@ -65,22 +65,22 @@ def snapshot_updates(
         sequence_number=metadata.next_sequence_number(),
         timestamp_ms=max(time.time_ns() // 1_000_000, earliest_timestamp),
         manifest_list=written_snapshot.manifest_list,
-        summary=_summary(metadata, change, written_snapshot.entries, parent),
-        schema_id=written_snapshot.schema_id,
+        summary=_summary(written_snapshot, change, parent),
+        schema_id=written_snapshot.definition.current_schema_id,
         first_row_id=written_snapshot.first_row_id,
         added_rows=written_snapshot.assigned_row_ids,
     )
     return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, branch, written_snapshot.snapshot_id)
 
 
-def _summary(metadata: TableMetadata, change: CommitRequest, entries: Sequence[Entry], parent: Snapshot | None) -> Summary:
+def _summary(written_snapshot: WrittenSnapshot, change: CommitRequest, parent: Snapshot | None) -> Summary:
     """Return the summary of a snapshot: its operation, counts of changes, the table's totals, and the statement for the history."""
     counts: Counter[str] = Counter()
-    for entry in entries:
+    for entry in written_snapshot.entries:
         counts.update(_summary_counts(entry))
     properties = {
         **_nonzero_counts(counts),
-        **_partition_summaries(metadata, entries),
+        **_partition_summaries(written_snapshot.definition, written_snapshot.entries),
         **_totals(counts, parent),
         **_statement_properties(change),
     }

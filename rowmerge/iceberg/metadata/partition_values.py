@@ -123,12 +123,16 @@ def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.Dat
 def partition_path_of(metadata: TableMetadata, spec_id: int, values: Sequence[Any]) -> str:
     """Return the path of a partition as Iceberg writes it in summaries, such as `place=a+b/day=2024-02-01`. It is empty without fields.
 
+    It is also empty if another writer has added the spec since the metadata was read.
+
     Args:
         metadata: The metadata of the table, whose schemas contain the source columns of the spec.
         spec_id: The id of the partition spec.
         values: The partition values as manifests store them, such as dates as ints.
     """
-    spec = metadata.specs()[spec_id]
+    spec = metadata.specs().get(spec_id)
+    if spec is None:
+        return ""
     folders = []
     for field, value in zip(spec.fields, values, strict=True):
         has_source_type = isinstance(field.transform, IdentityTransform | TruncateTransform)

@@ -12,8 +12,10 @@ from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.manifests.content import ContentFile
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.properties import DeleteFileSettings, IcebergSettings, check_properties
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads
 from rowmerge.table.metadata.parquet_settings import PageSettings
 from rowmerge.table.metadata.settings import ParquetSettings
+from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.iceberg_lake import Lake
 from tests.support.parquet_pages import pages_of
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
@@ -111,6 +113,22 @@ def test_a_rebased_commit_writes_the_rows_of_a_partition_again(tmp_path: Path, m
     (file,) = delete_files(lake)
     assert file.records == 5, "it replaces the file of the first data file"
     assert len(list(lake.folder.rglob("*-deletes.parquet"))) == 3, "the file of the attempt that lost the race is gone"
+
+
+def test_rows_of_a_shared_delete_file_conflict_with_deletions_of_the_same_rows(tmp_path: Path) -> None:
+    lake = lake_with(tmp_path, {"write.delete.granularity": "partition"})
+    base = lake.table.snapshot()
+    other = Lake(lake.folder)
+    other.delete(7, 1007)
+    first_path = next(path for path in lake.paths if lake.ids_in(path)[0] == 0)
+
+    def deletion_of(position: int) -> CommitRequest:
+        files = FileChanges(deleted={first_path: Positions([position])})
+        return CommitRequest("DELETE", files=files, reads=Reads())
+
+    assert isinstance(lake.table.commit(base, deletion_of(7)), Conflicted)
+    assert isinstance(lake.table.commit(base, deletion_of(9)), Committed)
+    assert_deleted(lake, 7, 9, 1007)
 
 
 def test_delete_files_above_the_target_size_are_divided(tmp_path: Path) -> None:
