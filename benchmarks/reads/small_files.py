@@ -24,7 +24,7 @@ import rowmerge
 from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec
 from rowmerge.spark.reading.small_files import SMALL_FILES
 from rowmerge.spark.spark_session import SKIP_FILES
-from rowmerge.spark.writing.write import write_spec
+from rowmerge.spark.writing.specs import write_spec
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.snapshots.files import AddedFile, FileChanges
 

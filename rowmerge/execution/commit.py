@@ -67,6 +67,7 @@ def commit_with_retry(
         CommitStateUnknown: The commit may or may not have happened.
     """
     conflicts: list[CommitConflict] = []
+    start = time.monotonic()
     while True:
         if (earlier_result := find_earlier_result(table, options, timings)) is not None:
             return earlier_result
@@ -75,8 +76,8 @@ def commit_with_retry(
         if isinstance(outcome, ChangeResult):
             return replace(outcome, attempts=len(conflicts) + 1)
         policy = current_attempt.base.settings.retry_policy
-        max_retries = policy.retries if options.retries is None else options.retries
-        if len(conflicts) >= max_retries:
+        policy = policy if options.retries is None else replace(policy, retries=options.retries)
+        if not policy.allows_retry(len(conflicts) + 1, time.monotonic() - start):
             break
         conflicts.append(outcome)
         with timings.measure("wait"):

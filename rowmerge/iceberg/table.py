@@ -10,7 +10,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.errors import PlanError, UnsupportedTableFeature, VersionNotFound
+from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature, VersionNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.commit import Commit, Creation
@@ -21,7 +21,8 @@ from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, summary_properties, transactions
-from rowmerge.iceberg.metadata.shape import table_shape
+from rowmerge.iceberg.metadata.registry import METADATA_CODEC
+from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, as_iceberg_snapshot
@@ -109,7 +110,7 @@ class IcebergTable:
             base_metadata = as_iceberg_snapshot(base).metadata
             build_updates = replacement_updates if replace else alteration_updates
             metadata = apply_updates(base_metadata, build_updates(self.name, base_metadata, definition))
-            check_format_version(self.name, metadata.format_version, self._operations.highest_format_version)
+            self._check_catalog(metadata, base_metadata)
         return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
@@ -163,7 +164,7 @@ class IcebergTable:
         snapshot.check_features()  # not the properties, which ALTER TABLE may remove
         name = self.name if snapshot.branch == MAIN else f"{self.name}.branch_{snapshot.branch}"
         commit = Commit(self._operations, name, snapshot, request, self._staged_id)
-        check_format_version(name, commit.target_metadata.format_version, self._operations.highest_format_version)
+        self._check_catalog(commit.target_metadata, snapshot.metadata)
         return commit.run()
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
@@ -231,8 +232,27 @@ class IcebergTable:
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
         metadata = new_metadata(self.name, self.location, definition)
-        check_format_version(self.name, metadata.format_version, self._operations.highest_format_version)
+        self._check_catalog(metadata)
         return metadata
+
+    def _check_catalog(self, metadata: TableMetadata, base: TableMetadata | None = None) -> None:
+        """Check that the catalog can store new metadata. A table of another engine may already have a property that it cannot honour.
+
+        Args:
+            metadata: The new metadata.
+            base: The metadata that it follows or clones, or None for a new table.
+
+        Raises:
+            UnsupportedTableFeature: The format version is too high for the catalog.
+            ConfigurationError: The metadata would be compressed, and the catalog cannot compress it safely.
+        """
+        check_format_version(self.name, metadata.format_version, self._operations.highest_format_version)
+        codecs = [None if version is None else version.properties.get(METADATA_CODEC.name) for version in (base, metadata)]
+        if codecs[0] != codecs[1] and not self._operations.can_compress_metadata and settings_of(metadata).compresses_metadata:
+            raise ConfigurationError(
+                f"The table property {METADATA_CODEC.name} is {codecs[1]!r}, but {self.name} is not in a catalog. The compressed metadata "
+                "of a version has another name in its folder, so two writers could commit the same version. Leave the property out."
+            )
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         """Return the metadata of a clone. Raises PlanError if the catalog assigns new ids, which would differ from those in manifests."""
@@ -241,7 +261,9 @@ class IcebergTable:
                 f"{self.name} cannot be a clone: its catalog assigns new ids to schemas and partition specs, but the cloned manifests "
                 f"contain the ids of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
             )
-        return cloned_metadata(self.name, self.location, source, definition.properties or {})
+        metadata = cloned_metadata(self.name, self.location, source, definition.properties or {})
+        self._check_catalog(metadata, source.metadata)
+        return metadata
 
     def _current(self) -> CurrentMetadata:
         """Return the current metadata. Raises UnsupportedTableFeature for a table that was copied or moved from another location."""

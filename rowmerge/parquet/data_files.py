@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import SpecialFloats, column_statistics, leaves, parquet_paths_except, row_group_offsets
-from rowmerge.parquet.partitions import PartitionKey, partition_path, random_prefix, split_by_partition
+from rowmerge.parquet.leaf_columns import ColumnOptions, SpecialFloats, column_statistics, leaves, row_group_offsets
+from rowmerge.parquet.partitions import HashedPaths, PartitionKey, partition_path, random_prefix, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
 """The names of the two hidden columns of row lineage: the id of the row, and the version that last changed it."""
@@ -107,13 +107,15 @@ class WriteSpec:
         partition_values_in_files: Whether data files also contain the partition columns. If true, partition values and folders have the
             format of Iceberg, otherwise that of Delta.
         bounded_columns: The top-level columns whose bounds and null counts are collected.
+        hashed_paths: The form of paths that begin with a hash, None for paths that begin with the folder of the partition.
         target_file_size: The size in bytes at which the writer starts a new file.
         row_group_size: The size of a row group in bytes of Arrow data.
         compression: The codec of Parquet pages.
         compression_level: The level of the codec, None for the codec's default.
         format_version: The version of the Parquet format, as Arrow names it.
-        page_version: The version of data pages, as Arrow names it: `1.0` or `2.0`.
         random_prefix_length: The length of the random folder name of each file; None for folders of partitions.
+        page_arguments: The arguments of PyArrow's Parquet writer about pages.
+        column_options: The dictionaries, statistics and Bloom filters of columns.
         prefix: The prefix of file names.
         attempt: A UUID in the names of all files of one job.
         is_ordered: Whether the rows arrive in the table's sort order.
@@ -132,13 +134,15 @@ class WriteSpec:
     partition: tuple[PartitionKey, ...]
     partition_values_in_files: bool
     bounded_columns: frozenset[str]
+    hashed_paths: HashedPaths | None = None
     target_file_size: int = 128 * 1024 * 1024
     row_group_size: int = 64 * 1024 * 1024
     compression: str = "zstd"
     compression_level: int | None = None
     format_version: str = "2.6"
-    page_version: str = "1.0"
     random_prefix_length: int | None = None
+    page_arguments: dict[str, int | str] = field(default_factory=dict)
+    column_options: ColumnOptions = field(default_factory=ColumnOptions)
     prefix: str = "part"
     attempt: str = ""
     is_ordered: bool = False
@@ -260,18 +264,22 @@ class RollingFile:
         rows = pa.concat_tables(self._pending)
         row_groups = max(self.buffered_bytes // self._spec.row_group_size, 1)
         self._pending, self.buffered_bytes = [], 0
-        writer = self._writer_for(SpecialFloats.of(rows))
-        writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
+        rows_per_group = -(-rows.num_rows // row_groups)  # rounded up
+        writer = self._writer_for(SpecialFloats.of(rows), rows_per_group)
+        writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=rows_per_group)
         if self._stream.tell() >= self._spec.target_file_size:
             self._finish()
 
-    def _writer_for(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
-        """Return the writer of the open file if it may contain NaN and -0.0 in these columns. Otherwise, return one of a new file."""
+    def _writer_for(self, special_floats: SpecialFloats, rows_per_group: int) -> pq.ParquetWriter:
+        """Return the writer of the open file if it may contain NaN and -0.0 in these columns. Otherwise, return one of a new file.
+
+        `rows_per_group`: the number of rows in the next row group, which is the number of values in Bloom filters by default.
+        """
         if self._writer is not None and not special_floats <= self._special_floats:
             self._finish()
         if self._writer is None:
             self._stream = self._open_stream()
-            self._writer = self._open_writer(special_floats)
+            self._writer = self._open_writer(special_floats, rows_per_group)
             self._special_floats = special_floats
         return self._writer
 
@@ -301,32 +309,29 @@ class RollingFile:
             folder = random_prefix(self._spec.random_prefix_length)
         unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
         name = f"{self._spec.prefix}-{len(self._finished):05d}-{unique}.c000.{self._spec.compression}.parquet"
-        self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
+        hashed_paths = self._spec.hashed_paths
+        file_path = "/".join(filter(None, (folder, name))) if hashed_paths is None else hashed_paths.path(folder, name)
+        self._path = f"{self._spec.root}/{file_path}"
         filesystem, inner_path = filesystem_of(self._path, self._spec.filesystem_options)
         if self._path.startswith("file:"):
             os.makedirs(os.path.dirname(inner_path), exist_ok=True)
         return filesystem.open_output_stream(inner_path)
 
-    def _open_writer(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
-        """Return a Parquet writer for the open stream. Columns with NaN get no statistics, and columns with -0.0 get no dictionary.
-
-        See `SpecialFloats` for the reason. Arrow's arguments list the columns that get them, so they have all columns except these.
-        Timestamps and decimals are stored in the same way as in files of Spark.
-        """
+    def _open_writer(self, special_floats: SpecialFloats, rows_per_group: int) -> pq.ParquetWriter:
+        """Return a Parquet writer for the open stream. Timestamps and decimals are stored in the same way as in files of Spark."""
         return pq.ParquetWriter(
             self._stream,
             self._spec.file_schema,
             compression=self._spec.compression,
             compression_level=self._spec.compression_level,
             version=self._spec.format_version,
-            data_page_version=self._spec.page_version,
             coerce_timestamps="us",
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
-            write_statistics=parquet_paths_except(self._leaves, special_floats.nan_columns),
-            use_dictionary=parquet_paths_except(self._leaves, special_floats.negative_zero_columns),
             write_page_index=True,  # readers that search for a few keys use it to skip pages
+            **self._spec.page_arguments,
+            **self._spec.column_options.writer_arguments(self._leaves, special_floats, rows_per_group),
         )
 
     def _finish(self) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.parquet.fitting import has_fixed_size_binary, to_file_type
-from rowmerge.parquet.transforms import folder_text, transformed
+from rowmerge.parquet.transforms import bucket_hashes, folder_text, transformed
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _PREFIX_CHARACTERS = string.ascii_letters + string.digits
@@ -40,6 +40,36 @@ class PartitionKey:
     source: tuple[str, ...]
     type: pa.DataType
     transform: str = "identity"
+
+
+@dataclass(frozen=True)
+class HashedPaths:
+    """Paths of data files that begin with a hash of the path, as Iceberg's ObjectStoreLocationProvider builds them.
+
+    Object stores distribute requests by the first characters of paths. Hashes spread the files of a table over many such prefixes.
+
+    Attributes:
+        context: The path that names the table below the hash, or an empty string if all files in the root belong to one table.
+        with_partitions: Whether the paths contain the folders of partitions.
+    """
+
+    context: str
+    with_partitions: bool
+
+    def path(self, folder: str, name: str) -> str:
+        """Return the path of a file relative to the root, such as `0101/0110/1001/10110010/day=2024-02-01/a.parquet`.
+
+        Args:
+            folder: The folder of the partition, which is empty for a table without partitions.
+            name: The name of the file.
+        """
+        file_path = f"{folder}/{name}" if folder and self.with_partitions else name
+        bits = f"{int(bucket_hashes(pa.array([file_path]))[0]) & 0xFFFFF:020b}"
+        hash_folders = "/".join((bits[:4], bits[4:8], bits[8:12], bits[12:]))
+        if self.context:
+            return f"{hash_folders}/{self.context}/{file_path}"
+        # Without partitions, Iceberg saves one level of folders.
+        return f"{hash_folders}/{file_path}" if self.with_partitions else f"{hash_folders}-{file_path}"
 
 
 def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is_null: bool) -> Iterator[tuple[dict[str, Any], pa.Table]]:

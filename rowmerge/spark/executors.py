@@ -13,11 +13,34 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from rowmerge import concurrency
-from rowmerge.parquet import calendars, data_files, filesystems, fitting, footers, outcomes, partitions, rewriting, small_files, transforms
+from rowmerge.parquet import (
+    calendars,
+    data_files,
+    filesystems,
+    fitting,
+    leaf_columns,
+    outcomes,
+    partitions,
+    rewriting,
+    small_files,
+    transforms,
+)
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
-_MODULES = (calendars, fitting, footers, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes, small_files)
+_MODULES = (
+    calendars,
+    fitting,
+    leaf_columns,
+    transforms,
+    partitions,
+    concurrency,
+    filesystems,
+    data_files,
+    rewriting,
+    outcomes,
+    small_files,
+)
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, pyroaring,
 PySpark and the standard library."""
 
@@ -28,8 +51,11 @@ _CLASSES = (
     data_files.WriteSpec,
     data_files.StoredColumns,
     data_files.FilesLineage,
+    leaf_columns.ColumnOptions,
+    leaf_columns.BloomFilter,
     outcomes.OutcomeColumns,
     partitions.PartitionKey,
+    partitions.HashedPaths,
     small_files.SmallFilesSpec,
 )
 """The rowmerge classes whose instances are arguments of the functions that executors call."""

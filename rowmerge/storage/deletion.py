@@ -11,7 +11,7 @@ import logging
 import os
 import posixpath
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -130,8 +130,10 @@ def try_delete_files(
             logger.warning("Files at %s that no version needs remain, because they cannot be deleted: %s", deleter.location, error.message)
 
 
-Deletion = Callable[[FileDeleter, PathGroups, PathOrigin], None]
-"""`delete_files`, or `try_delete_files` for a statement whose purpose is not the deletion."""
+class Deletion(Protocol):
+    """The interface of `delete_files`, and of `try_delete_files` for a statement whose purpose is not the deletion."""
+
+    def __call__(self, deleter: FileDeleter, path_groups: PathGroups, origin: PathOrigin, *, locations: Sequence[str] = ()) -> None: ...
 
 
 def deletable_files(deleter: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:

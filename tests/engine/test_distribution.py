@@ -18,7 +18,7 @@ from rowmerge.execution.insert import NewRows
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.spark.writing.distribution import Gather, distribute_rows
-from rowmerge.spark.writing.write import write_spec
+from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
 from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, Struct

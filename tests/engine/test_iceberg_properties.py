@@ -51,6 +51,34 @@ def test_manifests_list_the_offsets_of_the_row_groups_of_each_file(session: rowm
     assert len(compacted) > 2
 
 
+def test_summaries_list_the_counts_of_changed_partitions(session: rowmerge.Session) -> None:
+    session.sql(
+        "create table t using iceberg partitioned by (p) tblproperties ('write.summary.partition-limit' = '2') "
+        "as select id, if(id = 1, 'a b', null) as p from range(2)"
+    )
+    assert _partition_counts(session) == {"p=a+b": ("1", "1"), "p=null": ("1", "1")}
+    session.sql("insert into t values (3, 'x'), (4, 'y'), (5, 'z')")
+    assert _partition_counts(session) == {}, "three partitions exceed the limit"
+    session.sql("update t set id = 10 where id = 1")
+    assert _partition_counts(session) == {"p=a+b": ("1", "1")}
+    session.sql(
+        "create or replace table t using iceberg partitioned by (truncate(1, v), days(at)) "
+        "tblproperties ('write.summary.partition-limit' = '1') as select 'long' as v, timestamp'2024-02-03 04:05:06' as at"
+    )
+    assert _partition_counts(session) == {"v_trunc=l/at_day=2024-02-03": ("1", "1")}
+
+
+def _partition_counts(session: rowmerge.Session) -> dict[str, tuple[str, str]]:
+    """Return the added data files and records of each partition in the newest summary, as pyiceberg reads it."""
+    snapshot = StaticTable.from_metadata(newest_metadata(session.describe("default", "t").location)).current_snapshot()
+    assert snapshot is not None and snapshot.summary is not None
+    properties = snapshot.summary.additional_properties
+    values = {name.removeprefix("partitions."): value for name, value in properties.items() if name.startswith("partitions.")}
+    assert properties.get("partition-summaries-included") == ("true" if values else None)
+    counts = {name: dict(count.split("=") for count in value.split(",")) for name, value in values.items()}
+    return {name: (count["added-data-files"], count["added-records"]) for name, count in counts.items()}
+
+
 def _check_split_offsets(session: rowmerge.Session) -> list[list[int]]:
     """Return the split offsets of all data files as pyiceberg reads them, after a comparison with the footers of the files."""
     location = session.describe("default", "t").location

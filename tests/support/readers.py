@@ -60,8 +60,10 @@ def read_with_duckdb_iceberg(location: str, order_by: Sequence[str] | str = (), 
     `location` is a metadata file, or the folder of a table in a directory catalog. DuckDB stops at equality deletes with a NULL key in a
     partition, and crashes at equality deletes on a column that was widened later.
     """
-    snapshot = "" if snapshot_id is None else f", snapshot_from_id => {snapshot_id}"
-    return _query_duckdb(_ICEBERG, f"select * from iceberg_scan(?{snapshot})", _folder(newest_metadata(location)), order_by)
+    metadata = _folder(newest_metadata(location))
+    options = "" if snapshot_id is None else f", snapshot_from_id => {snapshot_id}"
+    options += ", metadata_compression_codec => 'gzip'" if metadata.endswith(".gz.metadata.json") else ""
+    return _query_duckdb(_ICEBERG, f"select * from iceberg_scan(?{options})", metadata, order_by)
 
 
 def read_lineage_with_duckdb(location: str) -> pa.Table:

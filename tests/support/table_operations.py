@@ -20,7 +20,7 @@ from rowmerge.iceberg.deletes import position_deletes
 from rowmerge.iceberg.manifests import manifest_files as manifests
 from rowmerge.parquet.data_files import FileMessage, PartitionedWriter
 from rowmerge.parquet.rewriting import write_live_rows
-from rowmerge.spark.writing.write import write_spec
+from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write_output import discard_paths
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from rowmerge.delta.metadata import registry
 from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
+from rowmerge.table.metadata.parquet_settings import PageSettings
 from rowmerge.table.metadata.schema import quote
 from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, WriteMode
 
@@ -72,7 +73,7 @@ class DeltaSettings(TableSettings):
         """
         format_version, page_version = registry.PARQUET_VERSION.parse(self.properties) or (None, None)
         codec = registry.CODEC_OF_FILES.parse(self.properties)
-        return ParquetSettings(codec, format_version=format_version, page_version=page_version)
+        return ParquetSettings(codec, pages=PageSettings(version=page_version), format_version=format_version)
 
     @cached_property
     def random_prefix_length(self) -> int | None:

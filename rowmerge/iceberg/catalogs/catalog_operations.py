@@ -18,6 +18,7 @@ from rowmerge.errors import CatalogFailed, RowmergeError
 from rowmerge.iceberg.catalogs.clients import CatalogClient
 from rowmerge.iceberg.catalogs.commit_status import CommitStatus, commit_status
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.store import Put, Storage
@@ -55,6 +56,7 @@ class CatalogOperations:
     """
 
     keeps_ids = False
+    can_compress_metadata = True
 
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
         """Prepare the operations of one table, which may not exist yet.
@@ -133,7 +135,8 @@ class CatalogOperations:
             CatalogFailed: The catalog has refused the commit, and would refuse it again.
         """
         errors: list[Exception] = []
-        for wait in (*RETRY_WAITS, 0):
+        waits = IcebergSettings(request.table.metadata.properties).status_check_waits
+        for wait in (*(RETRY_WAITS if waits is None else waits), 0):
             try:
                 self._client.catalog.commit_table(request.table, request.requirements, request.updates)
                 return Put.CREATED

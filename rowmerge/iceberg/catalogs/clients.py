@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.rest import Endpoints, RestCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.table import Table
+from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import LongType, NestedField
 from pyiceberg.view.metadata import ViewVersion
@@ -22,6 +22,7 @@ from requests import Response
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
+from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.storage.configuration import hide
 from rowmerge.storage.store import absolute_location
 
@@ -64,6 +65,7 @@ class CatalogClient:
         # The server of a REST catalog writes the metadata files. For any other catalog, pyiceberg writes them in this process.
         if isinstance(self.catalog, MetastoreCatalog):
             _sync_metadata(self.catalog, sync)
+            _compress_metadata(self.catalog)
 
     def _open(self, settings: Mapping[str, Any]) -> Catalog:
         try:
@@ -342,6 +344,22 @@ def _sync_metadata(catalog: MetastoreCatalog, sync: Callable[[str], None]) -> No
         sync(metadata_path)
 
     catalog._write_metadata = write_durably  # type: ignore[method-assign]
+
+
+def _compress_metadata(catalog: MetastoreCatalog) -> None:
+    """Make a catalog compress the metadata files of tables that ask for it. pyiceberg itself ignores the property.
+
+    pyiceberg compresses a file whose name contains the codec, such as `00001-<uuid>.gz.metadata.json`, as Iceberg's Java catalogs do.
+    """
+    stage = catalog._update_and_stage_table
+
+    def stage_compressed(*arguments: Any, **named_arguments: Any) -> StagedTable:
+        staged = stage(*arguments, **named_arguments)
+        if IcebergSettings(staged.metadata.properties).compresses_metadata:
+            staged.metadata_location = f"{staged.metadata_location.removesuffix('.metadata.json')}.gz.metadata.json"
+        return staged
+
+    catalog._update_and_stage_table = stage_compressed  # type: ignore[method-assign]
 
 
 def _text(value: Any) -> Any:

@@ -14,6 +14,7 @@ from pyiceberg.table.metadata import TableMetadata
 from rowmerge.concurrency import run_concurrently, run_in_background
 from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
+from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage, get_if_exists
@@ -143,7 +144,8 @@ class MetadataFolder:
         Raises:
             StorageError: The version was certainly not put.
         """
-        result = put_until_certain(self._storage, metadata_path(version), serialize_metadata(metadata))
+        waits = IcebergSettings(metadata.properties).status_check_waits
+        result = put_until_certain(self._storage, metadata_path(version), serialize_metadata(metadata), waits)
         return Put.EXISTED if isinstance(result, ExistingObject) else result
 
     def try_delete_files(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ from rowmerge.iceberg.deletes.deletion_vectors import write_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import write_position_deletes
 from rowmerge.iceberg.manifests.content import ContentFile, Entry
 from rowmerge.iceberg.metadata.locations import plain_path
+from rowmerge.iceberg.metadata.properties import DeleteFileSettings, IcebergSettings
 from rowmerge.iceberg.metadata.updates import ROW_LINEAGE
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, is_shared, key_of_delete
 from rowmerge.storage.store import Storage
@@ -72,7 +74,7 @@ class _RowDeletion:
 class DeleteFileWriter:
     """A writer of the delete files of one snapshot.
 
-    A later attempt of the commit reuses a new delete file if the data file still has the same old delete files.
+    A later attempt of the commit reuses new delete files if their data files still have the same old delete files.
 
     `register` is called with the absolute path of each file before the file is written.
     """
@@ -80,8 +82,8 @@ class DeleteFileWriter:
     storage: Storage
     metadata: TableMetadata
     register: Callable[[str], None]
-    _files_by_key: dict[_DeletionKey, ContentFile | None] = field(default_factory=dict)
-    """The delete files that the attempts of the commit have written, or None if shared delete files already delete all of the rows."""
+    _files_by_group: dict[frozenset[_DeletionKey], WrittenDeletes] = field(default_factory=dict)
+    """The delete files that the attempts of the commit have written, by the keys of the deletions that are written together."""
 
     def write_row_deletions(self, live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> WrittenDeletes:
         """Write the delete files for rows of live data files, or reuse those of earlier attempts of the commit.
@@ -98,37 +100,57 @@ class DeleteFileWriter:
         """
         deletions = _row_deletions(live, deleted_rows)
         emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
-        remaining_deletions = [deletion for deletion in deletions if not deletion.empties_file]
-        delete_files = self._write_or_reuse(live, remaining_deletions)
-        # The key of a new delete file contains the keys of the old delete files that it replaces.
-        replaced_keys = frozenset[str]().union(*(key.replaced_keys for key in delete_files))
-        return WrittenDeletes(tuple(delete_files.values()), replaced_keys, emptied_paths)
+        groups = self._group([deletion for deletion in deletions if not deletion.empties_file])
+        written_groups = self._write_or_reuse(live, groups)
+        replaced_keys = frozenset[str]().union(*(group.replaced_keys for group in written_groups))
+        return WrittenDeletes(tuple(file for group in written_groups for file in group.files), replaced_keys, emptied_paths)
 
-    def _write_or_reuse(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> dict[_DeletionKey, ContentFile]:
-        """Return the delete file of each deletion. Write those whose key no earlier attempt has written: the same key means the same rows.
+    def _group(self, deletions: Sequence[_RowDeletion]) -> list[list[_RowDeletion]]:
+        """Return the deletions that are written together: those of each partition, or each one alone (`write.delete.granularity`)."""
+        if self._uses_vectors or not self._settings.by_partition:
+            return [[deletion] for deletion in deletions]
+        groups = defaultdict(list)
+        for deletion in deletions:
+            groups[deletion.entry.file.spec_id, deletion.entry.file.partition].append(deletion)
+        return list(groups.values())
 
-        A deletion has no delete file if shared delete files already delete all of its rows.
+    def _write_or_reuse(self, live: LiveFiles, groups: Sequence[Sequence[_RowDeletion]]) -> list[WrittenDeletes]:
+        """Return the delete files of each group. Write those of groups that no earlier attempt has written: equal keys mean equal rows.
+
+        A deletion has no delete file if shared delete files already delete all of its rows. Its old delete files then stay.
         """
-        new_deletions = [deletion for deletion in deletions if deletion.key not in self._files_by_key]
-        new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in new_deletions])
-        self._files_by_key |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
-        files = {deletion.key: self._files_by_key[deletion.key] for deletion in deletions}
-        return {key: file for key, file in files.items() if file is not None}
+        keys = [frozenset(deletion.key for deletion in group) for group in groups]
+        new_groups = [(key, group) for key, group in zip(keys, groups, strict=True) if key not in self._files_by_group]
+        positions_of_groups = [[(deletion, self._positions_to_write(live, deletion)) for deletion in group] for _, group in new_groups]
+        nonempty = [[(deletion, positions) for deletion, positions in group if positions] for group in positions_of_groups]
+        new_files = self.write([[(deletion.entry, positions) for deletion, positions in group] for group in nonempty])
+        for (key, _), group, files in zip(new_groups, nonempty, new_files, strict=True):
+            replaced_keys = frozenset[str]().union(*(deletion.key.replaced_keys for deletion, _ in group))
+            self._files_by_group[key] = WrittenDeletes(tuple(files), replaced_keys, emptied_paths=frozenset())
+        return [self._files_by_group[key] for key in keys]
 
-    def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
-        """Write the deleted positions of each data file.
+    def write(self, groups: Sequence[Sequence[tuple[Entry, Positions]]]) -> list[list[ContentFile]]:
+        """Write the deleted positions of groups of data files.
 
         Write position-delete files, or from format version 3 on deletion vectors in one Puffin file.
 
+        Args:
+            groups: Groups of data files of the same partition, each with positions; at least one. Only a group of one data file gets a
+                deletion vector. A group may be empty.
+
         Returns:
-            The delete file of each data file, or None for a data file without positions.
+            The delete files of each group.
 
         Raises:
             StorageError: A delete file cannot be written.
         """
         if self._uses_vectors:
-            return self._write_vectors(deletions)
-        return map_concurrently(lambda deletion: self._write_position_deletes(*deletion), deletions)
+            return self._write_vectors(groups)
+        return map_concurrently(self._write_position_deletes, groups)
+
+    @cached_property
+    def _settings(self) -> DeleteFileSettings:
+        return IcebergSettings(self.metadata.properties).delete_files
 
     @property
     def _uses_vectors(self) -> bool:
@@ -145,24 +167,28 @@ class DeleteFileWriter:
         in_shared_deletes = deletion.already_deleted - live.deleted_positions_in(deletion.own_deletes, deletion.entry)
         return deletion.positions - in_shared_deletes
 
-    def _write_position_deletes(self, entry: Entry, positions: Positions) -> ContentFile | None:
-        if not positions:
-            return None
-        data_folder, location = plain_path(entry.file.path).rpartition("/")[0], self.storage.location
+    def _write_position_deletes(self, group: Sequence[tuple[Entry, Positions]]) -> list[ContentFile]:
+        if not group:
+            return []
+        data_folder, location = plain_path(group[0][0].file.path).rpartition("/")[0], self.storage.location
         # If the data file is outside the table's location, the delete file goes to the table's data folder.
         folder = data_folder if f"{data_folder}/".startswith(f"{location}/") else f"{location}/data"
-        path = f"{folder}/00000-{uuid.uuid4()}-deletes.parquet"
-        self.register(path)
-        return write_position_deletes(self.storage, path, entry.file, positions)
 
-    def _write_vectors(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
-        positions_of_files = [(entry.file, positions) for entry, positions in deletions if positions]
+        def new_path() -> str:
+            path = f"{folder}/00000-{uuid.uuid4()}-deletes.parquet"
+            self.register(path)
+            return path
+
+        return write_position_deletes(self.storage, new_path, [(entry.file, positions) for entry, positions in group], self._settings)
+
+    def _write_vectors(self, groups: Sequence[Sequence[tuple[Entry, Positions]]]) -> list[list[ContentFile]]:
+        positions_of_files = [(entry.file, positions) for group in groups for entry, positions in group]
         if not positions_of_files:
-            return [None] * len(deletions)
+            return [[] for _ in groups]
         path = f"{self.storage.location}/data/00000-{uuid.uuid4()}-deletes.puffin"
         self.register(path)
         vectors = iter(write_deletion_vectors(self.storage, path, positions_of_files))
-        return [next(vectors) if positions else None for _, positions in deletions]
+        return [[next(vectors) for _ in group] for group in groups]
 
 
 def _row_deletions(live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> list[_RowDeletion]:

@@ -57,7 +57,7 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         TableNotFound: The table does not exist.
         UnsupportedTableFeature: rowmerge cannot write this table.
     """
-    lost_races = 0
+    lost_races, start = 0, time.monotonic()
     while True:  # until the retry policy allows no other attempt
         current = newest(operations, table)
         check_writable(table, current)
@@ -71,13 +71,13 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         if isinstance(outcome, Unknown):
             raise CommitStateUnknown(f"It is not known whether {operation} of {table} was committed: {outcome.reason}. Run it again.")
         lost_races += 1
-        _wait_or_give_up(operations, table, current, lost_races)
+        _wait_or_give_up(operations, table, current, lost_races, time.monotonic() - start)
 
 
-def _wait_or_give_up(operations: TableOperations, table: str, current: CurrentMetadata, lost_races: int) -> None:
+def _wait_or_give_up(operations: TableOperations, table: str, current: CurrentMetadata, lost_races: int, elapsed: float) -> None:
     """Wait for the time that the table's retry policy specifies. Raises MetadataChanged if the policy allows no further attempt."""
     policy = IcebergSettings(current.metadata.properties).retry_policy
-    if lost_races > policy.retries:
+    if not policy.allows_retry(lost_races, elapsed):
         version = newest(operations, table).metadata.current_snapshot_id or 0
         raise MetadataChanged(table, version, "a commit", f"concurrent commits came first {lost_races} times")
     time.sleep(policy.wait(lost_races))

@@ -15,7 +15,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg.commits.snapshot_files import WrittenSnapshot
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
-from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
+from rowmerge.iceberg.metadata.partition_values import partition_path_of
+from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION, IcebergSettings
 from rowmerge.iceberg.metadata.refs import WAP_ID, point_branch_at, summary_properties
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.version import __version__
@@ -26,6 +27,12 @@ OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "r
 REPLACES_PARTITIONS = "replace-partitions"
 """The summary property of a dynamic overwrite, which Iceberg's `cherrypick_snapshot` needs."""
 
+_COUNTS = (
+    "added-data-files deleted-data-files added-equality-delete-files removed-equality-delete-files added-position-delete-files "
+    "removed-position-delete-files added-delete-files removed-delete-files added-dvs removed-dvs added-records deleted-records "
+    "added-files-size removed-files-size added-position-deletes removed-position-deletes added-equality-deletes removed-equality-deletes"
+).split()
+"""The counts of a snapshot, in the order in which Iceberg writes them."""
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
     ("total-delete-files", "added-delete-files", "removed-delete-files"),
@@ -67,8 +74,8 @@ def snapshot_updates(
         sequence_number=metadata.next_sequence_number(),
         timestamp_ms=max(time.time_ns() // 1_000_000, earliest_timestamp),
         manifest_list=written_snapshot.manifest_list,
-        summary=_summary(change, written_snapshot.entries, parent, origin or {}),
-        schema_id=written_snapshot.schema_id,
+        summary=_summary(written_snapshot, change, parent, origin or {}),
+        schema_id=written_snapshot.definition.current_schema_id,
         first_row_id=written_snapshot.first_row_id,
         added_rows=written_snapshot.assigned_row_ids,
     )
@@ -76,21 +83,43 @@ def snapshot_updates(
     return (added,) if WAP_ID in (origin or {}) else (added, point_branch_at(metadata, branch, written_snapshot.snapshot_id))
 
 
-def _summary(change: CommitRequest, entries: Sequence[Entry], parent: Snapshot | None, origin: Mapping[str, str]) -> Summary:
+def _summary(written_snapshot: WrittenSnapshot, change: CommitRequest, parent: Snapshot | None, origin: Mapping[str, str]) -> Summary:
     """Return the summary of a snapshot: its operation, counts of changes, the table's totals, and the statement for the history."""
     counts: Counter[str] = Counter()
-    for entry in entries:
+    for entry in written_snapshot.entries:
         counts.update(_summary_counts(entry))
-    nonzero_counts = {name: str(count) for name, count in counts.items() if count}
-    changed_partitions = {(entry.file.spec_id, entry.file.partition) for entry in entries}
     properties = {
-        **nonzero_counts,
-        "changed-partition-count": str(len(changed_partitions)),
+        **_nonzero_counts(counts),
+        **_partition_summaries(written_snapshot.definition, written_snapshot.entries),
         **_totals(counts, parent),
         **_statement_properties(change),
         **origin,
     }
     return Summary(_operation(change, counts), **properties)
+
+
+def _nonzero_counts(counts: Counter[str]) -> dict[str, str]:
+    return {name: str(counts[name]) for name in _COUNTS if counts[name]}
+
+
+def _partition_summaries(metadata: TableMetadata, entries: Sequence[Entry]) -> dict[str, str]:
+    """Return the number of changed partitions and, up to a number of partitions, their counts (`write.summary.partition-limit`).
+
+    The names and conditions are those of Iceberg's SnapshotSummary. Files without a partition count as one partition without a name.
+    """
+    paths = {key: partition_path_of(metadata, *key) for key in {(entry.file.spec_id, entry.file.partition) for entry in entries}}
+    changed_paths = set(paths.values())
+    properties = {"changed-partition-count": str(len(changed_paths))}
+    if not changed_paths or len(changed_paths) > IcebergSettings(metadata.properties).summarized_partitions:
+        return properties
+    counts_by_path: dict[str, Counter[str]] = {path: Counter() for path in sorted(changed_paths)}
+    for entry in entries:
+        counts_by_path[paths[entry.file.spec_id, entry.file.partition]].update(_summary_counts(entry))
+    properties["partition-summaries-included"] = "true"
+    for path, counts in counts_by_path.items():
+        if path:
+            properties[f"partitions.{path}"] = ",".join(f"{name}={count}" for name, count in _nonzero_counts(counts).items())
+    return properties
 
 
 def _totals(counts: Counter[str], parent: Snapshot | None) -> dict[str, str]:

@@ -34,11 +34,12 @@ MAX_MANIFEST_ENTRIES = 20_000
 class WrittenSnapshot:
     """A snapshot whose files have been put.
 
-    `schema_id` is the id of the table's current schema. `entries` are the files that the snapshot adds or removes.
+    `definition` is the metadata of the table with the definition that the commit sets. `entries` are the files that the snapshot adds or
+    removes.
     """
 
     snapshot_id: int
-    schema_id: int
+    definition: TableMetadata
     manifest_list: str
     entries: tuple[Entry, ...]
     first_row_id: int | None = None
@@ -202,7 +203,7 @@ class SnapshotFiles:
         )
         self._record_snapshot_paths(path, manifests, entries)
         self.pending_files.flush()  # So far, the files of this attempt are in memory.
-        return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
+        return WrittenSnapshot(self.snapshot_id, self.metadata, path, tuple(entries), first_row_id, assigned_row_ids)
 
     def _record_snapshot_paths(self, manifest_list: str, manifests: Sequence[Manifest], entries: Sequence[Entry]) -> None:
         """Record the files that `discard_superseded` keeps if this attempt is committed. Other code deletes data files."""

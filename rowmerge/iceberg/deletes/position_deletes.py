@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,9 +21,11 @@ from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import read_avro
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.locations import located, plain_path
-from rowmerge.parquet.footers import row_group_offsets
+from rowmerge.iceberg.metadata.properties import DeleteFileSettings
+from rowmerge.parquet.leaf_columns import row_group_offsets
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
+from rowmerge.table.metadata.settings import ParquetSettings
 from rowmerge.table.snapshots.files import Positions
 
 FILE_PATH, POS = 2147483546, 2147483545
@@ -36,59 +38,121 @@ _SCHEMA = pa.schema(
     ]
 )
 _NAMES = {FILE_PATH: "file_path", POS: "pos"}
+_Rows = Sequence[tuple[ContentFile, np.ndarray[Any, Any]]]
+"""The rows of a position-delete file: data files sorted by path, each with the sorted positions of its deleted rows."""
+_DEFAULT_SETTINGS = DeleteFileSettings()
 _BATCH_ROWS = 1_000_000
+_POSITION_BYTES = 8
+"""The bytes of a row that count for the size of a row group. The path is in a dictionary, and takes almost no space."""
 _CACHED_BYTES = 128 * 1024 * 1024
 _ENTRY_OVERHEAD = 100
 """The estimated size in bytes of the Python objects that the cache needs for each data file, besides the path and the bitmap."""
 _cache: Cache[Mapping[str, Positions]] = Cache(_CACHED_BYTES)
 
 
-def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, positions: Positions) -> ContentFile:
-    """Write a position-delete file, in Parquet, for one data file.
+def write_position_deletes(
+    storage: Storage,
+    new_path: Callable[[], str],
+    deletions: Sequence[tuple[ContentFile, Positions]],
+    settings: DeleteFileSettings = _DEFAULT_SETTINGS,
+) -> list[ContentFile]:
+    """Write the deleted rows of data files of one partition into position-delete files, in Parquet.
 
     Args:
         storage: The store that contains the table.
-        path: The absolute path of the new delete file.
-        data_file: The data file that contains the deleted rows.
-        positions: The positions of the deleted rows; at least one.
+        new_path: Returns the absolute path of a new delete file.
+        deletions: The data files, each with the positions of its deleted rows; at least one.
+        settings: The settings of delete files. If the rows exceed the target size, several files get about the same number of rows.
 
     Returns:
-        The manifest's record of the delete file. The lower and upper bounds of its column `file_path` are equal, so readers apply the
-        delete file only to this data file.
+        The manifest's records of the delete files. The lower and upper bounds of the column `file_path` are equal if the rows are of one
+        data file. Readers then apply the delete file only to this data file.
 
     Raises:
         StorageError: The store fails.
     """
-    assert positions, "there are deleted rows"
-    sorted_positions = np.fromiter(positions, dtype=np.int64, count=len(positions))  # A bitmap iterates in ascending order.
-    parquet = _encode_parquet(data_file.path, sorted_positions)
+    assert all(positions for _, positions in deletions), "there are deleted rows"
+    # The specification requires rows to be sorted by path. A bitmap iterates in ascending order.
+    rows = [
+        (file, np.fromiter(positions, dtype=np.int64, count=len(positions)))
+        for file, positions in sorted(deletions, key=lambda deletion: deletion[0].path)
+    ]
+    parquet = _encode_parquet(rows, settings.parquet)
+    row_count = sum(len(positions) for _, positions in rows)
+    file_count = min(-(-len(parquet) // settings.target_size), row_count)
+    if file_count <= 1:
+        return [_put_delete_file(storage, new_path(), rows, parquet)]
+    return [
+        _put_delete_file(storage, new_path(), part, _encode_parquet(part, settings.parquet))
+        for part in _divide_rows(rows, -(-row_count // file_count))
+    ]
+
+
+def _put_delete_file(storage: Storage, path: str, rows: _Rows, parquet: bytes) -> ContentFile:
+    """Put a position-delete file, and return its record. `parquet`: the content of the file, with these rows."""
     file_storage, relative_path = located(storage, path)
     file_storage.put(relative_path, parquet)
-    path_bound = data_file.path.encode()
+    first_file, last_file = rows[0][0], rows[-1][0]
+    positions_by_file = [positions for _, positions in rows]
+    first_position, last_position = (
+        min(int(of_file[0]) for of_file in positions_by_file),
+        max(int(of_file[-1]) for of_file in positions_by_file),
+    )
     return ContentFile(
         content=Content.POSITION_DELETES,
         path=path,
-        records=len(positions),
+        records=sum(map(len, positions_by_file)),
         size=len(parquet),
-        spec_id=data_file.spec_id,
-        partition=data_file.partition,
-        lower={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(sorted_positions[0]))},
-        upper={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(sorted_positions[-1]))},
+        spec_id=first_file.spec_id,
+        partition=first_file.partition,
+        lower={FILE_PATH: first_file.path.encode(), POS: to_bytes(LongType(), first_position)},
+        upper={FILE_PATH: last_file.path.encode(), POS: to_bytes(LongType(), last_position)},
         split_offsets=row_group_offsets(pq.read_metadata(pa.BufferReader(parquet))),
-        referenced_data_file=data_file.path,
+        referenced_data_file=first_file.path if len(rows) == 1 else None,
     )
 
 
-def _encode_parquet(data_file: str, positions: np.ndarray[Any, Any]) -> bytes:
-    """Return a Parquet file with a row for each deleted position of a data file."""
-    # An Arrow string array above 2 GiB overflows without an error, so the paths are split into several chunks.
-    batch_paths = pa.repeat(data_file, min(len(positions), _BATCH_ROWS))
-    paths = pa.chunked_array([batch_paths.slice(0, len(positions) - start) for start in range(0, len(positions), _BATCH_ROWS)])
-    table = pa.Table.from_arrays([paths, pa.array(positions)], schema=_SCHEMA)
+def _divide_rows(rows: _Rows, part_size: int) -> Iterator[_Rows]:
+    """Yield the rows in parts of `part_size` rows. The last part may have fewer rows."""
+    part: list[tuple[ContentFile, np.ndarray[Any, Any]]] = []
+    remaining = part_size
+    for file, positions in rows:
+        while len(positions):
+            part.append((file, positions[:remaining]))
+            positions, remaining = positions[remaining:], remaining - min(remaining, len(positions))
+            if remaining == 0:
+                yield part
+                part, remaining = [], part_size
+    if part:
+        yield part
+
+
+def _encode_parquet(rows: _Rows, settings: ParquetSettings) -> bytes:
+    """Return a Parquet file with a row for each deleted position."""
     stream = io.BytesIO()
-    options: dict[str, Any] = {"compression": "zstd", "version": "2.6", "store_schema": False, "row_group_size": _BATCH_ROWS}
-    pq.write_table(table, stream, use_dictionary=["file_path"], **options)
+    pq.write_table(
+        pa.Table.from_arrays(
+            [pa.chunked_array(list(_path_chunks(rows)), pa.string()), pa.chunked_array([positions for _, positions in rows], pa.int64())],
+            schema=_SCHEMA,
+        ),
+        stream,
+        compression=settings.codec or "zstd",
+        compression_level=settings.level,
+        version="2.6",
+        store_schema=False,
+        row_group_size=_BATCH_ROWS if settings.row_group_size is None else max(settings.row_group_size // _POSITION_BYTES, 1),
+        use_dictionary=["file_path"],
+        **settings.pages.writer_arguments,
+    )
     return stream.getvalue()
+
+
+def _path_chunks(rows: _Rows) -> Iterator[pa.Array]:
+    """Yield the paths of the rows. An Arrow string array above 2 GiB overflows without an error, so a chunk has few rows."""
+    for file, positions in rows:
+        batch_paths = pa.repeat(file.path, min(len(positions), _BATCH_ROWS))
+        for start in range(0, len(positions), _BATCH_ROWS):
+            yield batch_paths.slice(0, len(positions) - start)
 
 
 def referenced_path(deletes: ContentFile) -> str | None:

@@ -6,7 +6,7 @@ explains why that version stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rowmerge.errors import CommitStateUnknown, CorruptLog, RowmergeError, UnsupportedTableFeature
@@ -94,7 +94,7 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     after the drop leaves the files of the table. The next process that creates a table in the folder deletes them with this function.
 
     Another writer may create a table in the folder at the same time. All files of the new table are younger than the drop version, so none
-    of them is deleted.
+    of them is deleted. Files in the other folders that the properties of the dropped table name are deleted only if it needs them.
 
     Args:
         storage: The storage of the folder.
@@ -115,8 +115,13 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     drop_version = max(put_times, default=None)
     if drop_version is None or not _is_drop(storage, folder, drop_version):
         return
-    needed_keys = _needed_keys(storage, folder, last_version=drop_version - 1)
+    dropped_table = _read_dropped_table(storage, folder, last_version=drop_version - 1)
+    needed_keys = set(dropped_table.needed_paths)
     dropped_paths = _paths_of_dropped_table(storage, objects, needed_keys, dropped_at=put_times[drop_version])
+    if dropped_table.locations:
+        # Delete files outside the folder first. If this process is killed, the metadata in the folder still refers to them.
+        outside_paths = [path for path in dropped_table.needed_paths if not path.startswith(f"{file_key(storage.location)}/")]
+        delete(storage, [with_checksums(outside_paths)], PathOrigin.METADATA, locations=dropped_table.locations)
     # Delete the oldest metadata first. While the drop version exists, a slow commit of the dropped table cannot put a version after it.
     metadata_groups = [[folder.absolute(file.path)] for file in metadata_files if file.version < drop_version]
     delete(storage, [dropped_paths, *metadata_groups], PathOrigin.LISTING)
@@ -170,10 +175,24 @@ def _paths_of_dropped_table(storage: Storage, objects: list[StoredObject], neede
     return [path for relative_path, path in absolute_paths.items() if relative_path in old_paths or file_key(path) in needed_keys]
 
 
-def _needed_keys(storage: Storage, folder: MetadataFolder, last_version: int) -> set[str]:
-    """Return the files that the last version of a dropped table needs, by `file_key`. The set is empty if its metadata is unreadable."""
+class _DroppedTable(NamedTuple):
+    """The last version of a dropped table.
+
+    `needed_paths`: the files that it needs, by `file_key`. `locations`: the other folders that its properties name, if it owns its files.
+    """
+
+    needed_paths: Sequence[str] = ()
+    locations: Sequence[str] = ()
+
+
+def _read_dropped_table(storage: Storage, folder: MetadataFolder, last_version: int) -> _DroppedTable:
+    """Return the files of the last version of a dropped table. Return none if its metadata or a manifest is unreadable."""
     try:
         current = folder.read(last_version)
-        return set() if current is None else set(needed_files(storage, current.metadata))
+        if current is None:
+            return _DroppedTable()
+        properties = current.metadata.properties
+        owns_files = properties.get(GC_ENABLED.name, "true").strip().lower() != "false"  # a clone uses the files of its source
+        return _DroppedTable(list(needed_files(storage, current.metadata)), file_locations(properties) if owns_files else ())
     except RowmergeError:
-        return set()
+        return _DroppedTable()

@@ -154,7 +154,7 @@ class DeleteRewriting(Rewriting[RewrittenDeletes]):
         replaced_files, deletions = _plan_rewriting(live)
         if not replaced_files:
             return RewrittenDeletes(), None
-        new_files = [file for file in files.delete_files.write(deletions) if file is not None]
+        new_files = [file for group in files.delete_files.write([[deletion] for deletion in deletions]) for file in group]
         replaced_bytes = sum(file.size for file in replaced_files.values())
         result = RewrittenDeletes(len(replaced_files), len(new_files), replaced_bytes, sum(file.size for file in new_files))
         removal = Removal(data_paths=frozenset(), delete_keys=frozenset(replaced_files))

@@ -17,9 +17,10 @@ from pyiceberg.table.update import TableUpdate
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.partition_values import FIRST_ID, find_or_build_order, find_or_build_spec, ordering_of, partitioning_of
 from rowmerge.iceberg.metadata.properties import check_properties
-from rowmerge.iceberg.metadata.registry import COMMENT, DISTRIBUTION, FORMAT_VERSION, ICEBERG_PROPERTIES
+from rowmerge.iceberg.metadata.registry import COMMENT, DISTRIBUTION, FORMAT_VERSION, ICEBERG_PROPERTIES, METRICS_COLUMN
 from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_widen, columns_of
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
+from rowmerge.table.metadata.parquet_settings import COLUMN_PROPERTIES
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED, INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, outermost_structs, parts, sql_name, stored_types
@@ -124,7 +125,8 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
         check_properties(definition.properties, metadata.properties)
         updates += _format_version_updates(table, metadata, definition)
     # The comment and the distribution mode of a definition are table properties, too.
-    return (*updates, *_property_updates(metadata.properties, _altered_properties(metadata, definition)))
+    properties = _with_new_column_names(_altered_properties(metadata, definition), metadata.schema(), schema)
+    return (*updates, *_property_updates(metadata.properties, properties))
 
 
 def _altered_properties(metadata: TableMetadata, definition: TableDefinition) -> dict[str, str]:
@@ -137,6 +139,31 @@ def _altered_properties(metadata: TableMetadata, definition: TableDefinition) ->
         properties[DISTRIBUTION.name] = definition.distribution.value
     comment = metadata.properties.get(COMMENT.name) if definition.description is None else definition.description or None
     return properties if comment is None else {**properties, COMMENT.name: comment}
+
+
+def _with_new_column_names(properties: Mapping[str, str], old_schema: Schema, schema: Schema) -> dict[str, str]:
+    """Rename the properties of renamed columns, and leave out those of dropped columns, as Iceberg does.
+
+    A property of a column ends with the name of the column, such as `write.metadata.metrics.column.a.b`.
+
+    Args:
+        properties: The table properties, with the names of columns in `old_schema`.
+        old_schema: The schema before the change.
+        schema: The schema after the change.
+    """
+    if schema == old_schema:
+        return dict(properties)
+    old_ids = {old_schema.find_column_name(field_id): field_id for field_id in sorted(old_schema.field_ids)}
+    new_properties = {}
+    prefixes = [str(property_.prefix) for property_ in (*COLUMN_PROPERTIES, METRICS_COLUMN)]
+    for name, value in properties.items():
+        prefix = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
+        field_id = None if prefix is None else old_ids.get(name.removeprefix(prefix))
+        if field_id is None:
+            new_properties[name] = value
+        elif column := schema.find_column_name(field_id):
+            new_properties[f"{prefix}{column}"] = value
+    return new_properties
 
 
 def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schema:

@@ -6,20 +6,32 @@ extension cannot read a table with files of a partition spec whose source column
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from itertools import chain, count
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg import types as t
 from pyiceberg.partitioning import PartitionField as IcebergPartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField as IcebergSortField, SortOrder
-from pyiceberg.transforms import BucketTransform, TimeTransform, Transform as IcebergTransform, VoidTransform, parse_transform
+from pyiceberg.transforms import (
+    BucketTransform,
+    IdentityTransform,
+    TimeTransform,
+    Transform as IcebergTransform,
+    TruncateTransform,
+    VoidTransform,
+    parse_transform,
+)
+from pyiceberg.utils.datetime import micros_to_timestamp, micros_to_timestamptz
 
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import columns_of
+from rowmerge.parquet.transforms import folder_text
 from rowmerge.table.metadata.partitioning import VOID, PartitionField, SortField, Transform
 from rowmerge.table.metadata.schema import arrow_type
 
@@ -106,6 +118,47 @@ def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.Dat
     # `columns_of` converts only the columns of a schema, so build a schema with one column of the source type.
     (value_column,) = columns_of(Schema(t.NestedField(1, "value", source_type)), field.name)
     return arrow_type(value_column.type)
+
+
+def partition_path_of(metadata: TableMetadata, spec_id: int, values: Sequence[Any]) -> str:
+    """Return the path of a partition as Iceberg writes it in summaries, such as `place=a+b/day=2024-02-01`. It is empty without fields.
+
+    It is also empty if another writer has added the spec since the metadata was read.
+
+    Args:
+        metadata: The metadata of the table, whose schemas contain the source columns of the spec.
+        spec_id: The id of the partition spec.
+        values: The partition values as manifests store them, such as dates as ints.
+    """
+    spec = metadata.specs().get(spec_id)
+    if spec is None:
+        return ""
+    folders = []
+    for field, value in zip(spec.fields, values, strict=True):
+        has_source_type = isinstance(field.transform, IdentityTransform | TruncateTransform)
+        shown_value = _python_value(value, _source_type(metadata, field)) if has_source_type else value
+        folders.append(f"{folder_text(field.name, 'identity')}={folder_text(shown_value, str(field.transform))}")
+    return "/".join(folders)
+
+
+def _source_type(metadata: TableMetadata, field: IcebergPartitionField) -> t.IcebergType | None:
+    """Return the newest type of the source column of a partition field, or None if no schema contains the column."""
+    schemas = [metadata.schema(), *reversed(metadata.schemas)]
+    return next((schema.find_type(field.source_id) for schema in schemas if schema.find_column_name(field.source_id)), None)
+
+
+def _python_value(value: Any, source_type: t.IcebergType | None) -> Any:
+    """Return the stored value of an identity or truncate transform as a Python value that `folder_text` writes as Iceberg does."""
+    match source_type:
+        case t.DateType() if isinstance(value, int):
+            return np.datetime64(value, "D")
+        case t.TimestampType() if isinstance(value, int):
+            return micros_to_timestamp(value)
+        case t.TimestamptzType() if isinstance(value, int):
+            return micros_to_timestamptz(value)
+        case t.UUIDType() if isinstance(value, bytes):
+            return uuid.UUID(bytes=value)
+    return value
 
 
 def find_or_build_spec(

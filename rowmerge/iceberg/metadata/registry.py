@@ -12,6 +12,7 @@ from typing import Any
 
 from pyiceberg.table.name_mapping import parse_mapping_from_json
 
+from rowmerge.table.metadata.parquet_settings import PARQUET_PROPERTIES
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.property_registry import Effect, PropertyRegistry, TableProperty
 from rowmerge.table.metadata.property_values import (
@@ -111,6 +112,71 @@ PREVIOUS_VERSIONS = TableProperty(
 )
 DELETE_AFTER_COMMIT = TableProperty(
     "write.metadata.delete-after-commit.enabled", BOOLEAN, "`true`: commits delete metadata files that leave the metadata log", "false"
+)
+COMMIT_TOTAL_TIMEOUT = TableProperty(
+    "commit.retry.total-timeout-ms", MILLISECONDS, "the time after which only the first retry is left; by default no limit", since="0.3.0"
+)
+STATUS_CHECKS = TableProperty(
+    "commit.status-check.num-retries",
+    whole_number(0, 10_000),
+    "how often a commit with an unknown outcome is checked; without these properties, four times in 1.5 seconds",
+    "3",
+    since="0.3.0",
+)
+STATUS_CHECK_MIN_WAIT = TableProperty(
+    "commit.status-check.min-wait-ms", MILLISECONDS, "the wait before the first check; each check doubles it", "1000", since="0.3.0"
+)
+STATUS_CHECK_MAX_WAIT = TableProperty(
+    "commit.status-check.max-wait-ms", MILLISECONDS, "the longest wait before a check", "60000", since="0.3.0"
+)
+STATUS_CHECK_TIMEOUT = TableProperty(
+    "commit.status-check.total-timeout-ms", MILLISECONDS, "the time after which no check begins", "1800000", since="0.3.0"
+)
+OBJECT_STORAGE_PATH = TableProperty(
+    "write.object-storage.path",
+    TEXT,
+    "`write.data.path` by an older name, for hashed paths; Iceberg 1.12 refuses it",
+    since="0.3.0",
+)
+FOLDER_PATH = TableProperty("write.folder-storage.path", TEXT, "`write.data.path` by an older name; Iceberg 1.12 refuses it", since="0.3.0")
+OBJECT_STORAGE = TableProperty(
+    "write.object-storage.enabled", BOOLEAN, "`true`: the paths of new data files begin with a hash", "false", since="0.3.0"
+)
+PARTITIONED_PATHS = TableProperty(
+    "write.object-storage.partitioned-paths", BOOLEAN, "whether hashed paths contain folders of partitions", "true", since="0.3.0"
+)
+METADATA_CODEC = TableProperty(
+    "write.metadata.compression-codec",
+    choice("none", "gzip"),
+    "the compression of metadata files, in catalogs whose files pyiceberg writes; `gzip` is an error in a folder, where two files could "
+    "have the same version",
+    "none",
+    since="0.3.0",
+)
+PARTITION_LIMIT = TableProperty(
+    "write.summary.partition-limit",
+    WHOLE_NUMBER,
+    "up to how many changed partitions the summary of a snapshot lists the counts of each",
+    "0",
+    since="0.3.0",
+)
+GRANULARITY = TableProperty(
+    "write.delete.granularity",
+    choice("file", "partition"),
+    "`partition`: a position-delete file can contain deleted rows of several data files of a partition",
+    "file",
+    since="0.3.0",
+)
+DELETE_FILE_SIZE = TableProperty(
+    "write.delete.target-file-size-bytes", BYTES, "the size above which deleted rows are divided among files", "67108864", since="0.3.0"
+)
+_DELETE_TEXT = "{} of position-delete files; by default that of data files; no effect on deletion vectors"
+DELETE_COMPRESSION = TableProperty("write.delete.parquet.compression-codec", CODEC, _DELETE_TEXT.format("the compression"), since="0.3.0")
+DELETE_LEVEL = TableProperty(
+    "write.delete.parquet.compression-level", whole_number(1, 22), _DELETE_TEXT.format("the compression level"), since="0.3.0"
+)
+DELETE_ROW_GROUP_SIZE = TableProperty(
+    "write.delete.parquet.row-group-size-bytes", BYTES, _DELETE_TEXT.format("the size of row groups"), since="0.3.0"
 )
 DISTRIBUTION = TableProperty(
     "write.distribution-mode", _DISTRIBUTIONS, "how new rows are distributed among tasks; by default `range` with a sort order, else `hash`"
@@ -212,6 +278,23 @@ _HONOURED: tuple[TableProperty[Any], ...] = (
     METRICS_COLUMN,
     METRICS_COLUMNS,
     WAP_ENABLED,
+    COMMIT_TOTAL_TIMEOUT,
+    STATUS_CHECKS,
+    STATUS_CHECK_MIN_WAIT,
+    STATUS_CHECK_MAX_WAIT,
+    STATUS_CHECK_TIMEOUT,
+    OBJECT_STORAGE_PATH,
+    FOLDER_PATH,
+    OBJECT_STORAGE,
+    PARTITIONED_PATHS,
+    METADATA_CODEC,
+    PARTITION_LIMIT,
+    GRANULARITY,
+    DELETE_FILE_SIZE,
+    DELETE_COMPRESSION,
+    DELETE_LEVEL,
+    DELETE_ROW_GROUP_SIZE,
+    *PARQUET_PROPERTIES,
 )
 _STORED: tuple[TableProperty[Any], ...] = (
     *_other_engines(
@@ -280,44 +363,14 @@ _STORED: tuple[TableProperty[Any], ...] = (
         {"compatibility.snapshot-id-inheritance.enabled": BOOLEAN},
     ),
 )
-_INTERIM = tuple(
+_NOT_WRITTEN = tuple(
     _other_engines(
-        "rowmerge writes its files without this setting.",
+        "The engine chooses it: manifests are compressed with deflate, and Bloom filters have the size for their distinct values.",
         {
-            "commit.retry.total-timeout-ms": MILLISECONDS,
-            "commit.status-check.num-retries": WHOLE_NUMBER,
-            "commit.status-check.min-wait-ms": MILLISECONDS,
-            "commit.status-check.max-wait-ms": MILLISECONDS,
-            "commit.status-check.total-timeout-ms": MILLISECONDS,
-            "write.delete.granularity": choice("partition", "file"),
-            "write.delete.target-file-size-bytes": BYTES,
-            "write.delete.parquet.row-group-size-bytes": BYTES,
-            "write.delete.parquet.page-size-bytes": BYTES,
-            "write.delete.parquet.page-version": choice("v1", "v2"),
-            "write.delete.parquet.page-row-limit": POSITIVE_NUMBER,
-            "write.delete.parquet.dict-size-bytes": BYTES,
-            "write.delete.parquet.compression-codec": CODEC,
-            "write.delete.parquet.compression-level": whole_number(1, 22),
             "write.manifest.compression-codec": TEXT,
             "write.manifest.compression-level": WHOLE_NUMBER,
-            "write.metadata.compression-codec": choice("none", "gzip"),
-            "write.object-storage.enabled": BOOLEAN,
-            "write.object-storage.partitioned-paths": BOOLEAN,
-            "write.object-storage.path": TEXT,
-            "write.folder-storage.path": TEXT,
-            "write.parquet.page-size-bytes": BYTES,
-            "write.parquet.page-version": choice("v1", "v2"),
-            "write.parquet.page-row-limit": POSITIVE_NUMBER,
-            "write.parquet.dict-size-bytes": BYTES,
-            "write.parquet.dict-encoding-enabled.column.<column>": BOOLEAN,
-            "write.parquet.stats-enabled.column.<column>": BOOLEAN,
-            "write.parquet.bloom-filter-max-bytes": BYTES,
             "write.parquet.bloom-filter-adaptive-enabled": BOOLEAN,
-            "write.parquet.bloom-filter-enabled.column.<column>": BOOLEAN,
-            "write.parquet.bloom-filter-fpp.column.<column>": PROBABILITY,
-            "write.parquet.bloom-filter-ndv.column.<column>": POSITIVE_NUMBER,
-            "write.summary.partition-limit": WHOLE_NUMBER,
         },
     )
 )
-ICEBERG_PROPERTIES = PropertyRegistry("Iceberg", (*_HONOURED, *_STORED, *_INTERIM, *_REJECTED))
+ICEBERG_PROPERTIES = PropertyRegistry("Iceberg", (*_HONOURED, *_STORED, *_NOT_WRITTEN, *_REJECTED))

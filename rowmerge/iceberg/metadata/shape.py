@@ -18,7 +18,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.iceberg.metadata.partition_values import ordering_of, partitioning_of
 from rowmerge.iceberg.metadata.properties import IcebergSettings
-from rowmerge.iceberg.metadata.registry import COMMENT, DATA_PATH
+from rowmerge.iceberg.metadata.registry import COMMENT
 from rowmerge.iceberg.metadata.types import can_widen, columns_of, nested_fields
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.storage.store import Storage, absolute_location
@@ -49,17 +49,17 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
     location = absolute_location(metadata.location)
     columns = columns_of(schema, name)
     stored_columns = _stored_columns(metadata, columns)
-    data_path = metadata.properties.get(DATA_PATH.name)
+    settings = settings_of(metadata)
     return TableShape(
         name=name,
         location=location,
-        data_location=f"{location}/data" if data_path is None else absolute_location(data_path),
+        data_location=f"{location}/data" if settings.data_path is None else absolute_location(settings.data_path),
         schema=columns,
         stored_schema=stored_columns,
         by_field_id=True,
         partitioning=partitioning_of(metadata.spec(), schema, name),
         partition_values_in_files=True,
-        settings=settings_of(metadata),
+        settings=settings,
         filesystem_options=storage.configuration.filesystem_options(),
         row_lineage=_row_lineage(stored_columns) if metadata.format_version >= ROW_LINEAGE else None,
         kind_of_deletes="deletion vector" if metadata.format_version >= ROW_LINEAGE else "position delete file",

@@ -27,7 +27,8 @@ from rowmerge.spark.types import has_collation, schema_of
 from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
-from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes, write_spec
+from rowmerge.spark.writing.specs import write_spec
+from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_attempt, sum_of_tasks
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MATCHED, IF_UNMATCHED, ORDINAL

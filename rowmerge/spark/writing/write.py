@@ -23,31 +23,27 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.errors import StorageError
 from rowmerge.errors.tables import unreadable_data_file
-from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, FilesLineage, StoredColumns, WriteSpec
+from rowmerge.parquet.data_files import StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import UnreadableFile, without_secrets
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, message_fields
-from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.plan.file_strategy import Bin
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.scan import read_snapshot
-from rowmerge.spark.reading.stored_columns import initial_values, nullable_schema, stored_columns
+from rowmerge.spark.reading.stored_columns import initial_values, stored_columns
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
-from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file, is_bucket_of_uuid
+from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file
+from rowmerge.spark.writing.specs import change_rows_spec, with_lineage_columns, write_spec
 from rowmerge.spark.writing.write_output import WriteOutput, discard_attempt, discard_on_error, discard_paths, sum_of_tasks
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
-from rowmerge.table.metadata.partitioning import VOID, Distribution, PartitionField
-from rowmerge.table.metadata.schema import UUID, Field, Struct, arrow_type
+from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.shape import Lineage, TableShape
-from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
 from rowmerge.table.snapshots.files import AddedFile, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-_MIN_ROW_GROUP_BYTES = 1024 * 1024
-"""The minimum size of a row group in bytes of Arrow data. The statistics of smaller row groups would make the footer too large."""
 MAX_REWRITE_BYTES = 8 * 1024 * 1024
 """The maximum total size in bytes of the files that the driver rewrites itself."""
 FEW_ROWS = 5_000
@@ -56,81 +52,6 @@ ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
 """The maximum total size in bytes and the maximum row count of files that one task reads faster than several tasks."""
 _MAX_ROW_BYTES = 2_000
 """The maximum average size in bytes of the rows in a file for which the driver may collect FEW_ROWS rows."""
-
-
-def write_spec(table: TableShape) -> WriteSpec:
-    """Return how data files of this table are written, according to the properties of the table and the defaults of `WriteSpec`.
-
-    `names` are all columns of the table. `schema` are the columns of a data file under their names in the table. A data file of a Delta
-    table does not contain the partition columns (PROTOCOL.md, Data Files). `file_schema` are the same columns under their names in files.
-    The writer collects the bounds of all columns. The commit drops the bounds that the table's properties exclude.
-    """
-    columns_not_in_files = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
-    column_pairs = zip(table.schema, table.stored_schema, strict=True)
-    pairs_in_files = [(column, file_column) for column, file_column in column_pairs if column.name not in columns_not_in_files]
-    schema = nullable_schema(Struct(tuple(column for column, _ in pairs_in_files)))
-    parquet = table.settings.parquet
-    target_size = table.settings.target_file_size or WriteSpec.target_file_size
-    return WriteSpec(
-        root=table.data_location,
-        names=table.schema.names,
-        schema=schema,
-        file_schema=nullable_schema(Struct(tuple(file_column for _, file_column in pairs_in_files))),
-        by_field_id=table.by_field_id,
-        partition=tuple(_partition_key(table, field) for field in table.partitioning),
-        partition_values_in_files=table.partition_values_in_files,
-        is_ordered=bool(table.ordering),
-        bounded_columns=frozenset(schema.names),
-        target_file_size=target_size,
-        row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target_size, _MIN_ROW_GROUP_BYTES)),
-        compression=parquet.codec or WriteSpec.compression,
-        compression_level=parquet.level,
-        format_version=parquet.format_version or WriteSpec.format_version,
-        page_version=parquet.page_version or WriteSpec.page_version,
-        random_prefix_length=table.settings.random_prefix_length,
-        filesystem_options=table.filesystem_options,
-    )
-
-
-def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
-    """Return how the writer computes the values of a partition field and names the folders of the partitions.
-
-    A bucket of UUIDs is computed from the bytes in files, all other values from the column as Spark represents it. The folders of an
-    Iceberg table are named after the field, those of a Delta table after the physical name of the column (column mapping).
-    """
-    if field.transform.name == VOID:  # all values are NULL, even if the source column was dropped
-        return PartitionKey(field.name, folder=field.name, source=(), type=pa.null(), transform=str(field.transform))
-    column = table.schema.at(field.column, case_sensitive=True)
-    assert column is not None
-    type_ = pa.binary(UUID.length) if is_bucket_of_uuid(table, field) else arrow_type(column.type)
-    physical_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
-    folder = field.name if table.partition_values_in_files else physical_names[field.name]  # only in Iceberg, data files have the values
-    return PartitionKey(field.name, folder, source=field.column, type=type_, transform=str(field.transform))
-
-
-def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
-    """Return how change rows are written: like data rows, with the change type as the last column (PROTOCOL.md, Change Data Files).
-
-    Args:
-        spec: The settings with which data files of the table are written.
-        location: The folder of change files.
-    """
-    change_type = pa.field(CHANGE_TYPE, pa.string())
-    schema, file_schema = spec.schema.append(change_type), spec.file_schema.append(change_type)
-    change_spec = replace(spec, names=(*spec.names, CHANGE_TYPE), schema=schema, file_schema=file_schema)
-    return replace(change_spec, root=location, bounded_columns=frozenset(), prefix="cdc")
-
-
-def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
-    """Return the settings with the hidden columns of row lineage added to the schemas.
-
-    `origins`: The row lineage of the files from which the rows come, by the path that the tasks get.
-    """
-    hidden_columns = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
-    schema = pa.schema([*spec.schema, *nullable_schema(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))])
-    file_schema = pa.schema([*spec.file_schema, *nullable_schema(Struct(tuple(column for _, column in hidden_columns)))])
-    files_lineage = FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()})
-    return replace(spec, schema=schema, file_schema=file_schema, lineage=files_lineage)
 
 
 def are_small(files: FileListing) -> bool:
@@ -210,7 +131,7 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     """
     base_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names identifies the files of a failed job
     # Data files have the hidden columns of row lineage, but change files lack them.
-    data_spec = base_spec if request.lineage is None else _with_lineage(base_spec, request.lineage, request.row_origins)
+    data_spec = base_spec if request.lineage is None else with_lineage_columns(base_spec, request.lineage, request.row_origins)
     change_spec = None if request.change_data_location is None else change_rows_spec(base_spec, request.change_data_location)
     columns = outcome_columns(outcomes, len(request.table.schema))
     if request.rows_may_be_few:
@@ -275,7 +196,7 @@ def rewrite_in_order(
     lineage = snapshot.shape.row_lineage
     if lineage is not None:
         origins = snapshot.row_origins(files.paths)
-        spec = _with_lineage(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
+        spec = with_lineage_columns(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
     rows = read_snapshot(spark, snapshot, files, with_addresses=lineage is not None, with_lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
@@ -303,7 +224,7 @@ def rewrite_files(
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     if snapshot.shape.row_lineage is not None:
-        spec = _with_lineage(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
+        spec = with_lineage_columns(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
     # Old files may identify columns by name instead of field id. They may also lack new columns, which then have their default value.
     columns_by_path = _columns_of_other_layouts(snapshot, spec, paths)
     initial_value_by_column = initial_values(spark, snapshot.shape)

@@ -12,6 +12,7 @@ requests. No reader uses a rejected version as the current one.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -123,7 +124,7 @@ class _UncertainPut:
 _PutResult = Literal[Put.CREATED] | ExistingObject | Unknown
 
 
-def put_until_certain(storage: Storage, path: str, data: bytes) -> _PutResult:
+def put_until_certain(storage: Storage, path: str, data: bytes, waits: Sequence[float] | None = None) -> _PutResult:
     """Put an object if it is absent. Repeat the put until it is certain which writer created the object.
 
     Every conditional put uses this function. A store or its client may repeat a put, so an object with the content `data` counts as created
@@ -133,6 +134,7 @@ def put_until_certain(storage: Storage, path: str, data: bytes) -> _PutResult:
         storage: The storage of the folder.
         path: The path of the object, relative to the folder.
         data: The content. It must be unique to this writer, for example because it contains a UUID.
+        waits: The times in seconds to wait before each repetition, or None for RETRY_WAITS.
 
     Returns:
         CREATED if this writer created the object. The existing object if another writer created it. Unknown if the last attempt was
@@ -144,7 +146,7 @@ def put_until_certain(storage: Storage, path: str, data: bytes) -> _PutResult:
     """
     check_conditional_puts(storage)
     reason = ""
-    for wait in (*RETRY_WAITS, 0):
+    for wait in (*(RETRY_WAITS if waits is None else waits), 0):
         result = _put_and_read(storage, path, data)
         if not isinstance(result, _UncertainPut):
             return result

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import ClassVar
 
+from rowmerge.table.metadata.parquet_settings import ColumnSettings, PageSettings
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.property_registry import PropertyRegistry, TableProperty
 from rowmerge.table.metadata.property_values import BOOLEAN, MILLISECONDS, WHOLE_NUMBER, enumeration
@@ -36,17 +37,19 @@ OWN_PROPERTIES = (WRITE_MODE, SCHEMA_EVOLUTION, RETRIES, MIN_WAIT, MAX_WAIT)
 
 @dataclass(frozen=True)
 class ParquetSettings:
-    """How data files are encoded. None for a setting that the table does not define.
+    """The settings of Parquet files. None for a setting that the table does not define.
 
     `codec`: `zstd`, `snappy`, `gzip`, `lz4` or `none`. `level`: the compression level of zstd and gzip. `row_group_size`: the size of a row
-    group in bytes. `format_version`, `page_version`: the versions of the Parquet format and of data pages, as Arrow names them.
+    group in bytes. `pages`, `columns`: the settings of pages, and of single columns. `format_version`: the version of the
+    Parquet format, as Arrow names it.
     """
 
     codec: str | None = None
     level: int | None = None
     row_group_size: int | None = None
+    pages: PageSettings = field(default_factory=PageSettings)
+    columns: ColumnSettings = field(default_factory=ColumnSettings)
     format_version: str | None = None
-    page_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,14 @@ class SplitSettings:
 class RetryPolicy:
     """The retries of a statement after commit conflicts, with exponential back-off and jitter. Waits are in milliseconds.
 
-    The default values apply to tables without the corresponding properties.
+    The default values apply to tables without the corresponding properties. `total_timeout`: the time after which there are no more
+    retries, except for the first one, or None for no limit.
     """
 
     retries: int = 10
     min_wait: int = 50
     max_wait: int = 5_000
+    total_timeout: int | None = None
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
@@ -80,6 +85,17 @@ class RetryPolicy:
         The property names follow Iceberg's `commit.retry.*`.
         """
         return cls(RETRIES.value(properties), MIN_WAIT.value(properties), MAX_WAIT.value(properties))
+
+    def allows_retry(self, lost: int, elapsed: float) -> bool:
+        """Return whether a statement may run again.
+
+        Args:
+            lost: The number of its commit conflicts.
+            elapsed: The time since its first attempt began, in seconds.
+        """
+        # Iceberg stops only after the second attempt, so that a statement that takes longer than the limit is repeated once.
+        has_time = self.total_timeout is None or lost <= 1 or elapsed * 1000 <= self.total_timeout
+        return lost <= self.retries and has_time
 
     def wait(self, lost: int) -> float:
         """Return a random time to wait after `lost` commit conflicts, in seconds.
@@ -143,8 +159,13 @@ class TableSettings:
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """How new data files are encoded."""
+        """The settings of new data files: compression, row groups, pages and columns."""
         return ParquetSettings()
+
+    @cached_property
+    def partitions_in_hashed_paths(self) -> bool | None:
+        """Whether hashed paths of new data files contain partition folders, or None if paths are not hashed."""
+        return None
 
     @cached_property
     def random_prefix_length(self) -> int | None:

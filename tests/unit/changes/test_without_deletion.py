@@ -21,7 +21,8 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.rewriting import ManifestRewriting
 from rowmerge.parquet.outcomes import INSERT, OutcomeColumns
 from rowmerge.spark.writing import write_output as written_files
-from rowmerge.spark.writing.write import write_on_driver, write_spec
+from rowmerge.spark.writing.specs import write_spec
+from rowmerge.spark.writing.write import write_on_driver
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.drop_markers import DROP_MARKERS
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads

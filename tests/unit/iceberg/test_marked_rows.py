@@ -64,7 +64,9 @@ def test_each_data_file_gets_one_delete_file_or_is_removed(storage: Storage, tmp
     outside = Storage(str(tmp_path / "outside"))
     files = [data_file(storage, 0, 10), data_file(storage, 10, 10), data_file(outside, 20, 10), data_file(storage, 30, 10)]
     paths = [plain_path(file.path) for file in files]
-    older_deletes = write_position_deletes(storage, f"{storage.location}/data/known-deletes.parquet", files[1], Positions([1]))
+    (older_deletes,) = write_position_deletes(
+        storage, lambda: f"{storage.location}/data/known-deletes.parquet", [(files[1], Positions([1]))]
+    )
     live = live_of(storage, files, [older_deletes])
     snapshot = SnapshotFiles(storage, METADATA, 78, ())
     deleted = {paths[0]: Positions([3]), paths[1]: Positions([1, 2]), paths[2]: Positions([4]), paths[3]: Positions(range(10))}

@@ -48,8 +48,8 @@ def put_delete_file(storage: Storage, data: bytes, name: str, records: int, form
 def test_other_readers_apply_written_position_deletes(storage: Storage) -> None:
     files = [data_file(storage, 0, 10), data_file(storage, 10, 10), data_file(storage, 20, 10)]
     deletes = [
-        write_position_deletes(storage, f"{storage.location}/data/0-deletes.parquet", files[0], Positions([0, 9])),
-        write_position_deletes(storage, f"{storage.location}/data/1-deletes.parquet", files[1], Positions(range(10))),
+        *write_position_deletes(storage, lambda: f"{storage.location}/data/0-deletes.parquet", [(files[0], Positions([0, 9]))]),
+        *write_position_deletes(storage, lambda: f"{storage.location}/data/1-deletes.parquet", [(files[1], Positions(range(10)))]),
     ]
     table = table_of(storage, files, deletes)
     expected = [*range(1, 9), *range(20, 30)]
@@ -59,7 +59,7 @@ def test_other_readers_apply_written_position_deletes(storage: Storage) -> None:
 
 def test_a_written_delete_file_has_complete_metadata(storage: Storage) -> None:
     rows = ContentFile(Content.DATA, "file:/t/ä b.parquet", 10, 1, spec_id=3, partition=("x", None))
-    file = write_position_deletes(storage, f"{storage.location}/deep/er/d.parquet", rows, Positions([3, 2**40]))
+    (file,) = write_position_deletes(storage, lambda: f"{storage.location}/deep/er/d.parquet", [(rows, Positions([3, 2**40]))])
     data = storage.get("deep/er/d.parquet")
     path, least, most = "file:/t/ä b.parquet".encode(), (3).to_bytes(8, "little"), (2**40).to_bytes(8, "little")
     assert file == ContentFile(
@@ -87,7 +87,7 @@ def test_a_written_delete_file_has_complete_metadata(storage: Storage) -> None:
 def test_position_deletes_round_trip(storage: Storage) -> None:
     rows = ContentFile(Content.DATA, "/t/a.parquet", 10, 1)
     positions = Positions([*range(0, 3_000_000, 3), 2**33])
-    file = write_position_deletes(storage, f"{storage.location}/d.parquet", rows, positions)
+    (file,) = write_position_deletes(storage, lambda: f"{storage.location}/d.parquet", [(rows, positions)])
     assert read_position_deletes(storage, [file]) == {"file:///t/a.parquet": positions}
     groups = pq.ParquetFile(pa.BufferReader(storage.get("d.parquet"))).metadata
     assert groups.num_row_groups == len(file.split_offsets) == 2
@@ -99,7 +99,7 @@ def test_position_deletes_round_trip(storage: Storage) -> None:
 def test_paths_of_deleted_rows_may_exceed_two_gibibytes(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(position_deletes, "_BATCH_ROWS", 10_000)
     rows = ContentFile(Content.DATA, f"file:///t/{'x' * 4_400}", 500_000, 1)
-    file = write_position_deletes(storage, f"{storage.location}/d.parquet", rows, Positions(range(500_000)))
+    (file,) = write_position_deletes(storage, lambda: f"{storage.location}/d.parquet", [(rows, Positions(range(500_000)))])
     assert read_position_deletes(storage, [file]) == {rows.path: Positions(range(500_000))}
 
 

@@ -16,7 +16,7 @@ from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.outcomes import DELETE, INSERT, NONE, UPDATE, OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark.writing.sink import outcome_sink
-from rowmerge.spark.writing.write import change_rows_spec
+from rowmerge.spark.writing.specs import change_rows_spec
 
 COLUMNS = OutcomeColumns("action", "file", "position", new_columns=("after_0", "after_1"), old_columns=("before_0", "before_1"))
 SCHEMA = pa.schema(

@@ -25,7 +25,7 @@ from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.writing.sink import outcome_sink
-from rowmerge.spark.writing.write import write_spec
+from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write_output import discard, discard_attempt, discard_paths
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed
