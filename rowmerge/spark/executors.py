@@ -13,11 +13,26 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from rowmerge import concurrency
-from rowmerge.parquet import calendars, data_files, filesystems, fitting, footers, outcomes, partitions, rewriting, small_files, transforms
+from rowmerge.parquet import (
+    calendars,
+    data_files,
+    file_writers,
+    filesystems,
+    fitting,
+    footers,
+    outcomes,
+    partitions,
+    rewriting,
+    small_files,
+    transforms,
+)
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
-_MODULES = (calendars, fitting, footers, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes, small_files)
+_MODULES = (
+    *(calendars, fitting, footers, transforms, partitions, concurrency, filesystems, data_files),
+    *(file_writers, rewriting, outcomes, small_files),
+)
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, pyroaring,
 PySpark and the standard library."""
 

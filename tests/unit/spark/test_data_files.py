@@ -14,7 +14,8 @@ import pytest
 from pyroaring import BitMap64
 from pyspark import cloudpickle
 
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec, delete_written
+from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
+from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.parquet.rewriting import write_live_rows
