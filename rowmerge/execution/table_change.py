@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
-from rowmerge.execution.insert import NewRows, partition_mask
+from rowmerge.execution.insert import NewRows
+from rowmerge.execution.partition_masks import partition_mask
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning.file_pruning import every_file

@@ -17,7 +17,7 @@ from rowmerge.parquet.data_files import FileMessage, WriteSpec
 from rowmerge.parquet.filesystems import filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
 from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths_except, row_group_offsets
-from rowmerge.parquet.partitions import partition_path, split_by_partition
+from rowmerge.parquet.partitions import comparable_partition, partition_path, split_by_partition
 
 _LOCAL_THREADS = 2
 """The number of threads that finish files on a local disk."""
@@ -139,12 +139,12 @@ class RollingFile:
         if row_group_bytes < self.buffered_bytes:
             row_count = max(int(row_count * row_group_bytes / self.buffered_bytes), 1)
         rows, other_rows = buffered_rows.slice(0, row_count), buffered_rows.slice(row_count)
-        row_group_bytes, self.buffered_bytes = self.buffered_bytes - other_rows.nbytes, other_rows.nbytes
-        self._pending = [other_rows] if other_rows.num_rows else []
+        self._pending, other_bytes = ([other_rows], other_rows.nbytes) if other_rows.num_rows else ([], 0)
+        size_in_memory, self.buffered_bytes = self.buffered_bytes - other_bytes, other_bytes
         writer = self._writer_for(SpecialFloats.of(rows))
         writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=row_count)
         self._row_group_count += 1
-        self._written_bytes += row_group_bytes
+        self._written_bytes += size_in_memory
         self._compression_ratio = max(self._stream.tell() / max(self._written_bytes, 1), _MIN_COMPRESSION_RATIO)
 
     def _writer_for(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
@@ -266,8 +266,7 @@ class PartitionedWriter:
 
     def _file_of(self, partition: dict[str, Any]) -> RollingFile:
         """Return the open file of a partition, or open one."""
-        # A NaN is not equal to itself, so it would not find the file that was opened for it.
-        key = tuple("NaN" if value != value else value for value in partition.values())
+        key = comparable_partition(partition)
         if key not in self._open:
             self._open[key] = RollingFile(self.spec, partition)
         return self._open[key]

@@ -52,7 +52,7 @@ class RowChangeRequest:
     snapshot: Snapshot
     planned: PlannedStatement
     measure: Callable[[str], AbstractContextManager[None]]
-    measure_step: Callable[[str], AbstractContextManager[None]] = nullcontext
+    measure_step: Callable[[str], AbstractContextManager[None]] = lambda step: nullcontext()
 
     @property
     def plan(self) -> RowPlan:
