@@ -14,7 +14,7 @@ from rowmerge.errors import AppendOnly
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.partition_masks import any_partition_mask, check_partitions_known, partition_mask
 from rowmerge.execution.partition_overwrite import overwrite_partitions
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan import planner
 from rowmerge.plan.expressions.conditions import Side
@@ -329,7 +329,7 @@ def _overwrite_attempt(snapshot: Snapshot, append: CommitRequest, mask: FileMask
     change = replace(
         append,
         parameters={**append.parameters, "mode": "Overwrite"},
-        metrics={**append.metrics, "numRemovedFiles": len(removed), "numRemovedBytes": removed.total_size},
+        metrics={**append.metrics, **removal_metrics(removed)},
         files=FileChanges(append.files.added, tuple(removed.paths)),
         reads=append.reads if reads_table else Reads(frozenset(removed.paths), may_match=mask),
     )

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def check_partitions_known(snapshot: Snapshot) -> None:
-    """Raise PlanError if the file listing lacks the partition values of a file."""
+    """Check that the file listing has the partition values of every file.
+
+    Raises:
+        PlanError: A file was written before the partitioning changed.
+    """
     if snapshot.files().partitions.null_count:
         raise PlanError(
             f"{snapshot.name} has files that were written before its partitioning changed, so the partitions of their rows are unknown. "

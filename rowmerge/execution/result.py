@@ -146,6 +146,11 @@ def insert_metrics(output: WriteOutput) -> dict[str, int]:
     return {"numFiles": len(output.files), "numOutputRows": output.inserted, "numOutputBytes": size}
 
 
+def removal_metrics(removed: FileListing) -> dict[str, int]:
+    """Return the metrics of files that a statement removes without reading them, under Delta's names (DeltaOperations.scala)."""
+    return {"numRemovedFiles": len(removed), "numRemovedBytes": removed.total_size}
+
+
 def row_metrics(
     plan: RowPlan, output: WriteOutput, counts: RowCounts, files: TargetFileChanges, *, source_rows: int, timings: Timings
 ) -> dict[str, int]:
@@ -167,7 +172,8 @@ def row_metrics(
         case "DELETE":
             changed_rows = {"numDeletedRows": counts.deleted}
         case _:  # INSERT … REPLACE
-            changed_rows = {"numDeletedRows": counts.deleted} | insert_metrics(output)
+            written_rows = {"numOutputRows": counts.inserted + files.copied_rows, "numOutputBytes": counts.bytes_added}
+            changed_rows = {"numDeletedRows": counts.deleted, "numFiles": counts.files_added, **written_rows}
     return {
         **changed_rows,
         "numCopiedRows": files.copied_rows,

@@ -30,9 +30,9 @@ The first is above 1, so that compaction regards files as complete although thei
 """
 _MAX_ROW_GROUP_SHARE = 1.25
 """The maximum size of the last row group of a file, as a multiple of the size of a row group."""
-_FOOTER_BYTES_OF_CHUNK = 180
+_FOOTER_BYTES_OF_CHUNK = 165
 """The estimated size of the footer of a file for one column of one row group in bytes, with the page index, until a file is finished."""
-_FIRST_COMPRESSION_RATIO, _MIN_COMPRESSION_RATIO = 1.15, 1e-4
+_FIRST_COMPRESSION_RATIO, _MIN_COMPRESSION_RATIO = 1.25, 1e-4
 """The assumed compression ratio of the first row group, and the minimum of later ones.
 
 The pages of random values are larger than the values in memory, because a column begins with a dictionary that does not help.
@@ -110,10 +110,16 @@ class RollingFile:
         """The size that the open file has after it is closed. The size of its footer is an estimate."""
         return 0 if self._writer is None else self._stream.tell() + self._footer_bytes_of_row_group * self._row_group_count
 
+    @property
+    def _is_full(self) -> bool:
+        """Whether the open file has the target size, or would exceed it by the footer of another row group, as in wide tables."""
+        target, file_size = self._spec.target_file_size, self._file_size
+        return file_size >= target or file_size + self._footer_bytes_of_row_group > target * _MAX_FILLED_SHARE
+
     def _bytes_of_next_row_group(self) -> float:
         """Return the size in memory of the next row group: a whole one or, at the end of a file, one that fills the file."""
-        target, file_size = self._spec.target_file_size, self._file_size
-        space = target * _FILLED_SHARE - (file_size if file_size < target else 0) - self._footer_bytes_of_row_group
+        file_size = 0 if self._is_full else self._file_size
+        space = self._spec.target_file_size * _FILLED_SHARE - file_size - self._footer_bytes_of_row_group
         bytes_until_filled = max(space / self._compression_ratio, 1)
         # A row group that is slightly larger prevents a small one at the end of the file.
         row_group_size = self._spec.row_group_size
@@ -132,7 +138,7 @@ class RollingFile:
             row_group_bytes: The size of the row group in memory. The other rows stay in the buffer.
             in_open_file: Whether to write into the open file even if it has the target size.
         """
-        if self._file_size >= self._spec.target_file_size and not in_open_file:
+        if self._writer is not None and self._is_full and not in_open_file:
             self._finish()
         buffered_rows = pa.concat_tables(self._pending)
         row_count = buffered_rows.num_rows

@@ -27,8 +27,8 @@ class OutcomeColumns:
     function. Every column except `action` is optional.
 
     Attributes:
-        action: The column with the action, an int8: 0 nothing, 1 update, 2 delete, 3 insert, 4 move to another file unchanged,
-            5 and 6 update and delete of a target row without a match.
+        action: The column with the action, an int8: 0 nothing, 1 update, 2 delete, 3 insert, 4 move to another file unchanged.
+            For a target row without a match, 5 is an update and 6 a delete.
         file: The column with the path of the data file that contains the target row.
         position: The column with the position of the target row in the data file.
         lineage: The columns with the row lineage that the data file stores: the id of the target row, and the version of its last change.

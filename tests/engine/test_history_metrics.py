@@ -98,3 +98,47 @@ def test_a_merge_counts_the_rows_of_each_kind_of_clause(
     assert counts is not None
     assert metrics["numTargetBytesAdded"] == counts.bytes_added
     assert 0 <= metrics["scanTimeMs"] + metrics["rewriteTimeMs"] + metrics["materializeSourceTimeMs"] <= metrics["executionTimeMs"]
+
+
+def test_updates_and_deletes_count_files_bytes_and_deletion_vectors(session: rowmerge.Session, format_: str, mode: str) -> None:
+    _create(session, format_, mode)
+    for statement, changed_rows in (
+        ("update t set n = 0 where id in (1, 2)", {"numUpdatedRows": 2}),
+        ("delete from t where id = 3", {"numDeletedRows": 1}),
+        ("delete from t where id in (4, 5)", {"numDeletedRows": 2}),
+        ("delete from t", {"numDeletedRows": 997}),
+    ):
+        files, size = _files(session)
+        session.sql(statement)
+        metrics, (files_after, size_after) = _metrics(session), _files(session)
+        assert {name: metrics[name] for name in changed_rows} == changed_rows
+        assert files_after - files == metrics["numAddedFiles"] - metrics["numRemovedFiles"]
+        assert size_after - size == metrics["numAddedBytes"] - metrics["numRemovedBytes"]
+        vectors = tuple(metrics[f"numDeletionVectors{change}"] for change in ("Added", "Removed", "Updated"))
+        if mode == "copy-on-write":
+            assert vectors == (0, 0, 0)
+        elif statement.startswith("update"):
+            assert vectors == (1, 0, 0)
+        elif statement == "delete from t":
+            assert vectors == (0, 1, 0)
+        else:
+            assert vectors == (1, 1, 1)
+        assert metrics["scanTimeMs"] + metrics["rewriteTimeMs"] <= metrics["executionTimeMs"]
+
+
+def test_statements_that_replace_files_count_them(session: rowmerge.Session, format_: str) -> None:
+    _create(session, format_, "copy-on-write")
+    for statement, written_rows in (
+        ("insert overwrite t select id, id from range(0, 10, 1, 1)", 10),
+        ("insert into t replace where id < 5 select id, id from range(0, 3, 1, 1)", 8),
+        (f"create or replace table t using {format_} as select id, id as n from range(0, 20, 1, 1)", 20),
+    ):
+        files, size = _files(session)
+        session.sql(statement)
+        metrics, (files_after, size_after) = _metrics(session), _files(session)
+        assert metrics["numOutputRows"] == written_rows
+        assert files_after - files == metrics["numFiles"] - metrics["numRemovedFiles"]
+        assert size_after - size == metrics["numOutputBytes"] - metrics["numRemovedBytes"]
+    _, size = _files(session)
+    session.sql("truncate table t")
+    assert _metrics(session) == {"numRemovedFiles": 1, "numRemovedBytes": size, "numDeletedRows": 20}

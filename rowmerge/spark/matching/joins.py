@@ -190,7 +190,7 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
     The first job counts such rows, but does not return their keys. So this function joins the target to the source again.
 
     Args:
-        plan: The plan of a statement with a source. Its rule of cardinality tells which matches count.
+        plan: The plan of a statement with a source, with the rule of cardinality that decides which matches count.
         target: The rows of the target with their addresses.
         source: The source of the statement.
 
@@ -203,7 +203,13 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
 
 
 def count_repeated_matches(plan: RowPlan, target: DataFrame, source: Source) -> int:
-    """Return the number of target rows that match several source rows. See `repeated_keys` for the arguments."""
+    """Return the number of target rows that match several source rows.
+
+    Args:
+        plan: The plan of a statement with a source.
+        target: The rows of the target with their addresses.
+        source: The source of the statement.
+    """
     return _repeatedly_matched_rows(plan, target, source).count()
 
 
