@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 import rowmerge
-from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec
+from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.spark.reading.small_files import SMALL_FILES
 from rowmerge.spark.spark_session import SKIP_FILES
 from rowmerge.spark.writing.specs import write_spec

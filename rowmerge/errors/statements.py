@@ -85,6 +85,9 @@ class RowError(RowmergeError):
 class MultipleSourceRowsMatch(RowError):
     """Raised when more than one source row of a MERGE matches the same target row.
 
+    By default, only matches count for which a WHEN MATCHED clause changes the target row. The setting `spark.rowmerge.merge.cardinality`
+    selects the stricter rule of Delta Lake or Iceberg.
+
     Remedy: Make the source unique on the ON condition, for example with `row_number()`. In dbt, set `merge_deduplicate_by`.
 
     `keys` are some of the duplicate key values, as strings. `duplicates` is the number of affected target rows.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
-from rowmerge.errors import AppendOnly, PlanError
+from rowmerge.errors import AppendOnly
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
+from rowmerge.execution.partition_masks import any_partition_mask, check_partitions_known, partition_mask
+from rowmerge.execution.partition_overwrite import overwrite_partitions
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan import planner
 from rowmerge.plan.expressions.conditions import Side
@@ -32,14 +32,14 @@ from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.partitioning import partition_by
 from rowmerge.table.metadata.rules import Check
-from rowmerge.table.metadata.schema import DataType, Struct, arrow_schema, backquote, sql_name
+from rowmerge.table.metadata.schema import DataType, Struct, backquote, sql_name
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.files import FileChanges, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,10 @@ class Overwrite:
             rows: The rows of the INSERT, with its PARTITION clause.
 
         Raises:
-            PlanError: The statement removes single partitions, but the partition of some files is unknown.
+            PlanError: PARTITION (p = value) selects the files to remove, but the partition of some files is unknown.
         """
-        if rows.partition or self.is_dynamic(snapshot):
-            _check_partitions_known(snapshot)
+        if rows.partition and not self.is_dynamic(snapshot):
+            check_partitions_known(snapshot)
         return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
     def removed_files_mask(self, snapshot: Snapshot, rows: NewRows, output: WriteOutput) -> FileMask:
@@ -186,7 +186,7 @@ class Overwrite:
         if not self.is_dynamic(snapshot):
             return static_mask(snapshot, rows)
         columns = [field.name for field in snapshot.shape.partitioning]
-        return _any_partition_mask(snapshot, columns, [file.partition for file in output.files])
+        return any_partition_mask(snapshot, columns, [file.partition for file in output.files])
 
     def is_dynamic(self, snapshot: Snapshot) -> bool:
         """Return whether the new rows determine which partitions are removed."""
@@ -294,6 +294,10 @@ def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None
     append = _append_request(snapshot, output, plan, table_after, reads_table=insert_rows.reads_table)
     if overwrite is None:
         return Attempt(snapshot, append, row_counts(output, append.files), append.files.added)
+    if overwrite.is_dynamic(snapshot) and snapshot.files().partitions.null_count:
+        # Files that were written before the partitioning changed may have rows of any partition.
+        spark = insert_rows.frame.sparkSession
+        return overwrite_partitions(spark, snapshot, plan, output, append, timings, reads_table=insert_rows.reads_table)
     removed_files_mask = overwrite.removed_files_mask(snapshot, insert_rows, output)
     overwrite_append = replace(append, replaces_partitions=overwrite.is_dynamic(snapshot))
     return _overwrite_attempt(snapshot, overwrite_append, removed_files_mask, output, reads_table=insert_rows.reads_table)
@@ -326,19 +330,11 @@ def _overwrite_attempt(snapshot: Snapshot, append: CommitRequest, mask: FileMask
     change = replace(
         append,
         parameters={**append.parameters, "mode": "Overwrite"},
+        metrics={**append.metrics, **removal_metrics(removed)},
         files=FileChanges(append.files.added, tuple(removed.paths)),
         reads=append.reads if reads_table else Reads(frozenset(removed.paths), may_match=mask),
     )
     return Attempt(snapshot, change, row_counts(output, change.files, removed), change.files.added)
-
-
-def _check_partitions_known(snapshot: Snapshot) -> None:
-    """Raise PlanError if the file listing lacks the partition values of a file."""
-    if snapshot.files().partitions.null_count:
-        raise PlanError(
-            f"{snapshot.name} has files that were written before its partitioning changed, so the partitions of their rows are unknown. "
-            f"Rewrite these files first (OPTIMIZE), or select the rows to replace by a condition: INSERT INTO … REPLACE WHERE."
-        )
 
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
@@ -355,36 +351,3 @@ def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
         PlanError: The table is not partitioned by one of the columns, or the partition of some files is unknown.
     """
     return partition_mask(rows.frame.sparkSession, snapshot, rows.static_partition_values(snapshot.shape))
-
-
-def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str, str]) -> FileMask:
-    """Return the mask of the files that have these partition values.
-
-    Args:
-        spark: The Spark session that evaluates the values.
-        snapshot: The version of the table that contains the files.
-        values: The SQL text of each partition value, by exact column name. Empty to select all files.
-    """
-    if not values:
-        return every_file
-    _check_partitions_known(snapshot)
-    # Spark evaluates each value, and the cast gives it the type of its column. Arrow keeps the time zone of an instant, unlike PySpark.
-    evaluated_row = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
-    schema = arrow_schema(snapshot.schema.select(tuple(values)))
-    partition = {name: evaluated_row[name].cast(schema.field(name).type)[0].as_py() for name in values}
-    return _any_partition_mask(snapshot, tuple(values), [partition])
-
-
-def _any_partition_mask(snapshot: Snapshot, columns: Sequence[str], partitions: Iterable[Mapping[str, object]]) -> FileMask:
-    """Return the mask of the files whose values in these columns equal those of one of the partitions."""
-    # Hive-style folders of Delta cannot tell an empty string from NULL.
-    null_values = (None,) if snapshot.shape.partition_values_in_files else (None, "", b"")
-    key = partial(_comparable_values, columns=columns, null_values=null_values)
-    keys = {key(partition) for partition in partitions}
-    return lambda listing: pa.array([key(partition) in keys for partition in listing.partitions.to_pylist()], pa.bool_())
-
-
-def _comparable_values(partition: Mapping[str, object], columns: Sequence[str], null_values: Sequence[object]) -> tuple[object, ...]:
-    """Return the values of a partition in these columns. `null_values` become None, and NaN equals NaN, as in Spark."""
-    values = (None if partition[column] in null_values else partition[column] for column in columns)
-    return tuple("NaN" if value != value else value for value in values)

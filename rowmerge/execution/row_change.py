@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, Timings, row_counts, row_metrics
+from rowmerge.execution.result import ChangeResult, TargetFileChanges, Timings, row_counts, row_metrics
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowChangeRequest
@@ -20,7 +22,7 @@ from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.metadata.shape import TableDefinition
-from rowmerge.table.snapshots.files import FileChanges, ListedFile, Positions
+from rowmerge.table.snapshots.files import FileChanges, FileListing, ListedFile, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -50,7 +52,7 @@ def change_rows(
         with timings.measure("plan"):
             snapshot = table.snapshot()
             snapshot.check_writable()
-            request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure)
+            request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure, timings.measure_step)
             if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
                 snapshot.shape.check_rows_may_move("update rows of")
         return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
@@ -62,13 +64,14 @@ def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: Executio
     """Drop, mark or rewrite the files that lose rows, and return the attempt to commit. A rewrite copies the live rows of a file."""
     plan, snapshot = request.plan, request.snapshot
     with discard_on_error(result.output, snapshot.shape.filesystem_options), timings.measure("spark"):
-        file_changes, copied_rows = change_files(request.spark, snapshot, plan, result.output, result.files)
+        target_changes = change_files(request.spark, snapshot, plan, result.output, result.files)
+    file_changes = target_changes.changes
     counts = row_counts(result.output, file_changes, result.files.removable)
     source_rows = 0 if result.source is None else result.source.row_count
     commit_request = CommitRequest(
         plan.operation,
         parameters=plan.parameters,
-        metrics=row_metrics(plan, counts, file_changes, copied_rows=copied_rows, source_rows=source_rows, timings=timings),
+        metrics=row_metrics(plan, result.output, counts, target_changes, source_rows=source_rows, timings=timings),
         files=file_changes,
         reads=_read_set(request, result),
         definition=None if plan.new_schema is None else TableDefinition(schema=request.table_after.schema),
@@ -85,10 +88,8 @@ def _read_set(request: RowChangeRequest, result: ExecutionResult) -> Reads:
     return Reads(paths, may_match=files.mask, columns=files.columns, rows=unchanged_rows, has_matching_rows=result.matching)
 
 
-def change_files(
-    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, output: WriteOutput, files: TargetFiles
-) -> tuple[FileChanges, int]:
-    """Drop, mark or rewrite each file that loses rows. Return the file changes to commit, and the number of copied live rows.
+def change_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, output: WriteOutput, files: TargetFiles) -> TargetFileChanges:
+    """Drop, mark or rewrite each file that loses rows. Return the file changes to commit, with their counts.
 
     A file that loses all its rows is dropped. A marked file stays, and a deletion vector or a position delete file lists its deleted
     rows. A rewritten file is replaced with a new file that contains its remaining rows.
@@ -116,7 +117,23 @@ def change_files(
         deleted=marked,  # the files stay, and these positions become deleted rows
         change_rows=tuple(output.change_rows),
     )
-    return file_changes, sum(file.records for file in rewrite_results)
+    return _with_counts(file_changes, files.removable, files_losing_rows, copied_rows=sum(file.records for file in rewrite_results))
+
+
+def _with_counts(
+    changes: FileChanges, removable: FileListing, files_losing_rows: Sequence[ListedFile], *, copied_rows: int
+) -> TargetFileChanges:
+    """Return the file changes with the counts for the statement's metrics. `removable`: the files that are removed without a read."""
+    removed_files = [file for file in files_losing_rows if file.path not in changes.deleted]
+    vectors_updated = sum(file.deleted > 0 for file in files_losing_rows if file.path in changes.deleted)
+    removed_vectors = sum(file.deleted > 0 for file in removed_files) + (pc.sum(pc.greater(removable.deleted, 0)).as_py() or 0)
+    return TargetFileChanges(
+        changes,
+        copied_rows=copied_rows,
+        removed_bytes=sum(file.size for file in removed_files) + removable.total_size,
+        vectors_removed=vectors_updated + removed_vectors,
+        vectors_updated=vectors_updated,
+    )
 
 
 def _deleted_by_strategy(

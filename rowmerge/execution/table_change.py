@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
-from rowmerge.execution.insert import NewRows, partition_mask
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
+from rowmerge.execution.insert import NewRows
+from rowmerge.execution.partition_masks import partition_mask
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_if_rejected
@@ -140,7 +141,7 @@ def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tup
     change = CommitRequest(
         "TRUNCATE",
         parameters={"predicate": predicate} if predicate else {},
-        metrics={"numRemovedFiles": len(removed), "numDeletedRows": removed.live_rows},
+        metrics={**removal_metrics(removed), "numDeletedRows": removed.live_rows},
         files=FileChanges(removed=tuple(removed.paths)),
         reads=Reads(frozenset(removed.paths), may_match=mask),  # a file that a concurrent commit adds there is a conflict
     )
@@ -199,10 +200,13 @@ def _write_replacement(table: Table, definition: TableDefinition, rows: NewRows 
         table_shape = table.resolve_shape(definition, snapshot, replace=True)
     with timings.measure("spark"):
         output = WriteOutput() if rows is None else rows.write(table_shape)
-    old_paths = snapshot.files().paths
+    old_files = snapshot.files()
+    old_paths = old_files.paths
     reads_table = rows is not None and rows.reads_table  # then every concurrent change of rows is a conflict
+    creation = _creation_request("CREATE OR REPLACE TABLE", definition, rows, output)
     change = replace(
-        _creation_request("CREATE OR REPLACE TABLE", definition, rows, output),
+        creation,
+        metrics={**creation.metrics, **removal_metrics(old_files)},
         files=FileChanges(added=tuple(output.files), removed=tuple(old_paths)),
         reads=Reads(frozenset(old_paths), may_match=every_file) if reads_table else Reads(),
         definition=replace(definition, schema=table_shape.schema),

@@ -11,9 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec, with_lineage
+from rowmerge.parquet.data_files import FileMessage, WriteSpec, with_lineage
+from rowmerge.parquet.file_writers import PartitionedWriter
 
 NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
+UNMATCHED_UPDATE, UNMATCHED_DELETE = 5, 6
+"""The actions of WHEN NOT MATCHED BY SOURCE. They are counted separately, and otherwise do the same as UPDATE and DELETE."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class OutcomeColumns:
 
     Attributes:
         action: The column with the action, an int8: 0 nothing, 1 update, 2 delete, 3 insert, 4 move to another file unchanged.
+            For a target row without a match, 5 is an update and 6 a delete.
         file: The column with the path of the data file that contains the target row.
         position: The column with the position of the target row in the data file.
         lineage: The columns with the row lineage that the data file stores: the id of the target row, and the version of its last change.
@@ -55,6 +59,8 @@ class TaskMessage:
         source_ordinals: The ordinals of the source rows among the outcome rows, None if there are none.
         updated: The number of updated rows.
         inserted: The number of inserted rows.
+        unmatched_updated: The number of updated rows that match no source row.
+        unmatched_deleted: The number of deleted rows that match no source row.
     """
 
     files: list[FileMessage] = field(default_factory=list)
@@ -65,6 +71,8 @@ class TaskMessage:
     source_ordinals: bytes | None = None
     updated: int = 0
     inserted: int = 0
+    unmatched_updated: int = 0
+    unmatched_deleted: int = 0
 
 
 def message_fields(message: TaskMessage) -> dict[str, Any]:
@@ -86,7 +94,7 @@ class OutcomeWriter:
     def write(self, table: pa.Table) -> None:
         """Write the new rows of a batch of outcome rows, and collect the positions of target rows.
 
-        An outcome row has a target row, a source row or both, and the action of the statement (0 to 4). For example, it says: delete the
+        An outcome row has a target row, a source row or both, and the action of the statement (0 to 6). For example, it says: delete the
         row at position 7 of the file f, which the source row with the ordinal 3 matches. `OutcomeColumns` describes the columns.
 
         Two kinds of positions are collected: of target rows that are updated or deleted, and of matched target rows that stay unchanged.
@@ -94,7 +102,7 @@ class OutcomeWriter:
         Args:
             table: The outcome rows. There must be at least one.
         """
-        actions = table[self._columns.action].combine_chunks()
+        actions = self._count_unmatched_rows(table[self._columns.action].combine_chunks())
         self._message.updated += _count(pc.equal(actions, UPDATE))
         self._message.inserted += _count(pc.equal(actions, INSERT))
         if self._columns.source is not None:  # the ordinal of a source row is its number in the source
@@ -103,6 +111,16 @@ class OutcomeWriter:
             self._collect_unchanged_matches(table, actions)
             self._collect_replaced_rows(table, actions)
         self._write_new_rows(table, actions)
+
+    def _count_unmatched_rows(self, actions: pa.Array) -> pa.Array:
+        """Count the actions of WHEN NOT MATCHED BY SOURCE, and return the array with UPDATE and DELETE in their place."""
+        if pc.max(actions).as_py() < UNMATCHED_UPDATE:
+            return actions
+        is_update, is_delete = pc.equal(actions, UNMATCHED_UPDATE), pc.equal(actions, UNMATCHED_DELETE)
+        self._message.unmatched_updated += _count(is_update)
+        self._message.unmatched_deleted += _count(is_delete)
+        update, delete = pa.scalar(UPDATE, actions.type), pa.scalar(DELETE, actions.type)
+        return pc.if_else(is_update, update, pc.if_else(is_delete, delete, actions))
 
     def close(self) -> TaskMessage:
         """Finish all files, and return the result of the task."""

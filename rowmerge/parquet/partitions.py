@@ -91,6 +91,11 @@ def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is
         yield values, rows.take(pa.array(order[start:end]))
 
 
+def comparable_partition(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the values of a partition as a key of dictionaries and sets, in which NaN equals NaN."""
+    return tuple("NaN" if value != value else value for value in values.values())
+
+
 def _partition_numbers(columns: Sequence[pa.Array], row_count: int) -> np.ndarray[Any, Any]:
     """Return the number of the partition of each row, starting at 0. Rows with equal values in all columns have the same number."""
     partitions = np.zeros(row_count, dtype=np.int64)

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from rowmerge.parquet.calendars import to_gregorian
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, StoredColumns, WriteSpec
+from rowmerge.parquet.data_files import FileMessage, StoredColumns, WriteSpec
+from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 

@@ -37,6 +37,17 @@ class SourceRows(Enum):
     ALL = "all"
 
 
+class Cardinality(Enum):
+    """The rule by which a MERGE rejects target rows that match several source rows. The enum values are those of the Spark setting."""
+
+    CONDITIONS = "conditions"
+    """Two clauses must not change one target row. A match counts only if the condition of a WHEN MATCHED clause is true."""
+    DELTA = "delta"
+    """The rule of Delta Lake on Spark: every match counts in a MERGE that changes target rows."""
+    ICEBERG = "iceberg"
+    """The rule of Iceberg on Spark: every match counts in a MERGE with a WHEN MATCHED clause."""
+
+
 @dataclass(frozen=True)
 class Clause:
     """One WHEN clause with resolved names.
@@ -91,6 +102,7 @@ class RowPlan:
     evolved_from: Struct | None = None
     rules: Rules = field(default_factory=Rules)
     """The constraints, defaults and generated columns that apply to each row that the command writes."""
+    cardinality: Cardinality = Cardinality.CONDITIONS
 
     @property
     def old_schema(self) -> Struct:
@@ -111,6 +123,16 @@ class RowPlan:
         """Return whether several source rows may match one target row: only for one unconditional DELETE, as in Delta."""
         matched = self.of(Match.MATCHED)
         return len(matched) == 1 and matched[0].effect is Effect.DELETE and matched[0].condition is None
+
+    @property
+    def counts_every_match(self) -> bool:
+        """Return whether several source rows must not match one target row even if no clause changes the row."""
+        checked_kinds = {
+            Cardinality.CONDITIONS: (),
+            Cardinality.DELTA: (Match.MATCHED, Match.NOT_MATCHED_BY_SOURCE),
+            Cardinality.ICEBERG: (Match.MATCHED,),
+        }[self.cardinality]
+        return not self.duplicates_allowed and any(clause.match in checked_kinds for clause in self.clauses)
 
     def __str__(self) -> str:
         """Return the lines of EXPLAIN: the condition with its keys, the clauses, the new columns and the generated columns."""

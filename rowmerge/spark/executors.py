@@ -16,6 +16,7 @@ from rowmerge import concurrency
 from rowmerge.parquet import (
     calendars,
     data_files,
+    file_writers,
     filesystems,
     fitting,
     leaf_columns,
@@ -29,17 +30,8 @@ from rowmerge.parquet import (
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
 _MODULES = (
-    calendars,
-    fitting,
-    leaf_columns,
-    transforms,
-    partitions,
-    concurrency,
-    filesystems,
-    data_files,
-    rewriting,
-    outcomes,
-    small_files,
+    *(calendars, fitting, leaf_columns, transforms, partitions, concurrency, filesystems, data_files),
+    *(file_writers, rewriting, outcomes, small_files),
 )
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, pyroaring,
 PySpark and the standard library."""

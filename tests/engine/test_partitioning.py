@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from pyiceberg.table import StaticTable
 
 import rowmerge
 from rowmerge import errors
+from tests.engine.interleaving import overtaken
 from tests.support.readers import newest_metadata
 
 pytestmark = pytest.mark.one_of("mode")
@@ -147,7 +149,7 @@ def test_python_creates_a_table_with_partition_transforms(session: rowmerge.Sess
         iceberg_session.write(rows, "t", mode="replace", partitioned_by=["squares(id)"])
 
 
-def test_dynamic_overwrite_requires_partition_values_of_every_file(session: rowmerge.Session) -> None:
+def test_static_overwrite_requires_partition_values_of_every_file(session: rowmerge.Session) -> None:
     """Files older than a change of the partitioning have no value for the new field; OPTIMIZE rewrites them."""
     session.sql("create table t (id bigint, p string) using iceberg partitioned by (p)")
     session.sql("insert into t values (1, 'a'), (2, 'b'), (3, null)")
@@ -156,19 +158,68 @@ def test_dynamic_overwrite_requires_partition_values_of_every_file(session: rowm
     for statement in ("insert overwrite t partition (p = 'a') select 5", "truncate table t partition (p = 'b')"):
         with pytest.raises(errors.PlanError, match=r"default\.t has files that were written before its partitioning changed"):
             session.sql(statement)
-    session.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    try:
-        with pytest.raises(errors.PlanError, match="Rewrite these files first"):
-            session.sql("insert overwrite t select 9, cast(null as string)")
-        session.sql("optimize t")
-        assert {file.spec_id for file in assert_files_hold_their_partitions(session)} == {1}
-        session.sql("insert overwrite t select 6, 'a'")
-        session.sql("insert overwrite t select 7, cast(null as string)")
-    finally:
-        session.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    session.sql("optimize t")
+    assert {file.spec_id for file in assert_files_hold_their_partitions(session)} == {1}
     session.sql("insert overwrite t partition (p = 'b') select 8")
-    # The first bucket has ids 1, 2 and 4, and the second has all other ids.
-    assert {tuple(row) for row in session.sql("select * from t").collect()} == {(1, "a"), (4, "a"), (6, "a"), (7, None), (8, "b")}
+    assert {tuple(row) for row in session.sql("select * from t").collect()} == {(1, "a"), (3, None), (4, "a"), (8, "b")}
+
+
+def overwrite(session: rowmerge.Session, query: str) -> rowmerge.StatementResult:
+    return session.execute(f"insert overwrite t with ('partitionOverwriteMode' = 'dynamic') {query}")
+
+
+ALTERATIONS = {
+    # the first partitioning, the change of it, and a condition for the rows of the partitions of (10, 1, 1)
+    "none to identity": ("", "add partition field p", "p = 1"),
+    "added field": ("partitioned by (p)", "add partition field d", "p = 1 and d = 1"),
+    "dropped field": ("partitioned by (p, d)", "drop partition field d", "p = 1"),
+    "no field": ("partitioned by (p)", "drop partition field p", "true"),
+    "replaced field": ("partitioned by (p)", "replace partition field p with d", "d = 1"),
+    "bucket": ("partitioned by (p)", "replace partition field p with bucket(2, p)", "p in (1, 2)"),
+    "truncate": ("partitioned by (d)", "replace partition field d with truncate(2, d)", "d in (0, 1)"),
+}
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(("partitioned", "alteration", "replaced"), ALTERATIONS.values(), ids=ALTERATIONS)
+def test_dynamic_overwrite_replaces_partitions_after_their_fields_changed(
+    session: rowmerge.Session, mode: str, partitioned: str, alteration: str, replaced: str
+) -> None:
+    properties = f"tblproperties ('rowmerge.write.mode' = '{mode}')"
+    session.sql(f"create table t (id int, p int, d int) using iceberg {partitioned} {properties}")
+    session.sql("insert into t values (1, 1, 1), (2, 1, 2), (3, 2, 1), (4, 2, 2), (5, null, null)")
+    session.sql("delete from t where id = 3")
+    session.sql(f"alter table t {alteration}")
+    session.sql("insert into t values (6, 1, 1), (7, 2, 1), (8, null, 3)")
+    kept_rows = {tuple(row) for row in session.sql(f"select * from t where not coalesce({replaced}, false)").collect()}
+    deleted = session.sql(f"select count(*) from t where {replaced}").collect()[0][0]
+    counts = overwrite(session, "values (10, 1, 1)").changes
+    assert {tuple(row) for row in session.sql("select * from t").collect()} == kept_rows | {(10, 1, 1)}
+    assert counts is not None
+    assert (counts.inserted, counts.deleted) == (1, deleted)
+    metrics = session.sql("describe history t limit 1").collect()[0]["operationMetrics"]
+    assert (metrics["numOutputRows"], int(metrics["numRemovedFiles"])) == ("1", counts.files_removed)
+
+
+def test_dynamic_overwrite_of_old_partitions_matches_null_nan_and_nested_fields(session: rowmerge.Session) -> None:
+    session.sql("create table t (id int, f double, s struct<`a.b`: string>) using iceberg")
+    session.sql("insert into t select 1, double('NaN'), named_struct('a.b', 'x') union all select 2, null, named_struct('a.b', 'y')")
+    session.sql("insert into t select 3, 1.0D, named_struct('a.b', cast(null as string)) union all select 4, null, null")
+    session.sql("alter table t add partition field f")
+    session.sql("alter table t add partition field truncate(1, s.`a.b`)")
+    overwrite(session, "select 10, double('NaN'), named_struct('a.b', 'xyz') union all select 11, null, null")
+    assert {row["id"] for row in session.sql("select id from t").collect()} == {2, 3, 10, 11}
+
+
+def test_an_overwrite_with_old_files_conflicts_with_new_rows_of_its_partitions(session: rowmerge.Session, tmp_path: Path) -> None:
+    """The statement runs again on the version of the other writer."""
+    session.sql("create table t (id int, p int) using iceberg")
+    session.sql("insert into t values (1, 1), (2, 2), (3, 1)")
+    session.sql("alter table t add partition field p")
+    statement = "insert overwrite t with ('partitionOverwriteMode' = 'dynamic') values (10, 1)"
+    result, _ = overtaken(session.spark, str(tmp_path / "warehouse"), statement, "insert into t values (4, 1), (5, 2)")
+    assert result.attempts == 2
+    assert {row["id"] for row in session.sql("select id from t").collect()} == {2, 5, 10}
 
 
 def test_a_partition_value_with_too_many_digits_is_an_error(session: rowmerge.Session) -> None:

@@ -292,6 +292,11 @@ select id, d, n from t order by id;
 => 6 | NULL | 2
 insert overwrite t partition (d = date '2024-03-01') values (7, 7);
 !> PlanError: written before its partitioning changed
+insert overwrite t with ('partitionOverwriteMode' = 'dynamic') values (7, date '2024-03-01', 7), (8, null, 8);
+=> 2 | 2
+select id, d, n from t order by id;
+=> 7 | 2024-03-01 | 7
+=> 8 | NULL | 8
 
 --- a partition field keeps its given name
 create table t (id int, p string) using iceberg partitioned by (bucket(2, id)) tblproperties ({mode});

@@ -111,3 +111,68 @@ merge into t using (values (1), (1)) s (id) on t.id = s.id when matched then del
 => 2 | 1 | 1 | 0
 select * from t;
 => 2 | left
+
+--- the rules of Delta and Iceberg count matches that change nothing
+create table t (id int, n int) using delta tblproperties ({mode});
+insert into t values (1, 1), (2, 2);
+set spark.rowmerge.merge.cardinality = delta;
+merge into t using (values (1, 10), (1, -1)) s (id, n) on t.id = s.id when matched and s.n > 0 then update set n = s.n;
+!> MultipleSourceRowsMatch: 1 target row(s) are matched by more than one source row. Keys: id = 1
+merge into t using (values (1, -10), (1, -1)) s (id, n) on t.id = s.id when matched and t.n > s.n + 50 then update set n = t.n + s.n;
+!> MultipleSourceRowsMatch: id = 1
+merge into t using (values (1, -10), (1, -1)) s (id, n) on t.id = s.id when matched and s.n > 0 then update set * when not matched then insert *;
+!> MultipleSourceRowsMatch: id = 1
+set spark.rowmerge.merge.cardinality = iceberg;
+merge into t using (values (1, 10), (1, -1)) s (id, n) on t.id = s.id when matched and s.n > 0 then update set n = s.n;
+!> MultipleSourceRowsMatch: id = 1
+merge into t using (values (1, 1), (1, 1), (2, 1)) s (id, n) on t.id = s.id and t.n = s.n when matched and t.n > 9 then delete
+when not matched by source then update set n = 0;
+!> MultipleSourceRowsMatch: id = 1, n = 1
+set spark.rowmerge.merge.cardinality = conditions;
+merge into t using (values (1, 10), (1, -1)) s (id, n) on t.id = s.id when matched and s.n > 0 then update set n = s.n;
+=> 1 | 1 | 0 | 0
+select * from t order by id;
+=> 1 | 10
+=> 2 | 2
+
+--- every rule accepts an unconditional delete, single matches and duplicates without a match
+create table t (id int, n int) using delta tblproperties ({mode});
+insert into t values (1, 1), (2, 2), (4, 4);
+set spark.rowmerge.merge.cardinality = delta;
+merge into t using (values (1, 10), (1, -1), (3, 3), (3, 3)) s (id, n) on t.id = s.id when matched then delete when not matched then insert *;
+=> 3 | 0 | 1 | 2
+merge into t using (values (2, 5), (4, -5), (5, 5), (5, 5)) s (id, n) on t.id = s.id
+when matched and s.n > 0 then update set n = s.n when not matched then insert *;
+=> 3 | 1 | 0 | 2
+set spark.rowmerge.merge.cardinality = iceberg;
+merge into t using (values (2, 10), (2, -1), (6, 6)) s (id, n) on t.id = s.id when not matched then insert *;
+=> 1 | 0 | 0 | 1
+set spark.rowmerge.merge.cardinality = conditions;
+select * from t order by id, n;
+=> 2 | 5
+=> 3 | 3
+=> 3 | 3
+=> 4 | 4
+=> 5 | 5
+=> 5 | 5
+=> 6 | 6
+
+--- the rule of delta also counts matches of a merge that changes only rows without a match
+create table t (id int, n int) using delta tblproperties ({mode});
+insert into t values (1, 1), (2, 2);
+set spark.rowmerge.merge.cardinality = delta;
+merge into t using (values (1, 10), (1, -1)) s (id, n) on t.id = s.id when not matched by source then delete;
+!> MultipleSourceRowsMatch: id = 1
+set spark.rowmerge.merge.cardinality = iceberg;
+merge into t using (values (1, 10), (1, -1)) s (id, n) on t.id = s.id when not matched by source then delete;
+=> 1 | 0 | 1 | 0
+set spark.rowmerge.merge.cardinality = conditions;
+select * from t;
+=> 1 | 1
+
+--- an unknown rule of cardinality is rejected by name
+create table t (id int) using delta;
+set spark.rowmerge.merge.cardinality = strict;
+merge into t using (values (1)) s (id) on t.id = s.id when not matched then insert *;
+!> ConfigurationError: spark.rowmerge.merge.cardinality = strict is not a rule of MERGE. Set one of: conditions, delta, iceberg.
+set spark.rowmerge.merge.cardinality = conditions;

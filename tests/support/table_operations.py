@@ -18,7 +18,8 @@ from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.deletes import position_deletes
 from rowmerge.iceberg.manifests import manifest_files as manifests
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter
+from rowmerge.parquet.data_files import FileMessage
+from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write_output import discard_paths

@@ -8,7 +8,7 @@ from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest, Way
 
 def join_source(request: RowChangeRequest) -> ExecutionResult:
     """Evaluate the source, exclude files by its keys, and join the source to the remaining files."""
-    source = request.source.materialize(request.key_pairs)
+    source = request.materialize_source()
     files = request.files_for(source)
     return join_and_write(request, files, source, scan_target(request, files, source))
 

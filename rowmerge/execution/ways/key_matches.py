@@ -7,7 +7,7 @@ import pyarrow as pa
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
 from rowmerge.execution.ways.target_files import TargetFiles
-from rowmerge.execution.ways.way import Reason, RowChangeRequest
+from rowmerge.execution.ways.way import SCAN_STEP, Reason, RowChangeRequest
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.key_lookup import KeyMatches, find_key_matches
 from rowmerge.spark.reading.data_files import spark_path
@@ -60,7 +60,8 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
     if not len(files.to_read) or not source.row_count:
         return KeyMatches({})
     one_to_one, with_sources = requires_one_to_one(request), _needs_source_ordinals(request)
-    return find_key_matches(request.spark, request.snapshot, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
+    with request.measure_step(SCAN_STEP):
+        return find_key_matches(request.spark, request.snapshot, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
 
 
 def _needs_source_ordinals(request: RowChangeRequest) -> bool:

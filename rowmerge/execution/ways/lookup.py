@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
 from rowmerge.execution.ways.row_writing import TargetRows, join_and_write
 from rowmerge.execution.ways.target_files import TargetFiles
-from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
+from rowmerge.execution.ways.way import SCAN_STEP, ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import broadcast_target_join
@@ -32,7 +32,7 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     """
     assert request.needed_columns is not None  # otherwise `why_not_lookup` returns a reason
     # In local mode the driver is the whole cluster, so it may collect more keys. Otherwise the default limit applies (0).
-    source = request.source.materialize(request.key_pairs, max_keys=MAX_LOOKED_UP_KEYS if request.is_local_mode else 0)
+    source = request.materialize_source(max_keys=MAX_LOOKED_UP_KEYS if request.is_local_mode else 0)
     if not source.row_count:
         return NotApplicable(Reason("the source has no rows"))
     if should_use_page_skipping(request.snapshot, source, request.needed_columns):
@@ -48,7 +48,8 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
 
 def _look_up_target_rows(request: RowChangeRequest, files: TargetFiles, source: Source, columns: frozenset[str]) -> TargetRows | None:
     """Return the target rows that have a key of the source, or None if Arrow cannot look them up or finds too many."""
-    looked_up_rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, columns, request.lineage)
+    with request.measure_step(SCAN_STEP):
+        looked_up_rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, columns, request.lineage)
     if looked_up_rows is None:
         return None
     frame, file_names = looked_up_rows

@@ -15,7 +15,16 @@ from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.matching.joins import Join, check_scopes, choose_join, merge_outcomes, relevant_file_mask, repeated_keys, unmatched_rows
+from rowmerge.spark.matching.joins import (
+    Join,
+    check_scopes,
+    choose_join,
+    count_repeated_matches,
+    merge_outcomes,
+    relevant_file_mask,
+    repeated_keys,
+    unmatched_rows,
+)
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Source
@@ -77,9 +86,11 @@ def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source
         The written files, and the target rows on which the result depends, for the detection of conflicts.
 
     Raises:
-        MultipleSourceRowsMatch: Several source rows change one target row.
+        MultipleSourceRowsMatch: Several source rows change one target row, or match it if the rule of cardinality forbids that.
         UnknownColumn: A clause names a column that its side of the join lacks.
     """
+    if request.plan.counts_every_match:
+        _check_every_match(request, files, source)
     output = _write_clause_outcomes(request, files.to_read, source, target)
     with discard_on_error(output, request.snapshot.shape.filesystem_options):
         if _needs_job_for_new_rows(request, files, target.join):
@@ -105,6 +116,18 @@ def _write_clause_outcomes(request: RowChangeRequest, files: FileListing, source
     outcomes = merge_outcomes(plan, target.join, target.frame, source, old_values=writes_change_rows, lineage=request.lineage is not None)
     may_change_rows = len(files) > 0 and (source.row_count > 0 or bool(plan.of(Match.NOT_MATCHED_BY_SOURCE)))
     return write_changed_rows(request, outcomes, files, source, target) if may_change_rows else WriteOutput()
+
+
+def _check_every_match(request: RowChangeRequest, files: TargetFiles, source: Source) -> None:
+    """Raise MultipleSourceRowsMatch if several source rows match one target row, although perhaps no clause changes the row.
+
+    A separate job counts the matches before any row is written. The job that writes rows omits the matches for which no clause fires.
+    """
+    if not len(files.to_read) or not source.row_count:
+        return
+    target = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True)
+    if keys := repeated_keys(request.plan, target, source):
+        raise MultipleSourceRowsMatch(request.plan.table, keys, count_repeated_matches(request.plan, target, source))
 
 
 def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source: Source, output: WriteOutput) -> None:

@@ -26,6 +26,8 @@ def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
     if not changes_all_rows(request.plan):
         # The keys of the source may exclude files. Only if every target row without a match changes, all files are read in any case.
         return Reason("no clause changes every target row without a match")
+    if request.plan.counts_every_match:
+        return Reason("the matches of each target row are counted first, which needs the source twice")
     if source.was_evaluated:
         # After a conflict, the source is kept, so that the commit can compare its rows with those of concurrent commits.
         return Reason("an earlier attempt evaluated the source")

@@ -23,7 +23,7 @@ def why_not_target_only(request: RowChangeRequest) -> Reason | None:
 
 def change_selected_rows(request: RowChangeRequest) -> ExecutionResult:
     """Change the target rows that the condition selects. If there is a source, write its rows, too."""
-    source = None if request.planned.source is None else request.source.materialize(())
+    source = None if request.planned.source is None else request.materialize_source()
     output = _write_selected_rows(request)
     if source is not None:
         with discard_on_error(output, request.snapshot.shape.filesystem_options):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NewType
 from rowmerge.execution.ways.target_files import PruningKey, TargetFiles, pruning_keys, target_files
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
-from rowmerge.spark.source.source import Source, SourceRowsOnce
+from rowmerge.spark.source.source import Prepare, Source, SourceRowsOnce
 from rowmerge.spark.source.writing import FEW_BYTES
 from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.writing.write_output import WriteOutput
@@ -22,6 +22,9 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+SOURCE_STEP, SCAN_STEP = "source", "scan"
+"""The steps that precede the writing of rows: the evaluation of a source whose rows are kept, and a lookup of the target rows."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,15 @@ class PlannedStatement:
 class RowChangeRequest:
     """One attempt to execute a statement on one version of its table.
 
-    `measure`: returns a context manager that adds the time of its block to a stage, `plan` or `spark`.
+    `measure`: returns a context manager that adds the time of its block to a stage, `plan` or `spark`. `measure_step`: returns one that
+    adds the time of its block to a step of the stage `spark`, SOURCE_STEP or SCAN_STEP.
     """
 
     spark: SparkSession
     snapshot: Snapshot
     planned: PlannedStatement
     measure: Callable[[str], AbstractContextManager[None]]
+    measure_step: Callable[[str], AbstractContextManager[None]] = lambda step: nullcontext()
 
     @property
     def plan(self) -> RowPlan:
@@ -115,6 +120,11 @@ class RowChangeRequest:
     def is_local_mode(self) -> bool:
         """Whether Spark runs in local mode, so that work on the driver takes no resources of executors."""
         return is_local_mode(self.spark)
+
+    def materialize_source(self, *, max_keys: int = 0, prepare: Prepare | None = None) -> Source:
+        """Evaluate the source once, and keep its rows. See `evaluate_source` for the arguments."""
+        with self.measure_step(SOURCE_STEP):
+            return self.source.materialize(self.key_pairs, max_keys=max_keys, prepare=prepare)
 
     @cached_property
     def files(self) -> TargetFiles:

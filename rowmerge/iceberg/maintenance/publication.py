@@ -135,7 +135,7 @@ class Publication:
         commits = concurrent_commits(self.operations.storage, metadata, metadata.current_snapshot_id, parent_id)
         if commits is None:
             raise self._inapplicable("Its parent is not an ancestor of the current snapshot")
-        partitions = {(entry.file.spec_id, entry.file.partition) for entry in source.added}
+        partitions = {(entry.file.spec_id, entry.file.partition) for entry in source.entries}
         if any((entry.file.spec_id, entry.file.partition) in partitions for commit in commits for entry in commit.entries):
             raise self._inapplicable("A later commit changed a partition that it replaces")
 

@@ -8,7 +8,8 @@ from rowmerge.commands.definitions import CreateTable, Explain, Query
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
 from rowmerge.execution.explanation import explain_create, explain_insert, explain_row_change, explain_truncate
-from rowmerge.execution.insert import NewRows, partition_mask
+from rowmerge.execution.insert import NewRows
+from rowmerge.execution.partition_masks import partition_mask
 from rowmerge.plan.planner import static_partition
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import row_count

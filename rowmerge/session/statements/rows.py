@@ -27,7 +27,7 @@ from rowmerge.session.answers.results import StatementResult, TableScan
 from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
-from rowmerge.session.statements.settings import may_evolve
+from rowmerge.session.statements.settings import may_evolve, merge_cardinality
 from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.spark_session import is_case_sensitive
 from rowmerge.spark.time_zones import session_time_zone
@@ -145,7 +145,7 @@ class MergePlanner:
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
         source_schema = schema_of(frame) if evolves else None
         spark = self.context.spark
-        return plan_merge(
+        plan = plan_merge(
             command,
             snapshot,
             source,
@@ -153,6 +153,7 @@ class MergePlanner:
             time_zone=session_time_zone(spark),
             source_schema=source_schema,
         )
+        return replace(plan, cardinality=merge_cardinality(spark))
 
 
 def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope) -> tuple[Assignment, ...]:

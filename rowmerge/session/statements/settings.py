@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.rows import RowCommand
 from rowmerge.errors import ConfigurationError, UnsupportedStatement
+from rowmerge.plan.row_plan import Cardinality
 from rowmerge.spark.spark_session import setting
 from rowmerge.sql import Statement, idempotency_key as hinted_key
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -20,6 +21,7 @@ IdempotencyKey = str | tuple[str, int]
 
 APPLICATION_SETTING = "spark.databricks.delta.write.txnAppId"
 VERSION_SETTING = "spark.databricks.delta.write.txnVersion"
+CARDINALITY_SETTING = "spark.rowmerge.merge.cardinality"
 RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -36,6 +38,20 @@ def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
         snapshot: The version of the table, with its properties.
     """
     return snapshot.settings.evolves_schema or setting(spark, "spark.databricks.delta.schema.autoMerge.enabled", "false") == "true"
+
+
+def merge_cardinality(spark: SparkSession) -> Cardinality:
+    """Return the rule by which a MERGE rejects target rows that match several source rows.
+
+    Raises:
+        ConfigurationError: The setting has another value than `conditions`, `delta` or `iceberg`.
+    """
+    value = setting(spark, CARDINALITY_SETTING, Cardinality.CONDITIONS.value)
+    try:
+        return Cardinality(value)
+    except ValueError:
+        values = ", ".join(rule.value for rule in Cardinality)
+        raise ConfigurationError(f"{CARDINALITY_SETTING} = {value} is not a rule of MERGE. Set one of: {values}.") from None
 
 
 def is_checksum_mismatch_fatal(spark: SparkSession) -> bool:

@@ -185,12 +185,12 @@ def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFram
 
 
 def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]:
-    """Return the keys of target rows that several source rows would change, for an error message.
+    """Return the keys of target rows that match several source rows, for an error message.
 
     The first job counts such rows, but does not return their keys. So this function joins the target to the source again.
 
     Args:
-        plan: The plan of a statement with a source.
+        plan: The plan of a statement with a source, with the rule of cardinality that decides which matches count.
         target: The rows of the target with their addresses.
         source: The source of the statement.
 
@@ -198,15 +198,33 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
         Up to five strings such as `id = 1, day = NULL`. They show the target columns that the ON condition compares, or the first three
         columns if it compares none.
     """
+    rows = _repeatedly_matched_rows(plan, target, source).orderBy("keys").limit(5)
+    return [row["keys"] for row in rows.select("keys").collect()]
+
+
+def count_repeated_matches(plan: RowPlan, target: DataFrame, source: Source) -> int:
+    """Return the number of target rows that match several source rows.
+
+    Args:
+        plan: The plan of a statement with a source.
+        target: The rows of the target with their addresses.
+        source: The source of the statement.
+    """
+    return _repeatedly_matched_rows(plan, target, source).count()
+
+
+def _repeatedly_matched_rows(plan: RowPlan, target: DataFrame, source: Source) -> DataFrame:
+    """Return the target rows that match several source rows, with the column `keys`. See `repeated_keys` for the arguments."""
     assert plan.on is not None
-    rows = joined_rows(plan, choose_join(plan, source), target, source)
+    rows = joined_rows(plan, Join("inner"), target, source)
     shown_columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
     key_text = F.expr(_description_of(shown_columns, backquote(plan.target.alias)))
     change_condition = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"  # no clause changes a matched row
-    changes = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(change_condition))
+    counted_condition = "true" if plan.counts_every_match else change_condition
+    changes = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(counted_condition))
     # The address (file and position) identifies a target row.
     target_rows = changes.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("change_count"), F.first("__rowmerge_shown").alias("keys"))
-    return [row["keys"] for row in target_rows.where("change_count > 1").orderBy("keys").limit(5).select("keys").collect()]
+    return target_rows.where("change_count > 1")
 
 
 def _description_of(columns: Sequence[str], alias: str) -> str:

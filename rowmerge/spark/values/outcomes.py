@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
-from rowmerge.parquet.outcomes import MOVE, OutcomeColumns
+from rowmerge.parquet.outcomes import MOVE, UNMATCHED_DELETE, UNMATCHED_UPDATE, OutcomeColumns
 from rowmerge.plan.expressions.conditions import nondeterministic_function
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.types import schema_of
@@ -102,8 +102,15 @@ def _with_firing_clause(rows: DataFrame, guarded_clauses: Sequence[GuardedClause
 
 def _action_sql(guarded_clauses: Sequence[GuardedClause]) -> str:
     """Return SQL for the action of the first clause whose condition is true, or 0 (no action) if there is no such clause."""
-    action = _case([(condition, clause.effect.value) for condition, clause in guarded_clauses], "0")
+    action = _case([(condition, _action_code(clause)) for condition, clause in guarded_clauses], "0")
     return f"cast({action} as tinyint)"
+
+
+def _action_code(clause: Clause) -> int:
+    """Return the code of the clause's action. WHEN NOT MATCHED BY SOURCE has its own codes, because its rows are counted separately."""
+    if clause.match is Match.NOT_MATCHED_BY_SOURCE:
+        return UNMATCHED_UPDATE if clause.effect is Effect.UPDATE else UNMATCHED_DELETE
+    return clause.effect.value
 
 
 def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:

@@ -19,6 +19,7 @@ from pyspark import TaskContext
 
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, TaskMessage, message_fields
+from rowmerge.parquet.partitions import PartitionKey, comparable_partition, split_by_partition
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.executors import BatchFunction
 
@@ -168,6 +169,26 @@ def _rewrite_bin(spec: WriteSpec, paths: list[str], positions: list[bytes], part
     """
     deleted_positions = {path: BitMap64.deserialize(bitmap) for path, bitmap in zip(paths, positions, strict=True)}
     return write_live_rows(spec, deleted_positions, pickle.loads(partition), delete_written)
+
+
+def address_filter(keys: tuple[PartitionKey, ...], column_names: tuple[str, ...], partitions: list[dict[str, Any]]) -> BatchFunction:
+    """Return the function for `DataFrame.mapInArrow` that yields the addresses (file and position) of the rows of partitions.
+
+    Args:
+        keys: The partition fields.
+        column_names: The names of the table's columns that the partition fields read. The input has them first, then the address.
+        partitions: The values of each partition, by the name of the partition field.
+    """
+    searched_partitions = {comparable_partition(values) for values in partitions}
+
+    def filter_addresses(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = pa.Table.from_batches([batch]).rename_columns([*column_names, "file", "position"])
+            for values, partition_rows in split_by_partition(rows, keys, empty_is_null=False):
+                if comparable_partition(values) in searched_partitions:
+                    yield from partition_rows.select(["file", "position"]).to_batches()
+
+    return filter_addresses
 
 
 @contextmanager

@@ -37,6 +37,8 @@ class WriteOutput:
         repeated_count: The number of updates and deletes of a target row that was already updated or deleted.
         updated: The number of updated rows.
         inserted: The number of inserted rows.
+        unmatched_updated: The number of updated rows that match no source row.
+        unmatched_deleted: The number of deleted rows that match no source row.
     """
 
     files: list[AddedFile] = field(default_factory=list)
@@ -47,6 +49,8 @@ class WriteOutput:
     repeated_count: int = 0
     updated: int = 0
     inserted: int = 0
+    unmatched_updated: int = 0
+    unmatched_deleted: int = 0
 
     def add(self, other: WriteOutput) -> None:
         """Add the result of another job or task to the attributes, which the class describes.
@@ -64,6 +68,8 @@ class WriteOutput:
         self.repeated_count += other.repeated_count + changed_twice
         self.updated += other.updated
         self.inserted += other.inserted
+        self.unmatched_updated += other.unmatched_updated
+        self.unmatched_deleted += other.unmatched_deleted
 
     def rename(self, paths: Mapping[str, str]) -> None:
         """Replace the short file names that outcome rows contain with the paths of the files. `paths`: The path for each name."""
@@ -229,6 +235,8 @@ def _read_task_message(message: Mapping[str, Any]) -> WriteOutput:
         repeated_count=message["repeated_count"],
         updated=message["updated"],
         inserted=message["inserted"],
+        unmatched_updated=message["unmatched_updated"],
+        unmatched_deleted=message["unmatched_deleted"],
     )
 
 

@@ -152,5 +152,5 @@ def test_rows_that_must_stay_are_marked_whatever_the_write_mode(lake: Lake, monk
     listing = snapshot.files()
     files = TargetFiles(listing, listing, listing.without_files(), listing, every_file, ())
     output = WriteOutput(positions={spark_path(path): Positions([0]) for path in listing.paths})
-    changes, copied_rows = change_files(Mock(), snapshot, Mock(operation="DELETE"), output, files)
-    assert (list(changes.deleted), changes.removed, copied_rows) == (listing.paths, (), 0)
+    result = change_files(Mock(), snapshot, Mock(operation="DELETE"), output, files)
+    assert (list(result.changes.deleted), result.changes.removed, result.copied_rows) == (listing.paths, (), 0)

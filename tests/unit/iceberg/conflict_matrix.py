@@ -27,7 +27,7 @@ from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.iceberg.metadata.updates import next_row_id
 from rowmerge.iceberg.snapshots.live_files import scope_of
-from rowmerge.parquet.data_files import PartitionedWriter
+from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.spark.writing.specs import write_spec
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import commit

@@ -5,16 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 from pyspark import cloudpickle
 
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec, delete_written
+from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
+from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.parquet.rewriting import write_live_rows
@@ -164,6 +167,48 @@ def test_a_new_file_begins_at_the_target_size(tmp_path: Path) -> None:
     assert len(files) > 3
     assert sum(file.records for file in files) == 100_000
     assert sorted(n for file in files for n in pq.read_table(file.path.removeprefix("file://"))["n"].to_pylist()) == list(range(100_000))
+
+
+def random_rows(seed: int, width: int, row_count: int) -> pa.Table:
+    generator = np.random.default_rng(seed)
+    return pa.table({f"c{column}": generator.integers(0, 2**60, row_count) for column in range(width)})
+
+
+BATCHES = {
+    "narrow": lambda seed: random_rows(seed, 1, 3_000),
+    "wide": lambda seed: random_rows(seed, 200, 40),
+    "large rows": lambda seed: pa.table({"b": [np.random.default_rng(seed).bytes(10_000) for _ in range(20)]}),
+    "constant": lambda seed: pa.table({f"c{column}": np.full(40_000, seed // 100) for column in range(4)}),
+    "numbers": lambda seed: pa.table({"n": range(seed * 5_000, seed * 5_000 + 5_000), "s": [f"value {n % 50}" for n in range(5_000)]}),
+    "one batch": lambda seed: random_rows(seed, 1, 200_000 if seed == 0 else 0),
+}
+
+
+@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize("row_group_size", [256 * 1024, 100 * 1024])
+def test_files_end_within_a_tenth_of_the_target_size(tmp_path: Path, batch: Callable[[int], pa.Table], row_group_size: int) -> None:
+    target = 256 * 1024
+    writer = PartitionedWriter(spec(tmp_path, batch(0), target_file_size=target, row_group_size=row_group_size))
+    for seed in range(150):
+        writer.write(batch(seed))
+    *complete_files, last_file = writer.close()
+    assert complete_files
+    assert [file.size / target for file in complete_files if not 0.95 * target <= file.size <= 1.1 * target] == []
+    assert last_file.size <= 1.1 * target
+
+
+def test_the_last_rows_of_a_partition_do_not_make_a_small_file(tmp_path: Path) -> None:
+    target, rows = 256 * 1024, random_rows(0, 1, 100_000)
+
+    def written_files(row_count: int) -> list[FileMessage]:
+        writer = PartitionedWriter(spec(tmp_path, rows, target_file_size=target, row_group_size=target))
+        for start in range(0, row_count, 1_000):
+            writer.write(rows.slice(start, min(1_000, row_count - start)))
+        return writer.close()
+
+    first, second, *_ = written_files(rows.num_rows)
+    _, file = written_files(first.records + second.records + second.records // 30)
+    assert (file.records, file.size <= 1.1 * target) == (second.records + second.records // 30, True)
 
 
 def test_an_aborted_write_leaves_no_file(tmp_path: Path) -> None:

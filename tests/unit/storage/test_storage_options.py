@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 
 from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.parquet.data_files import PartitionedWriter
+from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import open_data_file
 from rowmerge.parquet.key_lookup import read_rows_with_keys
 from rowmerge.parquet.outcomes import OutcomeColumns
