@@ -36,10 +36,12 @@ class CommitOptions:
 
     `retries`: the maximum number of retries after conflicts, or None to use the table's property. `transaction`: the application id and
     version of a change that must be committed only once. If the table has this version or a later one already, nothing is committed.
+    `user_metadata`: a text for the history of the table, or None.
     """
 
     retries: int | None = None
     transaction: tuple[str, int] | None = None
+    user_metadata: str | None = None
 
 
 DEFAULT_COMMIT_OPTIONS = CommitOptions()
@@ -117,7 +119,8 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
         return _replayed_result(table, attempt, options, timings)
     # An error of the engine (RowmergeError) means that nothing is committed, and deletes the new files. A conflict is not raised.
     with discard_if_rejected(attempt.new_files, base.shape.filesystem_options), timings.measure("commit"):
-        outcome = table.commit(base, replace(change, transaction=transaction or change.transaction))
+        request = replace(change, transaction=transaction or change.transaction, user_metadata=options.user_metadata)
+        outcome = table.commit(base, request)
     match outcome:
         case Committed(version, rebases):
             return ChangeResult(version, attempt.counts, timings, rebases=rebases, result_row=attempt.result_row)

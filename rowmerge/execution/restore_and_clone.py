@@ -59,7 +59,8 @@ class Clone:
         timings = Timings()
         commit_request, result_row = self._clone_request(current=None)
         with timings.measure("commit"):
-            outcome = self.table.create(TableDefinition(properties=self.properties), commit_request)
+            request = replace(commit_request, user_metadata=self.options.user_metadata)
+            outcome = self.table.create(TableDefinition(properties=self.properties), request)
         match outcome:
             case Committed(version):
                 return ChangeResult(version, _clone_counts(result_row), timings, result_row=result_row)

@@ -83,7 +83,9 @@ def _write_and_create(
     definition = replace(definition, schema=table_shape.schema)
     with timings.measure("spark"):
         output = WriteOutput() if rows is None else rows.write(table_shape)
-    commit_request = replace(_creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction)
+    commit_request = replace(
+        _creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction, user_metadata=options.user_metadata
+    )
     # An error that rejects the commit deletes the files here. A lost race is not an error but an outcome: see `Conflicted` below.
     with discard_if_rejected(output.files, table_shape.filesystem_options), timings.measure("commit"):
         outcome = table.create(definition, commit_request, creation_version)

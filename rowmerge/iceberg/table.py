@@ -15,7 +15,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.commit import Commit, Creation
 from rowmerge.iceberg.commits.metadata_commit import newest
-from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS
+from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
 from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
@@ -304,6 +304,7 @@ def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
         parameters=_json_to_strings(properties.get(PARAMETERS, "{}")),
         metrics=_json_to_strings(properties.get(METRICS, "{}")) or counts,
         read_version=snapshot.parent_snapshot_id,
+        user_metadata=properties.get(USER_METADATA),
         engine=properties.get("engine-name"),
     )
 

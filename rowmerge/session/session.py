@@ -43,8 +43,7 @@ from rowmerge.session.statements.settings import (
     is_checksum_mismatch_fatal,
     key_of_statement,
     may_evolve,
-    transaction_of,
-    writes_rows,
+    with_settings,
 )
 from rowmerge.spark.failures import translated
 from rowmerge.spark.reading.task_sizes import TaskSizes
@@ -215,7 +214,7 @@ class Session:
         """
         command, context = parse(text), replace(self._context, audit=Audit(self._spark, wap_branch, wap_id))
         key = key_of_statement(command, text, idempotency_key)
-        options = replace(self._options, transaction=transaction_of(self._spark, key)) if writes_rows(command) else self._options
+        options = self._options if isinstance(command, Query) else with_settings(self._spark, self._options, key, command)
         with translated(text):
             if isinstance(command, Query):
                 scope = StatementScope.begin(context)
@@ -301,7 +300,7 @@ class Session:
         """
         # Over 40 lines: the signature and the documentation of ten public arguments.
         _check_write(mode, format, schema_evolution)
-        table_name, options = parse_table_name(name), replace(self._options, transaction=transaction_of(self._spark, idempotency_key))
+        table_name, options = parse_table_name(name), with_settings(self._spark, self._options, idempotency_key)
         with translated(name, name):
             # An Arrow table fits into this process, so its rows fit into one file.
             frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data

@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.errors import SparkTooOld, TypeMismatch
+from rowmerge.spark.peer_settings import report_ignored_set
 from rowmerge.table.metadata.schema import backquote
 
 logger = logging.getLogger(__name__)
@@ -106,7 +107,10 @@ def run_sql(spark: SparkSession, text: str) -> DataFrame:
         spark: The session.
         text: The statement in Spark's SQL.
     """
-    finds_by_id = _CHANGES_SETTINGS.match(text) is not None and setting(spark, FIELD_IDS, "false") == "true"
+    match = _CHANGES_SETTINGS.match(text)
+    finds_by_id = match is not None and setting(spark, FIELD_IDS, "false") == "true"
+    if match is not None:
+        report_ignored_set(text[match.end() - len("SET") :])
     frame = spark.sql(text)
     if finds_by_id:
         spark.conf.set(FIELD_IDS, "true")

@@ -29,6 +29,7 @@ class HistoryEntry:
     read_version: int | None = None
     isolation_level: str | None = None
     is_blind_append: bool | None = None
+    user_metadata: str | None = None
     engine: str | None = None
 
 

@@ -270,6 +270,8 @@ class Commit:
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.transaction_id,
         }
+        if change.user_metadata is not None:
+            info["userMetadata"] = change.user_metadata
         if is_enabled(self.protocol, self.metadata, ROW_TRACKING):
             # Changes that would copy or update rows without their ids have already been rejected.
             info["tags"] = {"delta.rowTracking.preserved": "true"}

@@ -168,6 +168,7 @@ def _history_entry(version: int, info: Mapping[str, Any], modified: int) -> Hist
         read_version=_typed_field(info, "readVersion", int),
         isolation_level=_typed_field(info, "isolationLevel", str),
         is_blind_append=_typed_field(info, "isBlindAppend", bool),
+        user_metadata=_typed_field(info, "userMetadata", str),
         engine=_typed_field(info, "engineInfo", str),
     )
 

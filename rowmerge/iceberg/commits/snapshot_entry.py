@@ -22,6 +22,7 @@ from rowmerge.table.commits.request import CommitRequest
 from rowmerge.version import __version__
 
 OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "rowmerge.metrics"
+USER_METADATA = "rowmerge.user-metadata"
 """The summary properties from which the table's history reads the statement. All other properties are common to all engines."""
 
 REPLACES_PARTITIONS = "replace-partitions"
@@ -138,6 +139,8 @@ def _statement_properties(change: CommitRequest) -> dict[str, str]:
     properties = {"engine-name": "rowmerge", "engine-version": __version__, OPERATION: change.operation}
     if change.parameters:
         properties[PARAMETERS] = json.dumps(dict(change.parameters), ensure_ascii=False, default=str)
+    if change.user_metadata is not None:
+        properties[USER_METADATA] = change.user_metadata
     if change.replaces_partitions:
         properties[REPLACES_PARTITIONS] = "true"
     if change.metrics:

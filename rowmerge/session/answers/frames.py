@@ -33,6 +33,7 @@ _HISTORY_COLUMNS: dict[str, tuple[DataType, Callable[[HistoryEntry], object]]] =
     "isolationLevel": (_STRING, lambda entry: entry.isolation_level),
     "isBlindAppend": (_BOOLEAN, lambda entry: entry.is_blind_append),
     "operationMetrics": (_STRINGS, lambda entry: list(entry.metrics.items())),
+    "userMetadata": (_STRING, lambda entry: entry.user_metadata),
     "engineInfo": (_STRING, lambda entry: entry.engine),
 }
 

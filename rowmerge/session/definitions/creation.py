@@ -19,6 +19,7 @@ from rowmerge.session.definitions.columns import query_columns, set_metadata
 from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
+from rowmerge.spark.peer_settings import default_properties
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.spark.types import check_storable, parse_columns
 from rowmerge.spark.values.rules import check_rules
@@ -83,7 +84,9 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     check_storable(columns)
     partition_fields = resolve_partitioning(columns, command.partitioned_by)
     checks = checks_by_name(command.checks, name.name)
-    definition = TableDefinition(columns, partition_fields, command.properties, command.comment, checks or None)
+    replaced_format = None if name.relation is None else name.relation.format
+    defaults = default_properties(context.spark) if (command.format or replaced_format or context.default_format) == "delta" else {}
+    definition = TableDefinition(columns, partition_fields, {**defaults, **command.properties}, command.comment, checks or None)
     return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base, scans)
 
 

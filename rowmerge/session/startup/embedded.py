@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.session.startup.class_archive import java_options
+from rowmerge.spark.peer_settings import report_ignored_settings
 from rowmerge.spark.spark_session import check_pyspark, check_session
 
 ANSWER_SECONDS = 15
@@ -60,6 +61,7 @@ def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
     for key in config:
         if not key.startswith("spark."):
             raise ConfigurationError(f"spark_config has the key {key!r}, but Spark's keys begin with 'spark.'. Did you mean 'spark.{key}'?")
+    report_ignored_settings(config)
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 

@@ -18,12 +18,14 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.execution.restore_and_clone import restore
 from rowmerge.execution.result import RowCounts
+from rowmerge.plan.file_strategy import CompactionOptions
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import branches_of
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.procedures import call_procedure
 from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
+from rowmerge.spark.peer_settings import optimize_size
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.table import Branches, SnapshotReference
@@ -67,8 +69,12 @@ def _compact(context: SessionContext, command: Optimize | Reorg, options: Commit
     """Run OPTIMIZE or REORG. Return the table's location, and the counts and sizes of the removed and added files."""
     table = context.names.table(command.target)
     condition = None if command.condition is None else command.condition.text
-    compact = optimize if isinstance(command, Optimize) else purge
-    result, statistics = compact(context.spark, table, condition, options)
+    if isinstance(command, Optimize):
+        # Iceberg tables, which have branches, have the size in a property of their own.
+        target_size = optimize_size(context.spark) if table.branches is None else None
+        result, statistics = optimize(context.spark, table, condition, options, CompactionOptions(target_size))
+    else:
+        result, statistics = purge(context.spark, table, condition, options)
     frame = frames.compaction_metrics(context.spark, table.location, statistics)
     return StatementResult.from_change(frame, type(command).__name__.upper(), result)
 

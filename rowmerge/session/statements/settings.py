@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.rows import RowCommand
 from rowmerge.errors import ConfigurationError, UnsupportedStatement
+from rowmerge.execution.commit import CommitOptions
 from rowmerge.plan.row_plan import Cardinality
+from rowmerge.spark.peer_settings import user_metadata
 from rowmerge.spark.spark_session import setting
 from rowmerge.sql import Statement, idempotency_key as hinted_key
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -121,6 +124,21 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
     if not is_whole_number or not 0 <= version < 2**63:
         raise ConfigurationError(f"The version of the idempotency key {key!r} is not a whole number from 0 to 2^63 - 1. Change it.")
     return application_id, version
+
+
+def with_settings(
+    spark: SparkSession, options: CommitOptions, key: IdempotencyKey | None, command: Statement | None = None
+) -> CommitOptions:
+    """Return the commit options of a statement: those of the session, with the user metadata and the transaction.
+
+    Args:
+        spark: The Spark session with the settings.
+        options: The options of the session.
+        key: The idempotency key of the statement, or None.
+        command: The parsed statement, or None for a write of a DataFrame.
+    """
+    transaction = transaction_of(spark, key) if command is None or writes_rows(command) else None
+    return replace(options, transaction=transaction, user_metadata=user_metadata(spark))
 
 
 def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:

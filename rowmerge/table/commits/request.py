@@ -60,6 +60,8 @@ class CommitRequest:
     """Whether the commit replaces the partitions of the added files (INSERT OVERWRITE with dynamic partitions)."""
     transaction: tuple[str, int] | None = None
     """The application id and the transaction version, for writers that require exactly-once semantics."""
+    user_metadata: str | None = None
+    """A text for the history of the table, which the user sets."""
 
     @property
     def changes_nothing(self) -> bool:
