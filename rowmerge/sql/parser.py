@@ -17,6 +17,7 @@ from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, 
 from rowmerge.errors import Unparsable
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import first_word, tokenize
+from rowmerge.sql.queries.relations import FLINK_HINT
 from rowmerge.sql.statements import alter, definitions, describe, maintenance, merge, partitioning, procedure_calls, rows
 from rowmerge.table.metadata.partitioning import PartitionField
 
@@ -76,6 +77,8 @@ def parse(text: str) -> Statement:
     if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # BEGIN … END is a script of statements, which Spark executes
         second_statement = tokens[tokens.keys.index(";") + 1]
         raise cursor.unsupported("A second statement begins here. Execute one statement at a time", second_statement)
+    if FLINK_HINT.match(text, tokens.ends[-1]):  # not a part of the query's text
+        raise cursor.unsupported("The hint OPTIONS(…) of Flink is not supported. Leave it out, and use VERSION AS OF for another version")
     return _parse_explain(cursor) or _parse_command(cursor) or Query(text[: tokens.ends[-1]])
 
 

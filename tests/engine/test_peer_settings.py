@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rowmerge
-from rowmerge.errors import ConfigurationError
+from rowmerge.errors import ConfigurationError, PlanError, UnsupportedStatement
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 DEFAULTS = "spark.databricks.delta.properties.defaults"
@@ -85,3 +85,26 @@ def test_settings_without_an_effect_cause_one_warning(settings: rowmerge.Session
     for name in (*names, "spark.databricks.delta.schema.autoMerge.enabled"):
         settings.spark.conf.unset(name)
     settings.spark.conf.unset("spark.sql.session.timeZone")
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("select * from t with ('split-size' = '5')", "'split-size'"),
+        ("select * from t with (versionAsOf = '1') as x join t as y on x.id = y.id", "versionAsOf"),
+        ("select * from (select id from t /*+ OPTIONS('snapshot-id'='1') */)", "OPTIONS"),
+        ("insert into t select * from t /*+ options('a'='b') */ as x", "OPTIONS"),
+    ],
+)
+def test_options_of_reads_are_refused_by_name(bare_session: rowmerge.Session, format_: str, text: str, option: str) -> None:
+    bare_session.sql(f"create table t (id int) using {format_}")
+    with pytest.raises(PlanError, match=f"The read option {option} of default.t is not supported"):
+        bare_session.sql(text)
+    bare_session.sql("select /*+ broadcast(x) */ * from t /* options('a'='b') */ as x").collect()
+
+
+def test_flinks_hint_at_the_end_is_refused(bare_session: rowmerge.Session) -> None:
+    bare_session.sql("create table t (id int) using iceberg")
+    with pytest.raises(UnsupportedStatement, match=r"hint OPTIONS\(…\) of Flink is not supported"):
+        bare_session.sql("select * from t /*+ OPTIONS('snapshot-id'='1') */;")

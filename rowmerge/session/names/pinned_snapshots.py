@@ -53,8 +53,11 @@ class PinnedSnapshots:
             reference: The reference in the statement, which can have VERSION or TIMESTAMP AS OF.
 
         Raises:
-            PlanError: The name has a branch or tag, and the reference has VERSION or TIMESTAMP AS OF.
+            PlanError: The name has a branch or tag, and the reference has VERSION or TIMESTAMP AS OF. Or the reference has an option.
         """
+        if reference.read_option is not None:
+            advice = "Leave it out. For another version, use VERSION AS OF; for the size of tasks, the table properties read.split.*."
+            raise PlanError(f"The read option {reference.read_option} of {resolved_name.relation} is not supported. {advice}")
         branch_in_name = resolved_name.branch_or_tag
         if branch_in_name is not None and reference.has_time_travel:
             problem = f"The name of {resolved_name.relation} already selects {branch_in_name}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from rowmerge.sql.lexing.lexer import CLOSING, tokenize
 from rowmerge.sql.queries import keywords
 from rowmerge.sql.queries.read_files import parse_file_source, parse_table_changes_arguments
 
+FLINK_HINT = re.compile(r"\s*/\*\+\s*OPTIONS\s*\(", re.IGNORECASE)
 _READING = frozenset(
     "SELECT WITH FROM TABLE VALUES ( INSERT MERGE UPDATE DELETE CREATE REPLACE CACHE EXPLAIN DESCRIBE DESC SET DECLARE ALTER BEGIN".split()
 )
@@ -28,7 +30,8 @@ class Read:
     The tokens from `start` up to, but not including, `end` are the name with its time travel or arguments. `query_span`: the first token of
     the query that reads the table, and the token after the query. `new_alias_index`: the token before which an alias is added, or None
     if the table has an alias or cannot have one. `arguments`: the arguments of the table function TABLE_CHANGES, of which
-    the first names the table. `files`: the files of READ_FILES.
+    the first names the table. `files`: the files of READ_FILES. `read_option`: the name of the first option in WITH (…), or `OPTIONS` for
+    Flink's hint after the table.
     """
 
     name: TableName
@@ -39,6 +42,7 @@ class Read:
     time_travel: expressions.TimeTravel | None = None
     arguments: tuple[SqlText, ...] | None = None
     files: FileSource | None = None
+    read_option: str | None = None
 
     def is_read_by_query_of(self, token_index: int) -> bool:
         """Return whether a token is in the query that reads the table and can therefore refer to a column of the table."""
@@ -277,14 +281,16 @@ class _ReadFinder:
             return
         time_travel = expressions.parse_time_travel(cursor)
         end = cursor.index  # the options and TABLESAMPLE after it stay in the text
+        read_option = "OPTIONS" if FLINK_HINT.match(cursor.text, cursor.tokens.ends[end - 1]) else None
         if cursor.next_is("WITH", "("):  # options of the read
+            read_option = cursor.token(2).text
             cursor.index += 1
             cursor.skip_group()
         expressions.skip_tablesample(cursor)
         is_query_of_with_list = len(name.parts) == 1 and name.parts[0].lower() in scope.cte_names
         if not is_query_of_with_list:
             new_alias_index = _alias_index(cursor, allows_alias)
-            self.reads.append(Read(name, start, end, scope.query_span, new_alias_index, time_travel))
+            self.reads.append(Read(name, start, end, scope.query_span, new_alias_index, time_travel, read_option=read_option))
 
     def _add_table_function(self, name: TableName, start: int, scope: _Scope, allows_alias: bool) -> None:
         """Add a call of TABLE_CHANGES or READ_FILES to the reads. For any other table function, add the tables in the arguments.

@@ -28,6 +28,7 @@ class TableReference:
 
     `branch_or_tag`: the branch or tag after VERSION AS OF. `changes`: the arguments of `table_changes(…)`, in which case `name` is the name
     of the function. `files`: the files of `read_files(…)`, in which case `name` is the call's argument `name` or the name of the function.
+    `read_option`: the name of the first option in WITH (…), or `OPTIONS` for Flink's hint.
     """
 
     name: TableName
@@ -38,6 +39,7 @@ class TableReference:
     changes: tuple[SqlText, ...] | None = None
     branch_or_tag: str | None = None
     files: FileSource | None = None
+    read_option: str | None = None
 
     @property
     def has_time_travel(self) -> bool:
@@ -99,7 +101,8 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
     tokens, time_travel = cursor.tokens, read.time_travel or TimeTravel()
     name = read.name if read.files is None or read.files.name is None else read.files.name
     start, end = tokens.starts[read.start], tokens.ends[read.end - 1]
-    return TableReference(name, time_travel.version, time_travel.timestamp, start, end, read.arguments, time_travel.reference, read.files)
+    version, timestamp, reference = time_travel.version, time_travel.timestamp, time_travel.reference
+    return TableReference(name, version, timestamp, start, end, read.arguments, reference, read.files, read.read_option)
 
 
 def _replace_tables_and_calls(text: str, search: _Search, resolve_table: ResolveTable, resolve_function: ResolveFunction | None) -> str:
