@@ -187,3 +187,57 @@ def test_publication_needs_an_iceberg_table(session: rowmerge.Session) -> None:
     session.sql("create table d (p int) using delta")
     with pytest.raises(PlanError, match="RESTORE TABLE"):
         session.sql("call system.publish_changes('d', 'w1')")
+
+
+def test_an_overwrite_of_a_new_partition_is_not_published_next_to_later_rows(audits: rowmerge.Session) -> None:
+    audits.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        stage(audits, "one", "insert overwrite t values (2, 'run 1')")
+        stage(audits, "two", "insert overwrite t values (2, 'run 2')")
+    finally:
+        audits.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    audits.sql("call system.publish_changes('t', 'one')")
+    with pytest.raises(PlanError, match="A later commit changed a partition that it replaces"):
+        audits.sql("call system.publish_changes('t', 'two')")
+    assert rows(audits) == [(1, "old"), (2, "run 1")]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "merge into t using (select 5 as p) s on s.p = t.p when matched then delete when not matched then insert (p) values (5)",
+        "insert into t replace where p = 7 select 7, 'r'",
+    ],
+)
+def test_statements_that_removed_no_row_are_no_appends(audits: rowmerge.Session, statement: str) -> None:
+    stage(audits, "w", statement)
+    audits.sql("insert into t values (9, 'main')")
+    with pytest.raises(PlanError, match="cannot be published"):
+        audits.sql("call system.publish_changes('t', 'w')")
+
+
+def test_an_id_with_several_snapshots_is_refused(audits: rowmerge.Session) -> None:
+    stage(audits, "w", "insert into t values (2, 'a')")
+    stage(audits, "w", "insert into t values (3, 'b')")
+    with pytest.raises(PlanError, match=r"several snapshots that were staged as w: \d+, \d+\. Publish each"):
+        audits.sql("call system.publish_changes('t', 'w')")
+
+
+def test_an_idempotency_key_counts_when_its_snapshot_is_published(audits: rowmerge.Session) -> None:
+    statement = "insert into t values (2, 'a')"
+    audits.execute(statement, idempotency_key=("job", 1), wap_id="failed")
+    audits.execute(statement, idempotency_key=("job", 1))
+    assert rows(audits) == [(1, "old"), (2, "a")]
+    audits.execute("insert into t values (3, 'b')", idempotency_key=("job", 2), wap_id="good")
+    audits.sql("insert into t values (4, 'main')")
+    audits.sql("call system.publish_changes('t', 'good')")
+    audits.execute("insert into t values (3, 'b')", idempotency_key=("job", 2))
+    assert rows(audits) == [(1, "old"), (2, "a"), (3, "b"), (4, "main")]
+
+
+def test_a_snapshot_is_not_published_on_a_replaced_table(audits: rowmerge.Session) -> None:
+    audits.sql("create table r (id int) using iceberg tblproperties ('write.wap.enabled' = 'true')")
+    stage(audits, "w", "insert into r values (1)")
+    audits.sql("create or replace table r (v int not null) using iceberg")
+    with pytest.raises(PlanError, match="no values of the column v, which is NOT NULL"):
+        audits.sql("call system.publish_changes('r', 'w')")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,19 @@ def test_dropping_a_clone_keeps_the_files_of_its_source(session: rowmerge.Sessio
 def test_a_flag_must_be_true_or_false(bare_session: rowmerge.Session, name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name} is 'yes'. Set it to true or false"):
         bare_session.sql(f"create table t (id int) using iceberg tblproperties ('{name}' = 'yes')")
+
+
+def test_drop_of_a_replaced_clone_or_a_copied_table_keeps_the_files_of_the_original(session: rowmerge.Session, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    properties = f"tblproperties ('write.data.path' = '{elsewhere}')"
+    session.sql(f"create table source (id bigint) using iceberg {properties}")
+    session.sql("insert into source values (1)")
+    session.sql("create table clone_of_it shallow clone source")
+    with pytest.raises(ConfigurationError, match="gc.enabled of default.clone_of_it is false"):
+        session.sql("create or replace table clone_of_it (id int) using iceberg tblproperties ('gc.enabled' = 'true')")
+    session.sql(f"create or replace table clone_of_it using iceberg {properties} as select 9L as id")
+    session.sql("drop table clone_of_it")
+    assert session.sql("select * from source").collect() == [(1,)]
+    shutil.copytree(tmp_path / "warehouse", tmp_path / "copy")
+    rowmerge.connect(str(tmp_path / "copy"), spark=session.spark).sql("drop table source")
+    assert session.sql("select * from source").collect() == [(1,)]

@@ -231,3 +231,21 @@ def test_a_partition_value_with_too_many_digits_is_an_error(session: rowmerge.Se
     session.sql("create table u (d decimal(38, 10)) using iceberg partitioned by (truncate(1, d))")
     session.sql("insert into u select cast(-9999999999999999999999999999.9999999999BD as decimal(38, 10))")
     assert session.sql("select * from u").count() == 1
+
+
+def test_dynamic_overwrite_of_old_files_with_columns_named_like_addresses(session: rowmerge.Session) -> None:
+    session.sql("create table t (id int, position string, file int) using iceberg")
+    session.sql("insert into t values (1, 'a', 1), (2, 'b', 2)")
+    session.sql("alter table t add partition field position")
+    session.sql("alter table t add partition field bucket(4, file)")
+    overwrite(session, "values (9, 'a', 1)")
+    assert {row["id"] for row in session.sql("select id from t").collect()} == {2, 9}
+
+
+def test_a_wide_table_with_small_files_has_more_than_one_row_per_file(session: rowmerge.Session) -> None:
+    columns = [f"c{number}" for number in range(450)]
+    session.sql(
+        f"create table t ({', '.join(f'{name} int' for name in columns)}) using delta tblproperties ('delta.targetFileSize' = '64kb')"
+    )
+    session.sql(f"insert into t select {', '.join(f'id + {number}' for number in range(450))} from range(0, 50, 1, 1)")
+    assert session.sql("describe detail t").collect()[0]["numFiles"] == 1

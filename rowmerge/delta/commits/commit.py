@@ -226,7 +226,8 @@ class Commit:
             return
         is_enabling = not is_true(self._state.metadata.configuration, SYMLINK_MANIFESTS)
         adds_vectors = any("deletionVector" in action.get("add", {}) for action in self._file_actions)
-        if adds_vectors or (is_enabling and not self.change.replace and has_deletion_vectors(self._state)):
+        old_state = as_delta_snapshot(self.change.restored).state if self.change.restored is not None else self._state
+        if adds_vectors or (is_enabling and not self.change.replace and has_deletion_vectors(old_state)):
             reason = f"Files of {self.table} have deletion vectors, which engines that read symlink manifests ignore"
             raise PlanError(f"{reason}. Before {SYMLINK_MANIFESTS} is set, run REORG TABLE … APPLY (PURGE), which removes them.")
 

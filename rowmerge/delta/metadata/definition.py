@@ -22,6 +22,7 @@ from rowmerge.delta.metadata.properties import (
     DeltaSettings,
     check_properties,
     highest_column_id,
+    is_true,
     refuse_checkpoint_protection_change,
     refuse_enabling_in_commit_timestamps,
     refuse_enabling_row_tracking,
@@ -81,7 +82,8 @@ def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, d
     """
     statement_properties = definition.properties
     # Properties without `delta.enableInCommitTimestamps` do not disable the timestamps, hence the default "true".
-    keeps_timestamps = statement_properties is not None and statement_properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
+    with_default = {IN_COMMIT_TIMESTAMPS: "true", **(statement_properties or {})}
+    keeps_timestamps = statement_properties is not None and is_true(with_default, IN_COMMIT_TIMESTAMPS)
     # The log always keeps its checkpoint protection. All other LOG_PROPERTIES describe its in-commit timestamps.
     kept_names = LOG_PROPERTIES if keeps_timestamps else (CHECKPOINT_PROTECTION,)
     properties = {**(statement_properties or {}), **_select_properties(metadata.configuration, kept_names)}

@@ -281,7 +281,7 @@ def _check_manifests(metadata: Metadata) -> None:
 def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
     """Yield the features that the table's properties use."""
     for name, value in configuration.items():
-        if name in _FEATURES_OF_SWITCHES and value.lower() == "true":
+        if name in _FEATURES_OF_SWITCHES and value.strip().lower() == "true":
             yield _FEATURES_OF_SWITCHES[name]
         if name.lower().startswith(CONSTRAINT_PREFIX):
             yield "checkConstraints"
@@ -309,7 +309,7 @@ def _requested_features(table: str, properties: Mapping[str, str]) -> Iterator[s
     for name, value in properties.items():
         if not name.startswith(FEATURE_PREFIX):
             continue
-        if value not in ("supported", "enabled"):
+        if value.strip().lower() not in ("supported", "enabled"):
             raise ConfigurationError(f"The table property {name} is {value!r}. Set it to supported, or remove it.")
         feature = name[len(FEATURE_PREFIX) :]
         if feature not in WRITABLE_FEATURES:

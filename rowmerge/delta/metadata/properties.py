@@ -143,7 +143,7 @@ def refuse_enabling_in_commit_timestamps(table: str, old: Mapping[str, str], new
     Raises:
         UnsupportedTableFeature: The properties enable in-commit timestamps.
     """
-    if new.get(IN_COMMIT_TIMESTAMPS, "false").lower() == "true" and old.get(IN_COMMIT_TIMESTAMPS, "false").lower() != "true":
+    if is_true(new, IN_COMMIT_TIMESTAMPS) and not is_true(old, IN_COMMIT_TIMESTAMPS):
         advice = f"{IN_COMMIT_TIMESTAMPS} can be set only when a table is created."
         raise UnsupportedTableFeature(table, "inCommitTimestamp", action="change", advice=advice)
 

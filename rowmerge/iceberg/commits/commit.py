@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import Literal
 
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, TableUpdate
 
@@ -87,6 +88,9 @@ class Commit:
             return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP TABLE", "the table was dropped")
         if self.base.branch != MAIN and self.base.branch in self._head.metadata.refs.keys() - newest.metadata.refs.keys():
             return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP BRANCH", f"the branch {self.base.branch} was dropped")
+        ref = newest.metadata.refs.get(self.base.branch)
+        if ref is not None and ref.snapshot_ref_type is SnapshotRefType.TAG:
+            return MetadataChanged(self.table, ref.snapshot_id, "CREATE TAG", f"{self.base.branch} is a tag now")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return Put.CREATED
         result = self._merge_concurrent_commits(newest.metadata)

@@ -154,6 +154,8 @@ def _statement_properties(change: CommitRequest) -> dict[str, str]:
 def _operation(change: CommitRequest, counts: Counter[str]) -> Operation:
     if not change.data_change:
         return Operation.REPLACE
+    if change.replaces_partitions:  # as in Iceberg, also if no partition had rows
+        return Operation.OVERWRITE
     deletes_rows = counts["deleted-data-files"] + counts["added-delete-files"] > 0
     if deletes_rows and counts["added-data-files"]:
         return Operation.OVERWRITE

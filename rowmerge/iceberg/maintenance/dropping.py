@@ -21,7 +21,7 @@ from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.registry import GC_ENABLED
 from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.disk import is_temporary
-from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.storage.store import Storage, StoredObject, absolute_location
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import has_relation_of_other_format
 from rowmerge.table.commits.drop_markers import DROP_MARKERS, after_drop, versions_of_drop_markers
@@ -192,7 +192,9 @@ def _read_dropped_table(storage: Storage, folder: MetadataFolder, last_version: 
         if current is None:
             return _DroppedTable()
         properties = current.metadata.properties
-        owns_files = properties.get(GC_ENABLED.name, "true").strip().lower() != "false"  # a clone uses the files of its source
+        # A clone uses the files of its source, and a copied folder those of the original.
+        is_copy = absolute_location(current.metadata.location) != storage.location
+        owns_files = not is_copy and properties.get(GC_ENABLED.name, "true").strip().lower() != "false"
         return _DroppedTable(list(needed_files(storage, current.metadata)), file_locations(properties) if owns_files else ())
     except RowmergeError:
         return _DroppedTable()

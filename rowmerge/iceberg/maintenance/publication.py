@@ -18,7 +18,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.conflicts import ConcurrentCommit, concurrent_commits, read_commit
 from rowmerge.iceberg.commits.metadata_commit import commit_updates
-from rowmerge.iceberg.commits.snapshot_entry import REPLACES_PARTITIONS, new_snapshot_id, snapshot_updates
+from rowmerge.iceberg.commits.snapshot_entry import OPERATION, PARAMETERS, REPLACES_PARTITIONS, new_snapshot_id, snapshot_updates
 from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.refs import (
@@ -29,13 +29,16 @@ from rowmerge.iceberg.metadata.refs import (
     ancestors,
     point_branch_at,
     summary_properties,
+    transaction_of,
 )
+from rowmerge.iceberg.metadata.registry import ICEBERG_PROPERTIES
 from rowmerge.iceberg.snapshots.live_files import live_files
 from rowmerge.table.commits.request import CommitRequest
+from rowmerge.table.metadata.json_objects import decode_json
 
 
 def staged_snapshot_id(table: str, metadata: TableMetadata, staged_id: str) -> int:
-    """Return the id of the newest snapshot that was staged under an id of `spark.wap.id`.
+    """Return the id of the snapshot that was staged under an id of `spark.wap.id`.
 
     Args:
         table: The name of the table in error messages.
@@ -44,13 +47,20 @@ def staged_snapshot_id(table: str, metadata: TableMetadata, staged_id: str) -> i
 
     Raises:
         VersionNotFound: No snapshot was staged under this id.
+        PlanError: Several snapshots were staged under this id, as in Iceberg's `publish_changes`.
     """
     ids_by_snapshot = {snapshot.snapshot_id: summary_properties(snapshot).get(WAP_ID) for snapshot in metadata.snapshots}
     snapshot_ids = [snapshot_id for snapshot_id, id_ in ids_by_snapshot.items() if id_ == staged_id]
+    if len(snapshot_ids) > 1:
+        ids = ", ".join(map(str, snapshot_ids))
+        raise PlanError(
+            f"{table} has several snapshots that were staged as {staged_id}: {ids}. Publish each with CALL system.cherrypick_snapshot. "
+            f"Next time, stage one statement per id, or use a branch (spark.wap.branch)."
+        )
     if not snapshot_ids:
         staged_ids = ", ".join(sorted({id_ for id_ in ids_by_snapshot.values() if id_})) or "none"
         raise VersionNotFound(f"{table} has no snapshot that was staged as {staged_id}. Its staged snapshots are: {staged_ids}.")
-    return snapshot_ids[-1]
+    return snapshot_ids[0]
 
 
 @dataclass
@@ -88,6 +98,8 @@ class Publication:
         if source is None:
             raise VersionNotFound(f"{self.table} has no snapshot {self.snapshot_id}. It may have expired.")
         self._check_unpublished(metadata, source)
+        self._check_columns(metadata, source)
+        ICEBERG_PROPERTIES.check_write(self.table, metadata.properties)
         if source.parent_snapshot_id == (None if head is None else head.snapshot_id):
             self.published_id = source.snapshot_id
             return (point_branch_at(metadata, MAIN, source.snapshot_id),)
@@ -105,17 +117,28 @@ class Publication:
         if any(summary.get(SOURCE_SNAPSHOT_ID) == str(source.snapshot_id) for summary in summaries):
             raise PlanError(f"The snapshot {source.snapshot_id} of {self.table} is published already.")
 
+    def _check_columns(self, metadata: TableMetadata, source: Snapshot) -> None:
+        """Raise PlanError if the table was replaced since the snapshot was written, or requires values of a column that it lacks."""
+        source_schema = None if source.schema_id is None else metadata.schema_by_id(source.schema_id)
+        if source_schema is None:
+            return
+        source_ids, schema = set(source_schema.field_ids), metadata.schema()
+        new_columns = [field.name for field in schema.fields if field.required and field.field_id not in source_ids]
+        if new_columns:
+            raise self._inapplicable(f"It has no values of the column {new_columns[0]}, which is NOT NULL")
+        if source_ids.isdisjoint(schema.field_ids):
+            raise self._inapplicable("The table was replaced after it")
+
     def _apply(self, metadata: TableMetadata, head: Snapshot | None, source: ConcurrentCommit) -> tuple[TableUpdate, ...]:
         """Write the snapshot with the changes of `source` that follows the current one, and return the updates that add it."""
         source_summary = summary_properties(source.snapshot)
-        operation = None if source.snapshot.summary is None else source.snapshot.summary.operation
-        removed_paths: frozenset[str] = frozenset()
-        if operation is Operation.OVERWRITE and source_summary.get(REPLACES_PARTITIONS) == "true":
+        replaces_partitions = source_summary.get(REPLACES_PARTITIONS) == "true"
+        if replaces_partitions:
             self._check_replaced_partitions(metadata, source)
-            removed_paths = source.removed_paths
-        elif operation is not Operation.APPEND:
+        elif not _is_append(source.snapshot):
             raise self._inapplicable("Only appends, dynamic overwrites, and snapshots whose parent is current can be published")
         storage = self.operations.storage
+        removed_paths = source.removed_paths
         live = live_files(storage, head, unpartitioned_spec_ids(metadata))
         if not live.by_path(removed_paths).keys() >= removed_paths:
             raise self._inapplicable("A file that it replaces is no longer in the table")
@@ -126,7 +149,8 @@ class Publication:
         origin = {SOURCE_SNAPSHOT_ID: str(source.snapshot.snapshot_id)}
         if WAP_ID in source_summary:
             origin[PUBLISHED_WAP_ID] = str(source_summary[WAP_ID])
-        change = CommitRequest(source.operation, replaces_partitions=bool(removed_paths))
+        transaction = next(iter(transaction_of(source.snapshot)), None)
+        change = CommitRequest(source.operation, replaces_partitions=replaces_partitions, transaction=transaction)
         return snapshot_updates(metadata, MAIN, head, snapshot, change, origin)
 
     def _check_replaced_partitions(self, metadata: TableMetadata, source: ConcurrentCommit) -> None:
@@ -147,3 +171,20 @@ class Publication:
         """Delete the files of the last attempt, if there was one."""
         if self._files is not None:
             self._files.discard()
+
+
+def _is_append(snapshot: Snapshot) -> bool:
+    """Return whether a snapshot only appends rows, whatever rows the table has.
+
+    The summary of a MERGE or an INSERT OVERWRITE that removed no row says `append`, too. But it may have to remove rows of other snapshots.
+    """
+    if snapshot.summary is None or snapshot.summary.operation is not Operation.APPEND:
+        return False
+    properties = summary_properties(snapshot)
+    if OPERATION not in properties:  # of another engine
+        return True
+    try:
+        mode = decode_json(str(properties.get(PARAMETERS, "{}"))).get("mode")
+    except (ValueError, AttributeError):
+        return False
+    return properties[OPERATION] == "WRITE" and mode == "Append"

@@ -17,7 +17,7 @@ from pyiceberg.table.update import TableUpdate
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.partition_values import FIRST_ID, find_or_build_order, find_or_build_spec, ordering_of, partitioning_of
 from rowmerge.iceberg.metadata.properties import check_properties
-from rowmerge.iceberg.metadata.registry import COMMENT, DISTRIBUTION, FORMAT_VERSION, ICEBERG_PROPERTIES, METRICS_COLUMN
+from rowmerge.iceberg.metadata.registry import COMMENT, DISTRIBUTION, FORMAT_VERSION, GC_ENABLED, ICEBERG_PROPERTIES, METRICS_COLUMN
 from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_widen, columns_of
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
 from rowmerge.table.metadata.parquet_settings import COLUMN_PROPERTIES
@@ -88,12 +88,20 @@ def replacement_updates(table: str, metadata: TableMetadata, definition: TableDe
     old_columns = columns_of(metadata.schema(), table)
     columns = Struct(tuple(_with_old_ids(column, old_columns.find(column.name, case_sensitive=True)) for column in new_columns))
     schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, _next_schema_id(metadata))
+    properties = _properties_of_definition(definition)
+    if metadata.properties.get(GC_ENABLED.name, "true").strip().lower() == "false":
+        # Snapshots of a clone need files of its source, also after the clone is replaced.
+        if not GC_ENABLED.value({GC_ENABLED.name: "false", **properties}):
+            properties[GC_ENABLED.name] = "false"
+        else:
+            problem = f"{GC_ENABLED.name} of {table} is false, because files of its snapshots may belong to another table"
+            raise ConfigurationError(f"{problem}. Leave the property out of the replacement, or drop the table first.")
     return (
         *_schema_updates(metadata, schema),
         *_spec_updates(metadata, schema, definition.partitioning or ()),
         *_order_updates(metadata, schema, definition.ordering or ()),
         *_format_version_updates(table, metadata, definition),
-        *_property_updates(metadata.properties, _properties_of_definition(definition)),
+        *_property_updates(metadata.properties, properties),
     )
 
 

@@ -76,14 +76,29 @@ def summary_properties(snapshot: IcebergVersion | None) -> Mapping[str, str]:
 def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[int, int]]:
     """Yield the transaction version and the snapshot id of each snapshot that an application committed, newest first.
 
-    Snapshots from before a replacement or restoration of the table are included.
+    Snapshots from before a replacement or restoration of the table are included. Staged snapshots are left out until they are published.
 
     Args:
         metadata: The metadata of the table.
         application: The name with which the application identifies its transactions.
     """
-    for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
-        properties = summary_properties(snapshot)
-        version = properties.get(APPLICATION_VERSION, "")  # A long has at most 19 digits. Other values are ignored.
-        if properties.get(APPLICATION) == application and re.fullmatch(r"-?\d{1,19}", version):
-            yield int(version), snapshot.snapshot_id
+    snapshots = sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0))
+    for snapshot in snapshots:
+        for name, version in transaction_of(snapshot):
+            if name == application and not _is_unpublished(metadata, snapshot):
+                yield version, snapshot.snapshot_id
+
+
+def transaction_of(snapshot: IcebergVersion) -> Iterator[tuple[str, int]]:
+    """Yield the application and the version of the transaction that a snapshot records, if it records one."""
+    properties = summary_properties(snapshot)
+    application, version = properties.get(APPLICATION), properties.get(APPLICATION_VERSION, "")
+    if application is not None and re.fullmatch(r"-?\d{1,19}", version):  # A long has at most 19 digits. Other values are ignored.
+        yield application, int(version)
+
+
+def _is_unpublished(metadata: TableMetadata, snapshot: IcebergVersion) -> bool:
+    """Return whether a snapshot is staged, and no branch contains it."""
+    if WAP_ID not in summary_properties(snapshot):
+        return False
+    return all(snapshot not in ancestors(metadata, ref.snapshot_id) for ref in metadata.refs.values())

@@ -100,7 +100,9 @@ SPLIT_LOOKBACK = TableProperty(
     "read.split.planning-lookback", POSITIVE_NUMBER, "how many tasks are filled at the same time; only for files that Arrow reads", "10"
 )
 NAME_MAPPING = TableProperty("schema.name-mapping.default", _NAME_MAPPING, "the field ids of data files without field ids")
-DATA_PATH = TableProperty("write.data.path", TEXT, "the folder of new data files; by default `data` in the table's folder")
+DATA_PATH = TableProperty(
+    "write.data.path", TEXT, "the folder of new data files, outside other tables' folders; by default `data` in its own"
+)
 METADATA_PATH = TableProperty(
     "write.metadata.path",
     TEXT,

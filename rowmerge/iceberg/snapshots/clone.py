@@ -74,7 +74,7 @@ def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) ->
     if properties.get(GC_ENABLED.name, "false").strip().lower() != "false":
         raise ConfigurationError(f"{GC_ENABLED.name} must be false for a clone, whose files belong to {source.name}. Leave it out.")
     format_version = str(source.metadata.format_version)
-    if properties.get(FORMAT_VERSION.name, format_version) != format_version:
+    if (FORMAT_VERSION.parse(properties) or format_version) != format_version:
         advice = f"{source.name} has {format_version}. Leave out the property, or set it afterwards with ALTER TABLE."
         raise ConfigurationError(f"{FORMAT_VERSION.name} of a clone must be that of its source: {advice}")
 

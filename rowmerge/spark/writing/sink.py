@@ -180,13 +180,15 @@ def address_filter(keys: tuple[PartitionKey, ...], column_names: tuple[str, ...]
         partitions: The values of each partition, by the name of the partition field.
     """
     searched_partitions = {comparable_partition(values) for values in partitions}
+    address = ["__rowmerge_file", "__rowmerge_position"]
 
     def filter_addresses(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = pa.Table.from_batches([batch]).rename_columns([*column_names, "file", "position"])
+            # A column of the table can have the name `file` or `position`.
+            rows = pa.Table.from_batches([batch]).rename_columns([*column_names, *address])
             for values, partition_rows in split_by_partition(rows, keys, empty_is_null=False):
                 if comparable_partition(values) in searched_partitions:
-                    yield from partition_rows.select(["file", "position"]).to_batches()
+                    yield from partition_rows.select(address).rename_columns(["file", "position"]).to_batches()
 
     return filter_addresses
 

@@ -109,6 +109,10 @@ class PropertyRegistry:
         for name, value in properties.items():
             if existing.get(name) != value:
                 self._check_property(name, value, is_new=name not in existing)
+        for name in existing.keys() - properties.keys():
+            property_ = self.find(name)
+            if property_ is not None and property_.effect is Effect.MANAGED:
+                raise ConfigurationError(f"The table property {name} cannot be removed. {property_.text}")
 
     def text_of_missing(self, name: str) -> str:
         """Return what SHOW TBLPROPERTIES answers for a property that a table lacks: Spark's text, with the default of the property."""
@@ -136,7 +140,7 @@ class PropertyRegistry:
     def _check_property(self, name: str, value: str, *, is_new: bool) -> None:
         property_ = self.find(name)
         if property_ is None:
-            if is_new and name.startswith(RESERVED_PREFIXES):
+            if is_new and name.lower().startswith(RESERVED_PREFIXES):
                 raise ConfigurationError(self._unknown(name))
         elif property_.effect in (Effect.HONOURED, Effect.OTHER_ENGINES):
             property_.values.parse(name, value)
@@ -145,7 +149,7 @@ class PropertyRegistry:
 
     def _unknown(self, name: str) -> str:
         """Return the message for a name below RESERVED_PREFIXES that is not the name of a property."""
-        other_format = next((other for prefix, other in _FORMATS_BY_PREFIX.items() if name.startswith(prefix)), self.format)
+        other_format = next((other for prefix, other in _FORMATS_BY_PREFIX.items() if name.lower().startswith(prefix)), self.format)
         if other_format != self.format:
             return f"The table property {name} applies only to {other_format} tables. Leave it out."
         names = {property_.name.lower(): property_.name for property_ in self.properties}

@@ -153,3 +153,14 @@ def test_properties_are_stored_as_other_engines_parse_them() -> None:
 
 def test_the_page_is_generated_from_the_registries() -> None:
     assert PAGE.read_text(encoding="utf-8") == document(), "run: python -m tests.unit.table.properties_page > docs/properties.md"
+
+
+def test_properties_that_engines_set_cannot_be_removed() -> None:
+    name = "delta.rowTracking.materializedRowIdColumnName"
+    with pytest.raises(ConfigurationError, match=f"{name} cannot be removed"):
+        DELTA_PROPERTIES.check({}, {name: "_row-id-col-1"})
+
+
+def test_reserved_beginnings_are_recognized_in_any_case() -> None:
+    with pytest.raises(ConfigurationError, match=r"Did you mean delta\.appendOnly\?"):
+        DELTA_PROPERTIES.check({"DELTA.APPENDONLY": "true"}, {})
