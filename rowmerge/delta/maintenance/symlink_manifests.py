@@ -6,11 +6,16 @@ has the same form as that of delta-spark (GenerateSymlinkManifest): `day=2024-01
 The file `_version` in the folder, whose name is hidden from these engines, contains the version of the table that the manifests describe.
 The commit after that version writes only the manifests of changed partitions. Every other commit writes all manifests. This repairs them
 after an interrupted or failed write, after commits of other engines, and after concurrent commits that wrote them in a different order.
+
+A file `_writing-…` in the folder shows that a writer has begun and not finished. Its last manifests may arrive after those of a newer
+version. So a commit that finds such a file of another writer writes all manifests, too.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -29,7 +34,9 @@ from rowmerge.storage.store import Storage, get_if_exists
 logger = logging.getLogger(__name__)
 
 FOLDER = "_symlink_format_manifest"
-_MANIFEST, _VERSION_FILE = "manifest", f"{FOLDER}/_version"
+_MANIFEST, _VERSION_FILE, _WRITING = "manifest", f"{FOLDER}/_version", f"{FOLDER}/_writing-"
+_OLDEST_WRITER = 24 * 3_600_000
+"""The age in milliseconds at which a writer counts as dead, so that its file is deleted after all manifests were written."""
 _MAX_ROUNDS = 10
 """The maximum number of versions that one statement writes. The statements that commit newer versions write the manifests of these."""
 
@@ -71,13 +78,19 @@ class SymlinkManifests:
 
         A slow writer may overwrite manifests of a newer version. It then finds this version, and writes the manifests of that one.
         """
-        snapshot = self.newest()
+        own_file, snapshot = f"{_WRITING}{uuid.uuid4().hex}", self.newest()
+        self._check(snapshot)
+        self.storage.put(own_file, b"")
         for _ in range(_MAX_ROUNDS):
-            self._write(snapshot, base)
+            # The list is read after the put of the own file, so that at least one of two writers sees the other.
+            other_writers = [file for file in self.storage.list(FOLDER) if file.path.startswith(_WRITING) and file.path != own_file]
+            self._write(snapshot, None if other_writers else base)
             newest = self.newest()
             if newest.version == snapshot.version:
                 break
             base, snapshot = snapshot.state, newest
+        dead_writers = [file.path for file in other_writers if file.modified < time.time() * 1000 - _OLDEST_WRITER]
+        delete_files(self.storage, [[f"{self.storage.location}/{path}" for path in (own_file, *dead_writers)]], PathOrigin.LISTING)
         return snapshot.version
 
     def _write(self, snapshot: DeltaSnapshot, base: State | None) -> None:

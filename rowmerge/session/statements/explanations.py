@@ -152,4 +152,4 @@ def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | N
     relation = context.names.qualify(name).relation
     if relation is None or relation.kind != "table":
         return None
-    return row_count(context.names.table(name).snapshot().files())
+    return row_count(context.audit.source(context.names.table(name)).snapshot().files())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
+from rowmerge.delta.maintenance import symlink_manifests
 from rowmerge.delta.maintenance.symlink_manifests import FOLDER
 from rowmerge.errors import ConfigurationError, PlanError, StorageError
 from rowmerge.storage.store import Storage
@@ -196,6 +197,27 @@ def test_a_slow_writer_does_not_leave_manifests_of_an_older_version(tmp_path: Pa
     assert storage.act is None and lake.table.snapshot().version == 2
     assert manifests(lake) == expected_manifests(lake)
     assert len(manifests(lake)["p=a"]) == 4
+
+
+def test_the_manifests_of_a_killed_slow_writer_are_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = partitioned_lake(tmp_path)
+    write_concurrently = symlink_manifests.map_concurrently
+
+    def put_late_and_die(put: Any, paths: Any) -> None:
+        monkeypatch.setattr(symlink_manifests, "map_concurrently", write_concurrently)
+        committed(lake.commit("WRITE", added=(lake.file([11], "newer", {"p": "a"}),)))  # another writer finishes its manifests
+        write_concurrently(put, paths)
+        raise StorageError("put", "the process is killed")
+
+    monkeypatch.setattr(symlink_manifests, "map_concurrently", put_late_and_die)
+    committed(lake.commit("WRITE", added=(lake.file([10], "older", {"p": "a"}),)))
+    assert manifests(lake) != expected_manifests(lake), "the older manifest has overwritten the newer one"
+    committed(lake.commit("WRITE", added=(lake.file([12], "elsewhere", {"p": "z"}),)))
+    assert manifests(lake) == expected_manifests(lake)
+    (dead_writer,) = (lake.folder / FOLDER).glob("_writing-*")
+    os.utime(dead_writer, (0, 0))
+    committed(lake.commit("WRITE", added=(lake.file([13], "later", {"p": "z"}),)))
+    assert not list((lake.folder / FOLDER).glob("_writing-*"))
 
 
 def test_vacuum_keeps_manifests(tmp_path: Path) -> None:
