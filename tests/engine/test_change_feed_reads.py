@@ -93,7 +93,8 @@ def test_explain_shows_the_files_of_changes(feed: rowmerge.Session) -> None:
     ]
 
 
-def test_partition_values_of_old_versions_have_the_type_of_a_widened_column(session: rowmerge.Session) -> None:
+def test_partition_values_of_old_versions_have_the_type_of_a_widened_column(bare_session: rowmerge.Session) -> None:
+    session = bare_session  # DuckDB does not read partition values from before the column was widened
     properties = "'delta.enableChangeDataFeed' = 'true', 'delta.enableTypeWidening' = 'true'"
     session.sql(f"create table t (id int, d date, n int) using delta partitioned by (d, n) tblproperties ({properties})")
     session.sql("insert into t values (1, date'2024-01-01', 5), (2, null, null)")

@@ -329,3 +329,15 @@ select id, q from t order by id;
 => 5 | a
 => 6 | e
 => 7 | e
+
+--- conditions on NOT NULL fields of structs exclude files
+create table t (id int, s struct<x: int not null, y: string>) using iceberg tblproperties ({mode});
+insert into t values (1, named_struct('x', 1, 'y', 'a'));
+insert into t values (2, named_struct('x', 2, 'y', null));
+select id from t where s.x = 1;
+=> 1
+update t set id = 5 where s.x = 2;
+=> 1
+select id from t where s.x > 0 order by id;
+=> 1
+=> 5

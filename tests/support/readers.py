@@ -122,6 +122,8 @@ def _sorted(table: pa.Table, order_by: Sequence[str] | str) -> pa.Table:
     simple = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
     # By position: Arrow takes a dot in a column's name for a path.
     positions = [str(table.schema.names.index(name)) for name in names or simple]
+    if not positions:
+        return table.take(sorted(range(table.num_rows), key=lambda row: repr(table.slice(row, 1).to_pylist())))
     order = pc.sort_indices(table.rename_columns([str(i) for i in range(table.num_columns)]), [(p, "ascending") for p in positions])
     return table.take(order)
 

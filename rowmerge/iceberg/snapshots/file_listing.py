@@ -30,7 +30,7 @@ from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import partition_value_name, partition_value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.iceberg.snapshots.partition_ranges import PartitionRange, file_ranges, partition_ranges, value_array
-from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type, as_nullable
 from rowmerge.table.snapshots.exact_statistics import exact_statistics
 from rowmerge.table.snapshots.files import FileListing, listing_schema
 from rowmerge.table.snapshots.ignored_bounds import report_ignored_bounds
@@ -106,7 +106,7 @@ def exact_files(live: LiveFiles, schema: Schema, listing: FileListing) -> FileLi
 
 def _listing_schema(partition_type: pa.StructType, bound_columns: Sequence[Field], ranges: Sequence[PartitionRange]) -> pa.Schema:
     """Return the Arrow schema of a listing. Bounds and null counts are structs with a field for each column in `bound_columns`."""
-    bounds_type = arrow_type(Struct(tuple(bound_columns)))
+    bounds_type = arrow_type(as_nullable(Struct(tuple(bound_columns))))  # a file may lack the bounds of a NOT NULL field
     null_counts_type = _counts_type(bounds_type)
     return listing_schema(partition_type, bounds_type, null_counts_type, pa.struct([range_.arrow_field for range_ in ranges]))
 
