@@ -26,8 +26,8 @@ _FILLED_SHARE, _MAX_FILLED_SHARE = 1.03, 1.08
 
 The first is above 1, so that compaction regards files as complete although their compression was only estimated.
 """
-_MIN_FIRST_ROW_GROUP_BYTES = 1024 * 1024
-"""The minimum size of the first row group of a file in memory, if the rows suffice."""
+_MIN_ROW_GROUP_BYTES = 1024 * 1024
+"""The minimum size in memory of the row group of a file whose footer takes more than half of the target size."""
 _MAX_ROW_GROUP_SHARE = 1.25
 """The maximum size of the last row group of a file, as a multiple of the size of a row group."""
 _FOOTER_BYTES_OF_CHUNK = 165
@@ -94,8 +94,8 @@ class RollingFile:
         space = self._spec.target_file_size * _FILLED_SHARE - file_size - self._footer_bytes_of_row_group
         row_group_size = self._spec.row_group_size
         # The footer of a wide table can exceed the target size. Its files have one row group, but not one row.
-        least_bytes = min(row_group_size, _MIN_FIRST_ROW_GROUP_BYTES) if file_size == 0 else 1
-        bytes_until_filled = max(space / self._compression_ratio, least_bytes)
+        is_footer_large = file_size == 0 and space < self._spec.target_file_size / 2
+        bytes_until_filled = max(space / self._compression_ratio, min(row_group_size, _MIN_ROW_GROUP_BYTES) if is_footer_large else 1)
         # A row group that is slightly larger prevents a small one at the end of the file.
         return bytes_until_filled if bytes_until_filled <= row_group_size * _MAX_ROW_GROUP_SHARE else row_group_size
 

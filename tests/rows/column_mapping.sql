@@ -83,4 +83,4 @@ alter table t add columns (`a(b` int);
 alter table t set tblproperties ('delta.columnMapping.mode' = 'id');
 !> ConfigurationError: cannot be changed from none to id
 create table u (id int) using delta tblproperties ('delta.columnMapping.mode' = 'serial');
-!> ConfigurationError: Set it to name, id or none
+!> ConfigurationError: Set it to none, name or id

@@ -11,7 +11,7 @@ import pytest
 
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.errors import ConfigurationError
-from rowmerge.parquet.data_files import PartitionedWriter
+from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import AddedFile, Positions
