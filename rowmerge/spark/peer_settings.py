@@ -68,7 +68,7 @@ def default_properties(spark: SparkSession) -> dict[str, str]:
 
 
 def optimize_size(spark: SparkSession) -> int | None:
-    """Return the size of files in bytes that OPTIMIZE of a Delta table writes, or None if the setting OPTIMIZE_SIZE is not set.
+    """Return the target size in bytes of the files that OPTIMIZE writes into a Delta table. Return None if OPTIMIZE_SIZE is not set.
 
     Raises:
         ConfigurationError: The value is not a size.

@@ -41,6 +41,11 @@ def stage(session: rowmerge.Session, id_: str, statement: str) -> None:
     session.spark.conf.unset(ID)
 
 
+def stage_overwrite(session: rowmerge.Session, id_: str, values: str) -> None:
+    """Stage an INSERT OVERWRITE that replaces the partitions of its rows."""
+    stage(session, id_, f"insert overwrite t with ('partitionOverwriteMode' = 'dynamic') values {values}")
+
+
 def test_a_branch_receives_all_changes_and_is_read_by_the_plain_name(audits: rowmerge.Session) -> None:
     audits.spark.conf.set(BRANCH, "audit")
     audits.sql("insert into t select max(p) + 1, 'new' from t")
@@ -142,12 +147,8 @@ def test_a_staged_merge_is_published_only_while_its_parent_is_current(audits: ro
 
 def test_a_staged_dynamic_overwrite_is_published_unless_its_partitions_changed(audits: rowmerge.Session) -> None:
     audits.sql("insert into t values (2, 'old')")
-    audits.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    try:
-        stage(audits, "one", "insert overwrite t values (1, 'replaced')")
-        stage(audits, "two", "insert overwrite t values (2, 'replaced')")
-    finally:
-        audits.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    stage_overwrite(audits, "one", "(1, 'replaced')")
+    stage_overwrite(audits, "two", "(2, 'replaced')")
     audits.sql("insert into t values (2, 'later')")
     audits.sql("call system.publish_changes('t', 'one')")
     assert rows(audits) == [(1, "replaced"), (2, "later"), (2, "old")]
@@ -190,12 +191,8 @@ def test_publication_needs_an_iceberg_table(session: rowmerge.Session) -> None:
 
 
 def test_an_overwrite_of_a_new_partition_is_not_published_next_to_later_rows(audits: rowmerge.Session) -> None:
-    audits.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    try:
-        stage(audits, "one", "insert overwrite t values (2, 'run 1')")
-        stage(audits, "two", "insert overwrite t values (2, 'run 2')")
-    finally:
-        audits.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    stage_overwrite(audits, "one", "(2, 'run 1')")
+    stage_overwrite(audits, "two", "(2, 'run 2')")
     audits.sql("call system.publish_changes('t', 'one')")
     with pytest.raises(PlanError, match="A later commit changed a partition that it replaces"):
         audits.sql("call system.publish_changes('t', 'two')")

@@ -145,7 +145,9 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
 
 def _feature_advice(feature: str, metadata: Metadata) -> str | None:
     """Return advice for an unsupported writer feature of a table, or None if the table does not use the feature."""
-    return _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
+    if feature in _ADVICE_IF_USED:
+        return _ADVICE_IF_USED[feature](metadata)
+    return f"With it, {UNSUPPORTED_FEATURES[feature]}. {_UPGRADE}" if feature in UNSUPPORTED_FEATURES else _UPGRADE
 
 
 def _check_mapping(table: str, metadata: Metadata) -> None:

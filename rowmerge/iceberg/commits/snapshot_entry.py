@@ -104,7 +104,7 @@ def _nonzero_counts(counts: Counter[str]) -> dict[str, str]:
 
 
 def _partition_summaries(metadata: TableMetadata, entries: Sequence[Entry]) -> dict[str, str]:
-    """Return the number of changed partitions and, up to a number of partitions, their counts (`write.summary.partition-limit`).
+    """Return the summary properties about changed partitions: their number and, up to `write.summary.partition-limit`, the counts of each.
 
     The names and conditions are those of Iceberg's SnapshotSummary. Files without a partition count as one partition without a name.
     """

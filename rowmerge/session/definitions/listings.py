@@ -86,7 +86,7 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
 
 
 def _show_properties(context: SessionContext, command: ShowProperties) -> DataFrame:
-    """Return the rows of SHOW TBLPROPERTIES. The row of a property that a table lacks names the default."""
+    """Return the rows of SHOW TBLPROPERTIES. If the table lacks the property that the statement names, the row contains its default."""
     description, key = describe_relation(context, command.name), command.key
     if key is None or key in description.properties:
         pairs = [(name, value) for name, value in sorted(description.properties.items()) if key in (None, name)]

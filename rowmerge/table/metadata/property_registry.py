@@ -148,7 +148,7 @@ class PropertyRegistry:
             raise ConfigurationError(f"The table property {name} cannot be {value!r}. {property_.text}")
 
     def _unknown(self, name: str) -> str:
-        """Return the message for a name below RESERVED_PREFIXES that is not the name of a property."""
+        """Return the error message for an unknown property, whose name begins with one of RESERVED_PREFIXES."""
         other_format = next((other for prefix, other in _FORMATS_BY_PREFIX.items() if name.lower().startswith(prefix)), self.format)
         if other_format != self.format:
             return f"The table property {name} applies only to {other_format} tables. Leave it out."
