@@ -10,7 +10,7 @@ from rowmerge.errors import CommitConflict, CommitStateUnknown
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.spark.writing.write_output import discard, discard_if_rejected
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
-from rowmerge.table.snapshots.files import AddedFile
+from rowmerge.table.snapshots.files import AddedFile, FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -30,18 +30,24 @@ class Attempt:
     result_row: Mapping[str, int] = field(default_factory=dict)
 
 
+AfterCommit = Callable[[Table, Snapshot | None, FileChanges, Timings], None]
+"""A function that is called after a commit. It gets the table, the version before the commit (None if the commit set all files), the
+changes of files, and the timings of the statement. It must not raise an exception, because the statement has succeeded."""
+
+
 @dataclass(frozen=True)
 class CommitOptions:
     """The options of a commit.
 
     `retries`: the maximum number of retries after conflicts, or None to use the table's property. `transaction`: the application id and
     version of a change that must be committed only once. If the table has this version or a later one already, nothing is committed.
-    `user_metadata`: a text for the history of the table, or None.
+    `user_metadata`: a text for the history of the table, or None. `after_commit`: a function that is called after the commit, or None.
     """
 
     retries: int | None = None
     transaction: tuple[str, int] | None = None
     user_metadata: str | None = None
+    after_commit: AfterCommit | None = None
 
 
 DEFAULT_COMMIT_OPTIONS = CommitOptions()
@@ -123,6 +129,8 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
         outcome = table.commit(base, request)
     match outcome:
         case Committed(version, rebases):
+            if options.after_commit is not None:
+                options.after_commit(table, None if change.replace else base, change.files, timings)
             return ChangeResult(version, attempt.counts, timings, rebases=rebases, result_row=attempt.result_row)
         case Conflicted(conflict):
             discard(attempt.new_files, base.shape.filesystem_options)

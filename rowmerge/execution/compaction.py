@@ -77,7 +77,8 @@ class Compaction:
     """One run of OPTIMIZE or REORG on a table.
 
     `condition`: a SQL condition on partition columns, or None for the whole table. With `by_bounds`, it may use all columns, and selects
-    the files whose column bounds allow a matching row. `target_size`: the size of a new file in bytes, or None for the table's property.
+    the files whose column bounds allow a matching row. `target_size`: the size of a new file in bytes, or None for the table's properties.
+    `is_auto`: whether the compaction follows another commit, instead of a statement OPTIMIZE.
     """
 
     spark: SparkSession
@@ -88,6 +89,7 @@ class Compaction:
     options: CommitOptions = DEFAULT_COMMIT_OPTIONS
     target_size: int | None = None
     by_bounds: bool = False
+    is_auto: bool = False
     timings: Timings = field(default_factory=Timings)
     statistics: CompactionStatistics = field(default_factory=CompactionStatistics)
 
@@ -111,7 +113,7 @@ class Compaction:
             snapshot.check_writable()
             snapshot.shape.check_rows_may_move("rewrite files of")
             files = self._selected_files(snapshot)
-            target_size = self.target_size or snapshot.settings.target_file_size or WriteSpec.target_file_size
+            target_size = self.target_size or snapshot.settings.rewrite_file_size or WriteSpec.target_file_size
             bins = self.choose_bins(files, target_size)  # each bin becomes one new file
         self.statistics = CompactionStatistics(considered_files=len(files))
         if not bins:
@@ -205,7 +207,7 @@ class Compaction:
         predicate = [] if self.condition is None else [self.condition]
         if self.operation == "REORG":
             return {"predicate": predicate, "applyPurge": True}
-        return {"predicate": predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
+        return {"predicate": predicate, "zOrderBy": [], "clusterBy": [], "auto": self.is_auto}
 
 
 def optimize(

@@ -91,6 +91,8 @@ def _write_and_create(
         outcome = table.create(definition, commit_request, creation_version)
     match outcome:
         case Committed(version):
+            if options.after_commit is not None:
+                options.after_commit(table, None, commit_request.files, timings)
             return ChangeResult(version, row_counts(output, commit_request.files), timings)
         case Conflicted(conflict):
             discard(output.files, table_shape.filesystem_options)

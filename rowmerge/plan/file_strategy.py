@@ -74,7 +74,7 @@ class CompactionOptions:
 
     `target_size`: the size of a new file in bytes, or None for the table's setting. `rewrites_all`: whether all files are rewritten.
     `min_files`: the minimum number of small files in a partition for which these files are rewritten. `max_files`: the maximum number of
-    files to rewrite, or None for no limit.
+    files to rewrite, or None for no limit. `rewrites_single_files`: whether a file is also rewritten if there is no file to combine it with.
 
     Files below `min_size` bytes (or below the target size if None) or above `max_size` bytes are rewritten. The same applies to files whose
     fraction of deleted rows is above `max_deleted_ratio`.
@@ -87,6 +87,7 @@ class CompactionOptions:
     max_size: int | None = None
     max_deleted_ratio: float = DELETED_RATIO
     max_files: int | None = None
+    rewrites_single_files: bool = True
 
     def requires_rewrite(self, file: ListedFile) -> bool:
         """Return whether a file must be rewritten even if it is not combined with other files."""
@@ -109,7 +110,8 @@ def bins_to_compact(files: FileListing, target: int, options: CompactionOptions)
     min_size = target if options.min_size is None else options.min_size
     candidates = [file for file in files.files() if file.size < min_size or options.requires_rewrite(file)]
     groups = _groups_by_partition(candidates[: options.max_files], target)
-    return [_bin(group) for group in groups if len(group) >= options.min_files or any(map(options.requires_rewrite, group))]
+    forced = options.requires_rewrite if options.rewrites_single_files else lambda file: False
+    return [_bin(group) for group in groups if len(group) >= options.min_files or any(map(forced, group))]
 
 
 def bins_to_purge(files: FileListing, target: int) -> list[Bin]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.metadata.property_values import SIZE
+from rowmerge.table.metadata.property_values import BOOLEAN, SIZE, WHOLE_NUMBER, Values, choice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 OPTIMIZE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
+AUTO_COMPACT = "spark.databricks.delta.autoCompact."
+OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite."
 _HONOURED = {
     USER_METADATA,
     OPTIMIZE_SIZE,
+    *(AUTO_COMPACT + name for name in ("enabled", "minNumFiles", "maxFileSize", "minFileSize")),
+    *(OPTIMIZE_WRITE + name for name in ("enabled", "binSize")),
     "spark.databricks.delta.checksum.mismatch.fatal",
     "spark.databricks.delta.retentionDurationCheck.enabled",
     "spark.databricks.delta.schema.autoMerge.enabled",
@@ -27,8 +32,11 @@ _HONOURED = {
     "spark.databricks.delta.write.txnVersion",
     "spark.databricks.delta.write.txnVersion.autoReset.enabled",
 }
-_PREFIXES = ("spark.databricks.delta.", "spark.sql.iceberg.")
+_PREFIXES = ("spark.databricks.delta.", "spark.databricks.io.skipping.", "spark.sql.iceberg.")
+_DEFAULT_BIN_SIZE = 512 * 1024 * 1024
 _SET = re.compile(r"set\s+`?(?P<name>[\w.-]+)`?\s*=", re.IGNORECASE)
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 _reported_names: set[str] = set()
@@ -73,9 +81,71 @@ def optimize_size(spark: SparkSession) -> int | None:
     Raises:
         ConfigurationError: The value is not a size.
     """
-    value = spark.conf.get(OPTIMIZE_SIZE, None)
-    if value is None:
+    return _parse_setting(spark, OPTIMIZE_SIZE, SIZE)
+
+
+def auto_compact_enabled(spark: SparkSession) -> bool | None:
+    """Return whether all Delta tables are compacted after commits, or none is. None: the properties of each table decide.
+
+    Raises:
+        ConfigurationError: The value is not one that the property `delta.autoOptimize.autoCompact` accepts.
+    """
+    value = _parse_setting(spark, f"{AUTO_COMPACT}enabled", choice("true", "false", "auto", "legacy"))
+    return None if value is None else value != "false"
+
+
+@dataclass(frozen=True)
+class CompactionLimits:
+    """The limits of auto-compaction.
+
+    `min_files`: how many small files a partition has before they are combined. `max_size`: the target size of a combined file in bytes, or
+    None for the table's properties. `min_size`: the size in bytes below which a file is small, or None for half of the target size.
+    """
+
+    min_files: int = 50
+    max_size: int | None = None
+    min_size: int | None = None
+
+
+def compaction_limits(spark: SparkSession) -> CompactionLimits:
+    """Return the limits of auto-compaction from the settings of the session.
+
+    Raises:
+        ConfigurationError: A value is not a number or a size.
+    """
+    min_files = _parse_setting(spark, f"{AUTO_COMPACT}minNumFiles", WHOLE_NUMBER)
+    max_size, min_size = (_parse_setting(spark, f"{AUTO_COMPACT}{name}", SIZE) for name in ("maxFileSize", "minFileSize"))
+    return CompactionLimits(CompactionLimits.min_files if min_files is None else min_files, max_size, min_size)
+
+
+def optimize_write_enabled(spark: SparkSession) -> bool | None:
+    """Return whether writes into all Delta tables are optimized, or none is. None: the property of each table decides.
+
+    Raises:
+        ConfigurationError: The value is neither true nor false.
+    """
+    return _parse_setting(spark, f"{OPTIMIZE_WRITE}enabled", BOOLEAN)
+
+
+def optimize_write_bin_size(spark: SparkSession) -> int:
+    """Return the size in bytes, in Spark's memory, of the rows of one file of an optimized write. A number without a unit means MiB.
+
+    Raises:
+        ConfigurationError: The value is not a size.
+    """
+    size = _parse_setting(spark, f"{OPTIMIZE_WRITE}binSize", Values(SIZE.description, _mebibytes))
+    return _DEFAULT_BIN_SIZE if size is None else size
+
+
+def _mebibytes(text: str) -> int:
+    return SIZE.convert(f"{text}mb" if text.isdigit() else text)
+
+
+def _parse_setting(spark: SparkSession, name: str, values: Values[T]) -> T | None:
+    """Return the value of a setting, or None if it is not set. Raise ConfigurationError if the setting does not allow the value."""
+    text = spark.conf.get(name, None)
+    if text is None:
         return None
-    if not SIZE.allow(value):
-        raise ConfigurationError(f"The setting {OPTIMIZE_SIZE} is {value!r}. Set it to {SIZE.description}.")
-    return SIZE.convert(value.strip())
+    if not values.allow(text):
+        raise ConfigurationError(f"The setting {name} is {text!r}. Set it to {values.description}.")
+    return values.convert(text.strip())

@@ -18,7 +18,7 @@ from rowmerge.delta.log.checkpoint_reading import read_footer
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
 from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves, values_by_physical_name
-from rowmerge.delta.metadata.properties import DeltaSettings
+from rowmerge.delta.metadata.properties import DeltaSettings, string_prefix_length
 from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, vector_path, write_vectors
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
@@ -53,6 +53,7 @@ class FileActionBuilder:
         clustering = () if self.change.replace else clustering_columns(self.domains)
         schema, stored_schema, partition_columns = self.metadata.schema, self.metadata.stored_schema, self.metadata.partition_columns
         self._indexed_leaves = physical_indexed_leaves(schema, stored_schema, partition_columns, self.metadata.configuration, clustering)
+        self._string_prefix_length = string_prefix_length(self.metadata.configuration)
         self._partition_fields = schema.select(partition_columns).fields
         self._written_vectors = VectorFiles({}, ())
         self._superseded_vector_paths: list[str] = []
@@ -126,7 +127,8 @@ class FileActionBuilder:
         # Statistics have the physical names of columns.
         schema, stored_schema = self.metadata.schema, self.metadata.stored_schema
         lower, upper, nulls = (values_by_physical_name(values, schema, stored_schema) for values in (file.lower, file.upper, file.nulls))
-        return {"add": {**fields, "stats": statistics_json(replace(file, lower=lower, upper=upper, nulls=nulls), self._indexed_leaves)}}
+        stored_file = replace(file, lower=lower, upper=upper, nulls=nulls)
+        return {"add": {**fields, "stats": statistics_json(stored_file, self._indexed_leaves, self._string_prefix_length)}}
 
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:
         return {"path": log_path(self.storage.location, file.path), "partitionValues": self._partition_texts(file), "size": file.size}

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from rowmerge.delta.files.text_values import iso_instant
@@ -25,7 +26,7 @@ _Values = Mapping[str, Any]
 CLUSTERING = "delta.clustering"
 INDEXED_COLUMNS = "delta.dataSkippingStatsColumns"
 PREFIX = 32
-"""The maximum length of a string bound in UTF-16 code units. It is the default of delta-spark."""
+"""The default of `delta.dataSkippingStringPrefixLength`, the maximum length of a string bound in UTF-16 code units."""
 
 _COMPARABLE = frozenset("long integer short byte double float string date timestamp timestamp_ntz".split())
 _NAME_IN_PATH = re.compile(r"(?P<name>`(?:[^`]|``)+`\s*|[^`.,]+)([.,]|$)\s*")
@@ -97,7 +98,7 @@ def indexed_count(properties: Mapping[str, str]) -> int | None:
     return None if int(text) < 0 else int(text)
 
 
-def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
+def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath], prefix_length: int = PREFIX) -> str:
     """Return the statistics of a new file as JSON, for the field `stats` of the `add` action (PROTOCOL.md, Per-file Statistics).
 
     Readers skip a file if its bounds show that no row can match their condition.
@@ -105,6 +106,7 @@ def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
     Args:
         file: The new file. Its statistics have physical column names.
         indexed: The columns and nested fields that get bounds and null counts (`indexed_leaves`).
+        prefix_length: The maximum length of a string bound.
     """
     # JSON has no NaN, so a bound that is NaN cannot be written. The other bound of the column must be omitted, too: Spark orders NaN above
     # all other numbers. So with only the upper bound 5, a reader would skip the file for `x > 7`, although a row with NaN matches.
@@ -112,8 +114,8 @@ def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
     statistics = {
         "numRecords": file.records,
         "tightBounds": True,
-        "minValues": _select_values(file.lower, bounded, lower_bound),
-        "maxValues": _select_values(file.upper, bounded, upper_bound),
+        "minValues": _select_values(file.lower, bounded, partial(lower_bound, length=prefix_length)),
+        "maxValues": _select_values(file.upper, bounded, partial(upper_bound, length=prefix_length)),
         "nullCount": _select_values(file.nulls, indexed),
     }
     return statistics_text(statistics)
@@ -162,16 +164,25 @@ def _parsed_to_json(value: Any) -> Any:
     return value if isinstance(value, str | bool) else _bound_to_json(value)
 
 
-def lower_bound(value: Any) -> Any:
-    """Return the JSON value of a minimum, or None if it has no JSON form. Strings are truncated."""
-    return value[: _prefix_end(value)] if isinstance(value, str) else _bound_to_json(value)
-
-
-def upper_bound(value: Any) -> Any:
-    """Return the JSON value of a maximum, or None if it has no JSON form. A truncated string is extended so that it remains a maximum."""
+def lower_bound(value: Any, length: int = PREFIX) -> Any:
+    """Return the JSON value of a minimum, or None if it has no JSON form. A string is truncated to `length`. With 0, it has no bound."""
     if not isinstance(value, str):
         return _bound_to_json(value)
-    end = _prefix_end(value)
+    return value[: _prefix_end(value, length)] if length else None
+
+
+def upper_bound(value: Any, length: int = PREFIX) -> Any:
+    """Return the JSON value of a maximum, or None if it has no JSON form. A truncated string is extended so that it remains a maximum.
+
+    Args:
+        value: The maximum.
+        length: The maximum length of a string before it is extended. With 0, strings have no bounds, as in delta-spark.
+    """
+    if not isinstance(value, str):
+        return _bound_to_json(value)
+    if not length:
+        return None
+    end = _prefix_end(value, length)
     if end == len(value):
         return value
     if value[end] < "\x7f":
@@ -179,12 +190,12 @@ def upper_bound(value: Any) -> Any:
     return value[:end] + "\U0010ffff" if value[end] < "\U0010ffff" else None
 
 
-def _prefix_end(value: str) -> int:
-    """Return the number of characters that fit into PREFIX UTF-16 code units. Characters above U+FFFF take two units."""
+def _prefix_end(value: str, length: int) -> int:
+    """Return the number of characters that fit into `length` UTF-16 code units. Characters above U+FFFF take two units."""
     units = 0
-    for end, character in enumerate(value[: PREFIX + 1]):
+    for end, character in enumerate(value[: length + 1]):
         units += 2 if ord(character) > 0xFFFF else 1
-        if units > PREFIX:
+        if units > length:
             return end
     return len(value)
 

@@ -22,6 +22,12 @@ FEATURE_PREFIX = "delta.feature."
 SYMLINK_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
 RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
 CONSTRAINT_PREFIX = "delta.constraints."
+REWRITE_FILE_SIZE = 32 * 1024 * 1024
+"""The target size of rewritten files with `delta.tuneFileSizesForRewrites`. Databricks, which defined the property, documents no number.
+
+It is a quarter of the default size, so that a row that changes costs a quarter of the rewrite. It is above the size up to which statements
+combine small files, so that such files are not rewritten again and again.
+"""
 MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
 CHECKPOINT_PROTECTION = "delta.requireCheckpointProtectionBeforeVersion"
@@ -63,6 +69,34 @@ class DeltaSettings(TableSettings):
             ConfigurationError: The property is not a size.
         """
         return registry.TARGET_FILE_SIZE.parse(self.properties)
+
+    @cached_property
+    def rewrite_file_size(self) -> int | None:
+        """The size from `delta.targetFileSize`, REWRITE_FILE_SIZE with `delta.tuneFileSizesForRewrites`, or None without both.
+
+        Raises:
+            ConfigurationError: One of the properties has an invalid value.
+        """
+        tuned_size = REWRITE_FILE_SIZE if registry.TUNE_FOR_REWRITES.value(self.properties) else None
+        return self.target_file_size or tuned_size
+
+    def auto_compacts(self, setting: bool | None) -> bool:
+        """Return whether small files are combined after a commit. The setting of the session takes precedence, as in delta-spark.
+
+        Raises:
+            ConfigurationError: A property has an invalid value.
+        """
+        if setting is not None:
+            return setting
+        return registry.AUTO_OPTIMIZE.value(self.properties) or registry.AUTO_COMPACT.value(self.properties) != "false"
+
+    def optimizes_write(self, setting: bool | None) -> bool | None:
+        """Return the setting of the session or, without it, `delta.autoOptimize.optimizeWrite`. Return None if both are not set.
+
+        Raises:
+            ConfigurationError: The property is neither true nor false.
+        """
+        return registry.OPTIMIZE_WRITE.parse(self.properties) if setting is None else setting
 
     @cached_property
     def parquet(self) -> ParquetSettings:
@@ -172,6 +206,11 @@ def is_true(properties: Mapping[str, str], name: str) -> bool:
         name: The name of a boolean property.
     """
     return properties.get(name, "false").strip().lower() == "true"
+
+
+def string_prefix_length(properties: Mapping[str, str]) -> int:
+    """Return `delta.dataSkippingStringPrefixLength`, the maximum length of string bounds. Raises ConfigurationError for a bad value."""
+    return registry.STRING_PREFIX_LENGTH.value(properties)
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from rowmerge.delta.files.statistics import ColumnPath, parse_columns
+from rowmerge.delta.files.statistics import PREFIX, ColumnPath, parse_columns
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.metadata.property_registry import Effect, PropertyRegistry, TableProperty
 from rowmerge.table.metadata.property_values import (
@@ -78,6 +78,36 @@ ISOLATION_LEVEL = TableProperty(
 )
 TARGET_FILE_SIZE = TableProperty("delta.targetFileSize", SIZE, "the target size of data files; by default the engine chooses it")
 CODEC_OF_FILES = TableProperty("delta.parquet.compression.codec", CODEC, "the compression of data files; by default `zstd`")
+AUTO_COMPACT = TableProperty(
+    "delta.autoOptimize.autoCompact",
+    choice("true", "false", "auto", "legacy"),
+    "`true`, `auto`, `legacy`: commits combine small files ([auto-compaction](operations.md#auto-compaction))",
+    "false",
+    since="0.3.0",
+)
+AUTO_OPTIMIZE = TableProperty(
+    "delta.autoOptimize", BOOLEAN, "`true`: as `delta.autoOptimize.autoCompact`, by an older name", "false", since="0.3.0"
+)
+OPTIMIZE_WRITE = TableProperty(
+    "delta.autoOptimize.optimizeWrite",
+    BOOLEAN,
+    "`true`: Spark shuffles rows before a write, into few files; `false`: no shuffle; by default only partitioned tables have one",
+    since="0.3.0",
+)
+TUNE_FOR_REWRITES = TableProperty(
+    "delta.tuneFileSizesForRewrites",
+    BOOLEAN,
+    "`true`: MERGE, UPDATE, DELETE and OPTIMIZE write files of 32 MiB, unless `delta.targetFileSize` is set",
+    "false",
+    since="0.3.0",
+)
+STRING_PREFIX_LENGTH = TableProperty(
+    "delta.dataSkippingStringPrefixLength",
+    whole_number(0, 2**31 - 1),
+    "how many characters of a string its bounds in the log have; 0: strings have no bounds",
+    str(PREFIX),
+    since="0.3.0",
+)
 
 CHECKPOINT_POLICY = TableProperty(
     "delta.checkpointPolicy",
@@ -99,6 +129,11 @@ _HONOURED: tuple[TableProperty[Any], ...] = (
     TableProperty("delta.appendOnly", BOOLEAN, "`true`: statements cannot delete or update rows", "false"),
     TableProperty("delta.checkpoint.writeStatsAsJson", BOOLEAN, "whether checkpoints contain file statistics as JSON", "true"),
     TableProperty("delta.checkpoint.writeStatsAsStruct", BOOLEAN, "whether checkpoints contain file statistics as structs", "true"),
+    AUTO_COMPACT,
+    AUTO_OPTIMIZE,
+    OPTIMIZE_WRITE,
+    TUNE_FOR_REWRITES,
+    STRING_PREFIX_LENGTH,
     CHECKPOINT_INTERVAL,
     CHECKPOINT_POLICY,
     PREFIX_LENGTH,
@@ -152,21 +187,6 @@ def _properties(effect: Effect, text: str, properties: dict[str, Values[Any]]) -
 
 
 _STORED: tuple[TableProperty[Any], ...] = (
-    *_properties(
-        Effect.OTHER_ENGINES,
-        "It compacts or divides files after or before a write. Run OPTIMIZE instead.",
-        {
-            "autoOptimize": BOOLEAN,
-            "autoOptimize.autoCompact": choice("true", "false", "auto", "legacy"),
-            "autoOptimize.optimizeWrite": BOOLEAN,
-            "tuneFileSizesForRewrites": BOOLEAN,
-        },
-    ),
-    *_properties(
-        Effect.OTHER_ENGINES,
-        "String bounds in the log have up to 32 characters, which is Delta's default.",
-        {"dataSkippingStringPrefixLength": WHOLE_NUMBER},
-    ),
     *_properties(
         Effect.OTHER_ENGINES,
         "rowmerge has no statement to which it applies, and Delta's newest version ignores it or applies it to `DROP FEATURE` only.",

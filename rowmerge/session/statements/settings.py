@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.rows import RowCommand
 from rowmerge.errors import ConfigurationError, UnsupportedStatement
+from rowmerge.execution.auto_compaction import AutoCompaction
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.plan.row_plan import Cardinality
 from rowmerge.spark.peer_settings import user_metadata
@@ -129,7 +130,7 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
 def with_settings(
     spark: SparkSession, options: CommitOptions, key: IdempotencyKey | None, command: Statement | None = None
 ) -> CommitOptions:
-    """Return the commit options of a statement: those of the session, with the user metadata and the transaction.
+    """Return the commit options of a statement: those of the session, with user metadata, the transaction and auto-compaction.
 
     Args:
         spark: The Spark session with the settings.
@@ -137,8 +138,11 @@ def with_settings(
         key: The idempotency key of the statement, or None.
         command: The parsed statement, or None for a write of a DataFrame.
     """
-    transaction = transaction_of(spark, key) if command is None or writes_rows(command) else None
-    return replace(options, transaction=transaction, user_metadata=user_metadata(spark))
+    options = replace(options, user_metadata=user_metadata(spark))
+    if command is not None and not writes_rows(command):
+        return options
+    after_commit = AutoCompaction(spark, options.user_metadata).run
+    return replace(options, transaction=transaction_of(spark, key), after_commit=after_commit)
 
 
 def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:

@@ -138,6 +138,17 @@ class TableSettings:
         """The number of retries after commit conflicts, and the times to wait before them."""
         return RetryPolicy.of(self.properties)
 
+    def auto_compacts(self, setting: bool | None) -> bool:
+        """Return whether small files are combined after a commit. `setting`: Delta's setting of the session, or None."""
+        return False
+
+    def optimizes_write(self, setting: bool | None) -> bool | None:
+        """Return whether Spark shuffles rows into few files before a write. `setting`: Delta's setting of the session, or None.
+
+        None means that only the partitioning and the size of the statement decide.
+        """
+        return None
+
     @property
     def is_audited(self) -> bool:
         """Whether changes are staged or go to a branch, to be audited before they are published, if the session requires it."""
@@ -156,6 +167,11 @@ class TableSettings:
     def target_file_size(self) -> int | None:
         """The target size of new data files in bytes, or None if the table does not define it."""
         return None
+
+    @property
+    def rewrite_file_size(self) -> int | None:
+        """The target size in bytes of files that MERGE, UPDATE, DELETE and OPTIMIZE write, or None if the table does not define it."""
+        return self.target_file_size
 
     @cached_property
     def parquet(self) -> ParquetSettings:
