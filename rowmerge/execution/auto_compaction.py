@@ -95,7 +95,7 @@ class AutoCompaction:
     def _limits(self, snapshot: Snapshot) -> tuple[CompactionLimits, int]:
         """Return the limits, and the target size of a combined file. The settings of the session precede the properties of the table."""
         limits = compaction_limits(self.spark)
-        target_size = limits.max_size or snapshot.settings.rewrite_file_size or WriteSpec.target_file_size
+        target_size = limits.max_size or snapshot.settings.for_rewrites.target_file_size or WriteSpec.target_file_size
         return CompactionLimits(limits.min_files, target_size, limits.min_size or target_size // 2), target_size
 
 

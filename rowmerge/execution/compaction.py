@@ -113,7 +113,7 @@ class Compaction:
             snapshot.check_writable()
             snapshot.shape.check_rows_may_move("rewrite files of")
             files = self._selected_files(snapshot)
-            target_size = self.target_size or snapshot.settings.rewrite_file_size or WriteSpec.target_file_size
+            target_size = self.target_size or snapshot.settings.for_rewrites.target_file_size or WriteSpec.target_file_size
             bins = self.choose_bins(files, target_size)  # each bin becomes one new file
         self.statistics = CompactionStatistics(considered_files=len(files))
         if not bins:

@@ -109,8 +109,9 @@ def change_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, output:
     deleted_positions = _deleted_by_strategy(spark, snapshot, plan, output, files_losing_rows)
     dropped, marked, rewritten = (deleted_positions[strategy] for strategy in (Strategy.DROP, Strategy.MARK, Strategy.REWRITE))
     # Small files of a partition are rewritten together.
-    bins = bins_to_rewrite([file for file in files_losing_rows if file.path in rewritten], snapshot.settings.target_file_size)
-    rewrite_results = rewrite_files(spark, snapshot, bins, rewritten).files if bins else []
+    target_size = snapshot.settings.for_rewrites.target_file_size
+    bins = bins_to_rewrite([file for file in files_losing_rows if file.path in rewritten], target_size)
+    rewrite_results = rewrite_files(spark, snapshot, bins, rewritten, target_size=target_size).files if bins else []
     file_changes = FileChanges(
         added=(*output.files, *rewrite_results),
         removed=(*files.removable.paths, *dropped, *rewritten),

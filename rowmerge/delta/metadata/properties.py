@@ -71,14 +71,15 @@ class DeltaSettings(TableSettings):
         return registry.TARGET_FILE_SIZE.parse(self.properties)
 
     @cached_property
-    def rewrite_file_size(self) -> int | None:
-        """The size from `delta.targetFileSize`, REWRITE_FILE_SIZE with `delta.tuneFileSizesForRewrites`, or None without both.
+    def for_rewrites(self) -> DeltaSettings:
+        """The settings with REWRITE_FILE_SIZE, if `delta.tuneFileSizesForRewrites` is true and `delta.targetFileSize` is not set.
 
         Raises:
             ConfigurationError: One of the properties has an invalid value.
         """
-        tuned_size = REWRITE_FILE_SIZE if registry.TUNE_FOR_REWRITES.value(self.properties) else None
-        return self.target_file_size or tuned_size
+        if self.target_file_size is not None or not registry.TUNE_FOR_REWRITES.value(self.properties):
+            return self
+        return DeltaSettings({**self.properties, registry.TARGET_FILE_SIZE.name: str(REWRITE_FILE_SIZE)})
 
     def auto_compacts(self, setting: bool | None) -> bool:
         """Return whether small files are combined after a commit. The setting of the session takes precedence, as in delta-spark.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
@@ -72,8 +72,10 @@ class RowChangeRequest:
 
     @cached_property
     def table_after(self) -> TableShape:
-        """The shape of the table with the schema after the statement. New files have this schema."""
-        return self.snapshot.shape if self.plan.new_schema is None else self.snapshot.evolved(self.plan.new_schema)
+        """The shape of the table with the schema after the statement, and with the settings of rewritten files. New files have both."""
+        shape = self.snapshot.shape if self.plan.new_schema is None else self.snapshot.evolved(self.plan.new_schema)
+        settings = shape.settings.for_rewrites
+        return shape if settings is shape.settings else replace(shape, settings=settings)
 
     @cached_property
     def change_data_location(self) -> str | None:

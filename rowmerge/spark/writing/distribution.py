@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
-from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
 from rowmerge.parquet.partitions import bucket_function
+from rowmerge.spark.peer_settings import optimize_write_bin_size, optimize_write_enabled
 from rowmerge.spark.values.nested import uuid_bytes_sql
 from rowmerge.table.metadata.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
 from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, stored_types
 from rowmerge.table.metadata.shape import TableShape
 
 _MICROS_PER_HOUR = 3_600_000_000
+_TASK_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+"""The setting of Spark for the size of the rows in a task after a shuffle."""
+_running_writes: dict[int, tuple[int, str | None]] = {}
+"""By session, the number of optimized writes that run, and the value of _TASK_SIZE before them."""
+_lock = threading.Lock()
 
 
 class Gather(Enum):
@@ -105,25 +113,75 @@ def _repartition(
     modifies the mode for statements with few rows. The first case that applies decides:
 
     - `gather` is ONE_TASK or DRIVER: one task gets all rows.
+    - Optimized writes are forbidden (Delta): rows stay in their tasks.
     - RANGE, and the table has a sort order: each task gets a range. For few rows, only if the table sets the mode for the operation.
     - NONE: rows stay in their tasks.
-    - The table has partitions, or `gather` is BY_SIZE: a task gets all rows of a partition, or rows of a suitable total size.
+    - The table has partitions, `gather` is BY_SIZE, or the write is optimized (Delta): a task gets all rows of a partition, or rows of a suitable total size.
     - Otherwise: rows stay in their tasks.
 
     See `distribute_rows` for the arguments.
     """
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)  # without a shuffle
+    is_optimized = is_write_optimized(rows.sparkSession, table)
+    if is_optimized is False:
+        return rows
     mode = distribution or table.settings.distribution(is_ordered=bool(write_order.sort_columns))
     # Ranges of few rows would make small files. They are allowed if the table sets this distribution for this operation.
     may_use_ranges = distribution is not None or gather is Gather.NONE
     if mode is Distribution.RANGE and write_order.sort_columns and may_use_ranges:
         return rows.repartitionByRange(*write_order.partition_columns, *write_order.sort_columns)
-    is_shuffle_useful = write_order.partition_columns or gather is Gather.BY_SIZE
+    is_shuffle_useful = write_order.partition_columns or gather is Gather.BY_SIZE or is_optimized
     if mode is Distribution.NONE or not is_shuffle_useful:
         return rows
     # Spark's hint `rebalance` shuffles the rows by partition, and then combines or splits tasks by the size of their rows.
     return rows.hint("rebalance", *write_order.partition_columns)  # the hint accepts `F.col(…)`, not `df[…]`
+
+
+def is_write_optimized(spark: SparkSession, table: TableShape) -> bool | None:
+    """Return whether rows are shuffled before a write into a Delta table, also without partitions. None: the partitioning decides.
+
+    Args:
+        spark: The session with the setting `spark.databricks.delta.optimizeWrite.enabled`.
+        table: The target table with the property `delta.autoOptimize.optimizeWrite`.
+    """
+    return table.settings.optimizes_write(optimize_write_enabled(spark))
+
+
+@contextmanager
+def optimized_tasks(spark: SparkSession, table: TableShape) -> Iterator[None]:
+    """Give the tasks of an optimized write rows of the size `spark.databricks.delta.optimizeWrite.binSize` while the block runs.
+
+    Spark has no other way to set the size than a setting of the session. Until the block ends, queries of other threads can have it, too.
+
+    Args:
+        spark: The session that runs the write.
+        table: The target table.
+    """
+    if not is_write_optimized(spark, table):
+        yield
+        return
+    task_size = str(optimize_write_bin_size(spark))
+    with _lock:
+        running_writes, old_size = _running_writes.get(id(spark)) or (0, spark.conf.get(_TASK_SIZE, None))
+        _running_writes[id(spark)] = running_writes + 1, old_size
+        spark.conf.set(_TASK_SIZE, task_size)
+    try:
+        yield
+    finally:
+        with _lock:
+            _end_optimized_write(spark)
+
+
+def _end_optimized_write(spark: SparkSession) -> None:
+    """Count one write less. After the last one, restore the setting of the session."""
+    running_writes, old_size = _running_writes.pop(id(spark))
+    if running_writes > 1:
+        _running_writes[id(spark)] = running_writes - 1, old_size
+    elif old_size is None:
+        spark.conf.unset(_TASK_SIZE)
+    else:
+        spark.conf.set(_TASK_SIZE, old_size)
 
 
 def _write_order(table: TableShape, column_names: Sequence[str]) -> _WriteOrder:

@@ -35,7 +35,7 @@ from rowmerge.spark.reading.stored_columns import initial_values, stored_columns
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
-from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file
+from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file, optimized_tasks
 from rowmerge.spark.writing.specs import change_rows_spec, with_lineage_columns, write_spec
 from rowmerge.spark.writing.write_output import WriteOutput, discard_attempt, discard_on_error, discard_paths, sum_of_tasks
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
@@ -141,7 +141,8 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     distributed_outcomes = _distribute_outcomes(outcomes, columns, request)
     if request.gather is Gather.DRIVER:
         return write_on_driver(distributed_outcomes.toArrow(), data_spec, columns, change_spec)
-    return _write_on_executors(distributed_outcomes, data_spec, columns, change_spec)
+    with optimized_tasks(outcomes.sparkSession, request.table):
+        return _write_on_executors(distributed_outcomes, data_spec, columns, change_spec)
 
 
 def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> pa.Table:

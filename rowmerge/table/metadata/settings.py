@@ -169,9 +169,9 @@ class TableSettings:
         return None
 
     @property
-    def rewrite_file_size(self) -> int | None:
-        """The target size in bytes of files that MERGE, UPDATE, DELETE and OPTIMIZE write, or None if the table does not define it."""
-        return self.target_file_size
+    def for_rewrites(self) -> TableSettings:
+        """The settings of the files that MERGE, UPDATE, DELETE and OPTIMIZE write."""
+        return self
 
     @cached_property
     def parquet(self) -> ParquetSettings:
