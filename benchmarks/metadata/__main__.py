@@ -21,6 +21,7 @@ from benchmarks.metadata.delta_logs import write_commits, write_log
 from benchmarks.metadata.driver_memory import SIZES, measured_apart
 from benchmarks.metadata.iceberg_logs import write_table
 from benchmarks.metadata.page import machine, page
+from benchmarks.metadata.small_merges import MERGES, cases_apart
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITS = 10_000
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="live files of the tables")
     parser.add_argument("--iceberg-files", type=int, nargs="*", default=[1_000, 100_000], help="live files of the Iceberg tables")
     parser.add_argument("--memory", type=int, nargs="*", default=SIZES, help="rows of tables whose deletion is measured, with Spark")
+    parser.add_argument("--merges", type=int, default=MERGES, help="small merges into one table, with and without auto-compaction")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the tables here, and use those that are there")
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "metadata" / "results.json")
@@ -60,7 +62,8 @@ def _results(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             }
             print(name, engine, json.dumps(measured[name][engine]), file=sys.stderr, flush=True)
     memory = {"memory": measured_apart(arguments.memory)} if arguments.memory else {}
-    return {"machine": machine(), "runs": arguments.runs, "tables": measured, **memory}
+    merges = {"merges": {"machine": machine(), "cases": cases_apart(arguments.merges)}} if arguments.merges else {}
+    return {"machine": machine(), "runs": arguments.runs, "tables": measured, **memory, **merges}
 
 
 def _tables(folder: Path, sizes: list[int], iceberg_sizes: list[int]) -> list[tuple[str, int]]:

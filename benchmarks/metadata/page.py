@@ -47,6 +47,8 @@ def page(results: dict[str, Any]) -> str:
     parts = [introduction, *(_table(name, measurements) for name, measurements in tables.items())]
     if "memory" in results:
         parts.append(_memory(results["memory"]))
+    if "merges" in results:
+        parts.append(_merges(results["merges"]))
     return "\n".join(parts)
 
 
@@ -62,6 +64,40 @@ def _memory(measurements: list[dict[str, float]]) -> str:
         *(f"| {row['deleted']:,} | {row['files']} | {row['before MB']} | {row['peak MB']} |" for row in measurements),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _merges(measurements: dict[str, Any]) -> str:
+    lines = [
+        "## Many small merges",
+        "",
+        "Merges one after another into one Delta table, each with ten random rows to update and ten to insert. Auto-compaction is",
+        "`'delta.autoOptimize.autoCompact' = 'true'`: it combines the small files of a partition once there are 50. Its seconds are",
+        "those of all compactions, which the seconds of merges contain. In mode `auto`, merges combine the small files that they change.",
+        "",
+        measurements["machine"],
+        "",
+        "| write mode | auto-compaction | merges | most files | at the end | a merge, s | the last 100, s | compactions | s | share |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *map(_merges_row, measurements["cases"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _merges_row(case: dict[str, Any]) -> str:
+    share = case["compaction seconds"] / (case["seconds"] * case["merges"])
+    cells = (
+        f"`{case['mode']}`",
+        "yes" if case["compacts"] else "no",
+        f"{case['merges']:,}",
+        f"{case['max files']:,}",
+        f"{case['last files']:,}",
+        _short(case["seconds"]),
+        _short(case["last seconds"]),
+        str(case["compactions"]),
+        f"{case['compaction seconds']:.1f}",
+        f"{100 * share:.1f} %",
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def machine() -> str:

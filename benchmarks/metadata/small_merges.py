@@ -71,7 +71,7 @@ def _values(ids: Sequence[int]) -> str:
     return ", ".join(f"({id_}L)" for id_ in ids)
 
 
-def measured_apart(merges: int) -> list[dict[str, Any]]:
+def cases_apart(merges: int) -> list[dict[str, Any]]:
     """Run `measured` for each case in a new process."""
     measurements = []
     for mode, compacts in CASES:
@@ -84,4 +84,4 @@ def measured_apart(merges: int) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measured_apart(int(sys.argv[1]) if len(sys.argv) > 1 else MERGES), indent=1))
+    print(json.dumps(cases_apart(int(sys.argv[1]) if len(sys.argv) > 1 else MERGES), indent=1))

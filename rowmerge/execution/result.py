@@ -42,6 +42,8 @@ class RowCounts:
 class Timings:
     """The seconds that a command spent in each stage, over all attempts: `plan`, `spark`, `commit` and `wait` (between two attempts).
 
+    A compaction after the commit is the stage `compaction`.
+
     `steps`: the seconds of the steps of the stage `spark`, SOURCE_STEP and SCAN_STEP, over all attempts.
     """
 

@@ -74,7 +74,7 @@ class CompactionOptions:
 
     `target_size`: the size of a new file in bytes, or None for the table's setting. `rewrites_all`: whether all files are rewritten.
     `min_files`: the minimum number of small files in a partition for which these files are rewritten. `max_files`: the maximum number of
-    files to rewrite, or None for no limit. `rewrites_single_files`: whether a file is also rewritten if there is no file to combine it with.
+    files to rewrite, or None for no limit. `rewrites_single_files`: whether a file is also rewritten alone.
 
     Files below `min_size` bytes (or below the target size if None) or above `max_size` bytes are rewritten. The same applies to files whose
     fraction of deleted rows is above `max_deleted_ratio`.

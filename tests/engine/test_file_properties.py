@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow.parquet as pq
 import pytest
 
 import rowmerge
+from rowmerge.errors import ConfigurationError
 from rowmerge.spark.reading import small_files
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 
@@ -151,3 +153,40 @@ def test_every_reader_reads_all_types_in_each_version_of_parquet(session: rowmer
     assert [row["b"] for row in spark_rows] == read_with_duckdb(location, "id")["b"].to_pylist()
     assert [row["w"] for row in spark_rows] == read_with_duckdb(location, "id")["w"].to_pylist()
     assert [row["at"] for row in spark_rows] == read_with_delta_rs(location, "id")["at"].to_pylist()
+
+
+TEXTS = ["", "a", "a" * 31 + "z", "a" * 40, "aé", "b\x7fc", "é" * 20, "z", "z😀😀", "😀", "😀😀b", "\U0010ffff", "\U0010ffff\U0010ffffx"]
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 50])
+def test_string_bounds_have_the_length_of_the_property_and_exclude_no_match(session: rowmerge.Session, length: int) -> None:
+    properties = f"tblproperties ('delta.dataSkippingStringPrefixLength' = '{length}')"
+    session.sql(f"create table t (v string, d int) using delta {properties}")
+    for text in TEXTS:
+        session.sql(f"insert into t values ('{text}', 1)")
+    statistics = [json.loads(add["stats"]) for add in actions(folder_of(session, "t"), "add")]
+    lowest = {len(each["minValues"]["v"].encode("utf-16-le")) // 2 for each in statistics if "v" in each["minValues"]}
+    assert max(lowest, default=0) == (40 if length == 50 else length)
+    assert all("d" in each["minValues"] for each in statistics)
+    folder = str(folder_of(session, "t"))
+    for text in TEXTS:
+        for operator in ("=", "<", ">=", ">"):
+            query = f"select v from t where v {operator} '{text}'"
+            compare = {"=": str.__eq__, "<": str.__lt__, ">=": str.__ge__, ">": str.__gt__}[operator]
+            # Python, like Spark, compares code points.
+            expected = sorted(value for value in TEXTS if compare(value, text))
+            assert sorted(row.v for row in session.sql(query).collect()) == expected, query
+            assert sorted(
+                deltalake.QueryBuilder().register("t", deltalake.DeltaTable(folder)).execute(query).read_all()["v"].to_pylist()
+            ) == (expected), query
+
+
+def test_a_rewrite_uses_the_present_length_of_string_bounds(session: rowmerge.Session) -> None:
+    session.sql("create table t (id int, v string) using delta tblproperties ('rowmerge.write.mode' = 'copy-on-write')")
+    session.sql(f"insert into t values (1, '{'x' * 40}'), (2, '{'y' * 40}')")
+    session.sql("alter table t set tblproperties ('delta.dataSkippingStringPrefixLength' = '5')")
+    session.sql("update t set id = 3 where id = 1")
+    bounds = [json.loads(add["stats"])["minValues"]["v"] for add in actions(folder_of(session, "t"), "add")]
+    assert (len(bounds[0]), {len(bound) for bound in bounds[1:]}) == (32, {5})
+    with pytest.raises(ConfigurationError, match=r"dataSkippingStringPrefixLength is '-1'\. Set it to a whole number from 0"):
+        session.sql("alter table t set tblproperties ('delta.dataSkippingStringPrefixLength' = '-1')")

@@ -1,4 +1,7 @@
-"""Data files have the target size within 10 %, except the last one of each task, for any width and compressibility of rows."""
+"""Data files have the target size within 10 %, except the last one of each task, for any width and compressibility of rows.
+
+Properties and settings of Delta change the target size of rewrites, and the number of tasks that write.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from pathlib import Path
 import pytest
 
 import rowmerge
+from rowmerge.delta.metadata import properties as delta_properties
+from rowmerge.errors import ConfigurationError
 
-pytestmark = pytest.mark.one_of("format_", "rows")
+OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite"
+TASK_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 TARGET = 4 * 1024 * 1024
 PROPERTIES = {"delta": "delta.targetFileSize", "iceberg": "write.target-file-size-bytes"}
 ROWS = {
@@ -27,6 +33,7 @@ def _sizes_of_complete_files(session: rowmerge.Session) -> list[int]:
     return [file.stat().st_size for file in files[:-1]]
 
 
+@pytest.mark.one_of("format_", "rows")
 @pytest.mark.parametrize("format_", PROPERTIES)
 @pytest.mark.parametrize("rows", ROWS)
 def test_files_have_the_target_size(bare_session: rowmerge.Session, format_: str, rows: str) -> None:
@@ -34,3 +41,89 @@ def test_files_have_the_target_size(bare_session: rowmerge.Session, format_: str
     sizes = _sizes_of_complete_files(bare_session)
     assert len(sizes) >= 2
     assert [size / TARGET for size in sizes if not 0.95 * TARGET <= size <= 1.1 * TARGET] == []
+
+
+REWRITES = {
+    "update": "update t set n = n + 1",
+    "merge": "merge into t using (select id, uuid() as s, 2 as n from range(30000, 90000)) s on t.id = s.id "
+    "when matched then update set * when not matched then insert *",
+    "delete": "delete from t where id % 50 = 0",
+    "optimize": "optimize t",
+    "insert": "insert into t select id, uuid(), 1 from range(60000, 120000, 1, 1)",
+}
+
+
+@pytest.mark.parametrize(("properties", "is_lower"), [("'delta.targetFileSize' = '100mb', ", False), ("", True)])
+@pytest.mark.parametrize("statement", REWRITES)
+def test_rewrites_write_smaller_files_if_the_table_demands_it(
+    bare_session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, statement: str, properties: str, is_lower: bool
+) -> None:
+    lower_size = 400_000
+    monkeypatch.setattr(delta_properties, "REWRITE_FILE_SIZE", lower_size)
+    bare_session.sql(
+        f"create table t using delta tblproperties ({properties}'delta.tuneFileSizesForRewrites' = 'true', "
+        "'rowmerge.write.mode' = 'copy-on-write') as select id, uuid() as s, 1 as n from range(0, 60000, 1, 1)"
+    )
+    (large_file,) = folder_of(bare_session).rglob("*.parquet")
+    assert large_file.stat().st_size > 3 * lower_size
+    if statement == "optimize":
+        for first in range(4):
+            bare_session.sql(f"insert into t select id, uuid(), 1 from range({first * 8000}, {first * 8000 + 8000}, 1, 1)")
+    old_files = {*folder_of(bare_session).rglob("*.parquet")}
+    bare_session.sql(REWRITES[statement])
+    sizes = [file.stat().st_size for file in folder_of(bare_session).rglob("*.parquet") if file not in old_files]
+    assert sizes
+    is_rewrite = is_lower and statement != "insert"
+    assert (max(sizes) <= 1.1 * lower_size) is is_rewrite, sizes
+
+
+def folder_of(session: rowmerge.Session) -> Path:
+    return Path(session.describe("default", "t").location.removeprefix("file://"))
+
+
+SOURCE_TASKS, PARTITIONS = 12, 3
+COUNTS = {
+    "not set": (SOURCE_TASKS, PARTITIONS),
+    "property true": (2, PARTITIONS),
+    "property false": (SOURCE_TASKS, SOURCE_TASKS * PARTITIONS),
+    "setting true": (2, PARTITIONS),
+    "setting false": (SOURCE_TASKS, SOURCE_TASKS * PARTITIONS),
+}
+
+
+@pytest.mark.one_of("case")
+@pytest.mark.parametrize("case", COUNTS)
+def test_optimized_writes_write_few_files(bare_session: rowmerge.Session, case: str) -> None:
+    """The setting of the session overrides the property, which has the other value."""
+    kind, value = case.split()
+    other = {"true": "false", "false": "true"}.get(value)
+    property_ = {"property": value, "setting": other}.get(kind)
+    if kind == "setting":
+        bare_session.sql(f"set {OPTIMIZE_WRITE}.enabled = {value}")
+    properties = "" if property_ is None else f"tblproperties ('delta.autoOptimize.optimizeWrite' = '{property_}')"
+    counts = []
+    for partitioning in ("", "partitioned by (p)"):
+        bare_session.sql(f"create or replace table t (id bigint, s string, p bigint) using delta {partitioning} {properties}")
+        source = f"range(0, 60000, 1, {SOURCE_TASKS})"
+        bare_session.sql(f"insert into t select id, uuid(), id % {PARTITIONS} from {source}")
+        counts.append(bare_session.describe("default", "t").files)
+        assert bare_session.sql("select count(distinct id) from t").collect()[0][0] == 60_000
+    bare_session.spark.conf.unset(f"{OPTIMIZE_WRITE}.enabled")
+    assert tuple(counts) == COUNTS[case]
+
+
+def test_the_bin_size_limits_the_rows_of_a_file(bare_session: rowmerge.Session) -> None:
+    task_size = bare_session.spark.conf.get(TASK_SIZE, None)
+    bare_session.sql(f"set {OPTIMIZE_WRITE}.enabled = true")
+    counts = []
+    for size in ("1", "2mb", "64"):
+        bare_session.sql(f"set {OPTIMIZE_WRITE}.binSize = {size}")
+        bare_session.sql("create or replace table t using delta as select id, uuid() as s from range(0, 200000, 1, 8)")
+        counts.append(bare_session.describe("default", "t").files)
+    bare_session.sql(f"set {OPTIMIZE_WRITE}.binSize = many")
+    with pytest.raises(ConfigurationError, match=r"optimizeWrite.binSize is 'many'. Set it to a number"):
+        bare_session.sql("insert into t select id, uuid() from range(10)")
+    for name in ("enabled", "binSize"):
+        bare_session.spark.conf.unset(f"{OPTIMIZE_WRITE}.{name}")
+    assert counts[0] > counts[1] > counts[2]
+    assert bare_session.spark.conf.get(TASK_SIZE, None) == task_size

@@ -76,11 +76,11 @@ class StatementResult:
 
     `frame`: the rows, which are lazy for a query, and otherwise few and local. `operation`: the name of the statement. `changes`: the
     counts of changed rows and files, or None if the statement changes none. `version`: the version of the table after a statement that
-    writes one table. `seconds`: the seconds in each stage (`plan`, `spark`, `commit`, `wait`) of a statement that writes. `attempts`: the
-    number of times that the statement was planned and run, more than one after conflicts. `rebases`: the number of concurrent commits that
-    changed other rows of the same files. `replayed`: whether an earlier statement with the same idempotency key committed `version`, so
-    that this statement changed nothing. `scans`: the tables that the queries in the statement read. The files that a MERGE, UPDATE or
-    DELETE reads in its target are not among them.
+    writes one table. `seconds`: the seconds in each stage (`plan`, `spark`, `commit`, `wait`) of a statement that writes, and in a
+    `compaction` after it. `attempts`: the number of times that the statement was planned and run, more than one after conflicts.
+    `rebases`: the number of concurrent commits that changed other rows of the same files. `replayed`: whether an earlier statement with
+    the same idempotency key committed `version`, so that this statement changed nothing. `scans`: the tables that the queries in the
+    statement read. The files that a MERGE, UPDATE or DELETE reads in its target are not among them.
     """
 
     frame: DataFrame

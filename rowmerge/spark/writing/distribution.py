@@ -116,7 +116,8 @@ def _repartition(
     - Optimized writes are forbidden (Delta): rows stay in their tasks.
     - RANGE, and the table has a sort order: each task gets a range. For few rows, only if the table sets the mode for the operation.
     - NONE: rows stay in their tasks.
-    - The table has partitions, `gather` is BY_SIZE, or the write is optimized (Delta): a task gets all rows of a partition, or rows of a suitable total size.
+    - The table has partitions, `gather` is BY_SIZE, or the write is optimized (Delta). A task gets all rows of a partition, or rows of a
+      suitable total size.
     - Otherwise: rows stay in their tasks.
 
     See `distribute_rows` for the arguments.
