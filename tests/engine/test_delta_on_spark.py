@@ -26,6 +26,8 @@ PROPERTIES = {
     "column mapping": "'delta.columnMapping.mode' = 'name'",
     "change data feed": "'delta.enableChangeDataFeed' = 'true'",
     "V2 checkpoints": "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '4'",
+    "sizes of files": "'delta.autoOptimize.autoCompact' = 'true', 'delta.autoOptimize.optimizeWrite' = 'true', "
+    "'delta.dataSkippingStringPrefixLength' = '2'",
     "random prefixes": "'delta.randomizeFilePrefixes' = 'true', 'delta.parquet.format.version' = '2.12.0'",
 }
 
@@ -59,6 +61,27 @@ def change_everything(session: rowmerge.Session, name: str) -> None:
         "when matched then update set * when not matched then insert *"
     )
     session.sql(f"alter table {name} add column more int")
+
+
+def test_each_engine_compacts_a_table_after_statements_of_the_other(session: rowmerge.Session, delta: JvmPeer) -> None:
+    session.sql(
+        "create table t (id bigint, v string) using delta "
+        "tblproperties ('delta.autoOptimize.autoCompact' = 'true', 'rowmerge.write.mode' = 'merge-on-read')"
+    )
+    folder = folder_of(session, "t")
+    session.spark.conf.set("spark.databricks.delta.autoCompact.minNumFiles", "3")
+    change_everything(session, "t")
+    session.spark.conf.unset("spark.databricks.delta.autoCompact.minNumFiles")
+    assert delta.sql(f"select * from delta.`{folder}`") == rows(session, "t")
+    delta.sql("set spark.databricks.delta.autoCompact.minNumFiles = 2")
+    delta.sql(f"insert into delta.`{folder}` values (40, 'theirs', 4)")
+    delta.sql(f"insert into delta.`{folder}` values (41, 'theirs', 4)")
+    history = session.sql("describe history t").collect()
+    compactions = [row for row in history if row.operation == "OPTIMIZE"]
+    assert {row.operationParameters["auto"] for row in compactions} == {"true"}
+    assert {row.engineInfo.split("/")[0] for row in compactions} == {"rowmerge", "Apache-Spark"}
+    assert {tuple(sorted(row.operationParameters)) for row in compactions} == {("auto", "clusterBy", "predicate", "zOrderBy")}
+    assert delta.sql(f"select * from delta.`{folder}`") == rows(session, "t")
 
 
 @pytest.mark.parametrize("properties", PROPERTIES.values(), ids=PROPERTIES)

@@ -69,6 +69,22 @@ def test_truncation_does_not_split_surrogate_pairs() -> None:
     assert lower_bound("a" * 30 + "😀" + "b") == "a" * 30 + "😀"
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 31, 100])
+@pytest.mark.parametrize("text", ["", "a", "ab", "a\x7fb", "é" * 101, "😀" * 60, "a😀b", "\U0010ffff" * 9, "z" * 101])
+def test_bounds_of_any_length_enclose_the_string(text: str, length: int) -> None:
+    low, high = lower_bound(text, length), upper_bound(text, length)
+    assert low <= text and (high is None or text <= high)
+    assert len(low.encode("utf-16-le")) <= 2 * length
+    assert (low == high == text) is (len(text.encode("utf-16-le")) <= 2 * length)
+
+
+def test_strings_have_no_bounds_with_the_length_zero() -> None:
+    file = AddedFile("file:///p", 1, 2, lower={"c": "", "n": 1}, upper={"c": "b", "n": 2}, nulls={"c": 0, "n": 0})
+    statistics = json.loads(statistics_json(file, frozenset({("c",), ("n",)}), 0))
+    assert (statistics["minValues"], statistics["maxValues"]) == ({"n": 1}, {"n": 2})
+    assert statistics["nullCount"] == {"c": 0, "n": 0}
+
+
 @pytest.mark.parametrize("text", ["x" * 33, "x" * 32 + "\x7e", "é" * 50, "😀" * 20, "a" * 31 + "😀z"])
 def test_truncated_bounds_enclose_the_string(text: str) -> None:
     high = upper_bound(text)

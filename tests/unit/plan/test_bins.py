@@ -66,6 +66,13 @@ def test_a_file_with_many_deleted_rows_is_rewritten() -> None:
     assert sorted(compacted(files)) == [("a",), ("c",)]
 
 
+def test_a_file_with_many_deleted_rows_can_be_limited_to_combinations() -> None:
+    files = listing(("a", 90, 100, 60, "x"), ("b", 3, 100, 0, "x"), ("c", 300, 100, 90, "y"), ("d", 30, 100, 0, "y"), ("e", 90, 9, 8, "z"))
+    options = CompactionOptions(min_size=20 * MB, rewrites_single_files=False)
+    assert paths(bins_to_compact(files, 100 * MB, options)) == [("b", "a")]
+    assert ("c",) in paths(bins_to_compact(files, 100 * MB, CompactionOptions(min_size=20 * MB)))
+
+
 def test_the_size_of_a_file_counts_only_its_live_rows() -> None:
     assert compacted(listing(("a", 150, 100, 90, "x"), ("b", 80, 100, 0, "x"))) == [("a", "b")]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rowmerge.delta.metadata.properties import DeltaSettings
+from rowmerge.delta.metadata.properties import REWRITE_FILE_SIZE, DeltaSettings
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.table.metadata.partitioning import Distribution
@@ -22,6 +22,8 @@ READS: dict[str, Callable[[TableSettings], Any]] = {
     "schema evolution": lambda settings: settings.evolves_schema,
     "file size": lambda settings: settings.target_file_size,
     "Parquet": lambda settings: settings.parquet,
+    "auto-compaction": lambda settings: settings.auto_compacts(None),
+    "optimized writes": lambda settings: settings.optimizes_write(None),
 }
 
 
@@ -34,6 +36,9 @@ READS: dict[str, Callable[[TableSettings], Any]] = {
         (DeltaSettings, "rowmerge.write.schema-evolution", "schema evolution"),
         (DeltaSettings, "delta.targetFileSize", "file size"),
         (DeltaSettings, "delta.parquet.compression.codec", "Parquet"),
+        (DeltaSettings, "delta.autoOptimize.autoCompact", "auto-compaction"),
+        (DeltaSettings, "delta.autoOptimize", "auto-compaction"),
+        (DeltaSettings, "delta.autoOptimize.optimizeWrite", "optimized writes"),
         (IcebergSettings, "write.merge.mode", "write mode"),
         (IcebergSettings, "write.merge.isolation-level", "isolation level"),
         (IcebergSettings, "write.distribution-mode", "distribution"),
@@ -59,8 +64,27 @@ def test_defaults_are_those_of_each_format() -> None:
         return [read(settings) for read in READS.values()]
 
     hash_ = Distribution.HASH
-    common = [RetryPolicy(), False, None, ParquetSettings()]
+    common = [RetryPolicy(), False, None, ParquetSettings(), False, None]
     assert values(DeltaSettings()) == [WriteMode.AUTO, "WriteSerializable", hash_, None, *common]
     assert values(IcebergSettings()) == [WriteMode.COPY_ON_WRITE, "serializable", hash_, hash_, *common]
     assert IcebergSettings().distribution(is_ordered=True) is Distribution.RANGE
     assert DeltaSettings().distribution(is_ordered=True) is hash_
+
+
+@pytest.mark.parametrize("setting", [True, False])
+def test_settings_of_delta_precede_its_properties_and_ignore_iceberg_tables(setting: bool) -> None:
+    other = str(not setting).lower()
+    settings = DeltaSettings({"delta.autoOptimize.autoCompact": other, "delta.autoOptimize.optimizeWrite": other})
+    assert (settings.auto_compacts(setting), settings.optimizes_write(setting)) == (setting, setting)
+    assert (settings.auto_compacts(None), settings.optimizes_write(None)) == (not setting, not setting)
+    assert (IcebergSettings().auto_compacts(setting), IcebergSettings().optimizes_write(setting)) == (False, None)
+
+
+def test_the_size_of_rewritten_files_is_lower_only_if_no_size_is_set() -> None:
+    tuned = {"delta.tuneFileSizesForRewrites": "true"}
+    sizes = [
+        DeltaSettings(properties).for_rewrites.target_file_size
+        for properties in ({}, tuned, {**tuned, "delta.targetFileSize": "64mb"}, {"delta.tuneFileSizesForRewrites": "false"})
+    ]
+    assert sizes == [None, REWRITE_FILE_SIZE, 64 * 2**20, None]
+    assert DeltaSettings(tuned).target_file_size is None
