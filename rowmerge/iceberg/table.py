@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from itertools import islice
 
 from pyiceberg.table.metadata import TableMetadata
@@ -21,7 +22,7 @@ from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, summary_properties, transactions
-from rowmerge.iceberg.metadata.registry import METADATA_CODEC
+from rowmerge.iceberg.metadata.registry import METADATA_CODEC, METADATA_PATH
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
@@ -244,15 +245,11 @@ class IcebergTable:
 
         Raises:
             UnsupportedTableFeature: The format version is too high for the catalog.
-            ConfigurationError: The metadata would be compressed, and the catalog cannot compress it safely.
+            ConfigurationError: The metadata would be compressed or have another folder, and the catalog does not record its path.
         """
         check_format_version(self.name, metadata.format_version, self._operations.highest_format_version)
-        codecs = [None if version is None else version.properties.get(METADATA_CODEC.name) for version in (base, metadata)]
-        if codecs[0] != codecs[1] and not self._operations.can_compress_metadata and settings_of(metadata).compresses_metadata:
-            raise ConfigurationError(
-                f"The table property {METADATA_CODEC.name} is {codecs[1]!r}, but {self.name} is not in a catalog. The compressed metadata "
-                "of a version has another name in its folder, so two writers could commit the same version. Leave the property out."
-            )
+        if not self._operations.records_metadata_path:
+            _check_folder_properties(self.name, metadata, {} if base is None else base.properties)
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         """Return the metadata of a clone. Raises PlanError if the catalog assigns new ids, which would differ from those in manifests."""
@@ -272,6 +269,20 @@ class IcebergTable:
             advice = f"Its metadata is at {self.location}."
             raise UnsupportedTableFeature(self.name, f"the location {current.metadata.location}", action="open", advice=advice)
         return current
+
+
+def _check_folder_properties(table: str, metadata: TableMetadata, old_properties: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if new metadata of a table in a folder would have another name or another folder than readers expect."""
+    consequences = {METADATA_PATH.name: "Readers look for its metadata files in its folder."}
+    if settings_of(metadata).compresses_metadata:
+        reason = "The compressed metadata of a version has another name in its folder, so two writers could commit the same version."
+        consequences[METADATA_CODEC.name] = reason
+    for name, consequence in consequences.items():
+        value = metadata.properties.get(name)
+        if value is not None and value != old_properties.get(name):
+            raise ConfigurationError(
+                f"The table property {name} is {value!r}, but {table} is not in a catalog. {consequence} Leave the property out."
+            )
 
 
 def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> IcebergVersion:

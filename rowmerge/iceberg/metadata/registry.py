@@ -19,6 +19,7 @@ from rowmerge.table.metadata.property_values import (
     BOOLEAN,
     BYTES,
     CODEC,
+    LOCATION,
     MILLISECONDS,
     POSITIVE_NUMBER,
     PROBABILITY,
@@ -101,13 +102,14 @@ SPLIT_LOOKBACK = TableProperty(
 )
 NAME_MAPPING = TableProperty("schema.name-mapping.default", _NAME_MAPPING, "the field ids of data files without field ids")
 DATA_PATH = TableProperty(
-    "write.data.path", TEXT, "the folder of new data files, outside other tables' folders; by default `data` in its own"
+    "write.data.path", LOCATION, "the folder of new data files, outside other tables' folders; by default `data` in its own"
 )
 METADATA_PATH = TableProperty(
     "write.metadata.path",
-    TEXT,
-    "Manifests are in the folder `metadata` of the table. Other engines write their metadata files to this folder.",
-    effect=Effect.OTHER_ENGINES,
+    LOCATION,
+    "the folder of new metadata files, manifests and manifest lists, outside other tables' folders; by default `metadata` in its own; an "
+    "error for tables in a folder, whose readers look for metadata files in `metadata`",
+    since="0.3.0",
 )
 PREVIOUS_VERSIONS = TableProperty(
     "write.metadata.previous-versions-max", WHOLE_NUMBER, "how many earlier metadata files the metadata log lists", "100"
@@ -136,11 +138,13 @@ STATUS_CHECK_TIMEOUT = TableProperty(
 )
 OBJECT_STORAGE_PATH = TableProperty(
     "write.object-storage.path",
-    TEXT,
+    LOCATION,
     "`write.data.path` by an older name, for hashed paths; Iceberg 1.12 refuses it",
     since="0.3.0",
 )
-FOLDER_PATH = TableProperty("write.folder-storage.path", TEXT, "`write.data.path` by an older name; Iceberg 1.12 refuses it", since="0.3.0")
+FOLDER_PATH = TableProperty(
+    "write.folder-storage.path", LOCATION, "`write.data.path` by an older name; Iceberg 1.12 refuses it", since="0.3.0"
+)
 OBJECT_STORAGE = TableProperty(
     "write.object-storage.enabled", BOOLEAN, "`true`: the paths of new data files begin with a hash", "false", since="0.3.0"
 )

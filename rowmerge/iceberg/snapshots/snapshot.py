@@ -36,7 +36,7 @@ from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import partitioning_of, unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
-from rowmerge.iceberg.metadata.registry import COMMENT, ICEBERG_PROPERTIES, NAME_MAPPING
+from rowmerge.iceberg.metadata.registry import COMMENT, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
@@ -231,7 +231,7 @@ class IcebergSnapshot:
 
     def check_writable(self) -> None:
         self.check_features()
-        ICEBERG_PROPERTIES.check_write(self.name, self.metadata.properties)
+        self.current.check_write(self.name)
 
 
 def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
