@@ -1,4 +1,4 @@
-"""Metadata in the folder of `write.metadata.path` on S3: pyiceberg reads it, and DROP and expiry delete no other object in the folder."""
+"""Files on S3 in the folders that properties name: metadata in `write.metadata.path`, and no files in the folder of another table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from rowmerge.catalog import IcebergCatalog
+from rowmerge.catalog import DirectoryCatalog, IcebergCatalog, TablesByPath
+from rowmerge.errors import ConfigurationError
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.maintenance import ExpiryOptions
@@ -47,3 +48,18 @@ def test_metadata_on_s3_is_in_the_folder(s3: FaultyS3, tmp_path: Path, ending: s
     assert load_catalog("default", **configuration).load_table("raw.t").scan().to_arrow()["id"].to_pylist() == [3]
     catalog.drop_table("raw", "t")
     assert [object_.path for object_ in meta.list()] == ["snap-of-another-table.avro"]
+
+
+@needs_moto
+def test_a_folder_in_another_table_on_s3_is_rejected(s3: FaultyS3) -> None:
+    root = f"{s3.location}/{uuid.uuid4()}"
+    warehouse = DirectoryCatalog(Storage(root, s3.options()))
+    other = warehouse.new_table("default", "other", "iceberg")
+    committed(other.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE")))
+    tables = TablesByPath(partial(Storage, options=s3.options()))
+    for path in (other.location, f"{other.location}/data/x", f"{other.location}/".replace("s3:", "s3a:")):
+        with pytest.raises(ConfigurationError, match=f"in the folder of another table, {other.location}"):
+            tables.check_file_locations("default.t", f"{root}/default/t", {"write.data.path": path})
+        tables.check_file_locations("default.other", other.location, {"write.data.path": path})
+    s3.fail("GET", "", 403, times=1000)  # Without permission to list the folders, the check finds no table.
+    tables.check_file_locations("default.t", f"{root}/default/t", {"write.data.path": f"{root}/elsewhere"})
