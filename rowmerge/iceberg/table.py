@@ -46,15 +46,40 @@ class IcebergTable:
     """None, because engines that read symlink manifests read Iceberg tables too."""
 
     def __init__(
-        self, operations: TableOperations, name: str, branch: str = MAIN, *, creates_branch: bool = False, staged_id: str | None = None
+        self,
+        operations: TableOperations,
+        name: str,
+        branch: str = MAIN,
+        *,
+        creates_branch: bool = False,
+        staged_id: str | None = None,
+        write_properties: Mapping[str, str] | None = None,
     ) -> None:
         self._operations, self.name, self._branch = operations, name, branch
         self._creates_branch, self._staged_id = creates_branch, staged_id
         self.location = operations.storage.location
         self.branches = IcebergBranches(operations, name, self._open_branch, self._open_reference, self._open_staging)
         self.maintenance = IcebergMaintenance(operations, name)
+        self._write_properties = write_properties
         self._lock = threading.Lock()
         self._opened: IcebergSnapshot | None = None
+        self._last_variant: IcebergTable | None = None
+        """The last result of `with_write_properties`."""
+
+    def with_write_properties(self, properties: Mapping[str, str]) -> IcebergTable:
+        variant = self._last_variant
+        if variant is None or variant._write_properties != properties:
+            creates_branch, staged_id = self._creates_branch, self._staged_id
+            variant = IcebergTable(
+                self._operations,
+                self.name,
+                self._branch,
+                creates_branch=creates_branch,
+                staged_id=staged_id,
+                write_properties=properties,
+            )
+            self._last_variant = variant  # so that the next statement reuses the manifests that it has read
+        return variant
 
     def exists(self) -> bool:
         return self._operations.current() is not None
@@ -112,7 +137,7 @@ class IcebergTable:
             build_updates = replacement_updates if replace else alteration_updates
             metadata = apply_updates(base_metadata, build_updates(self.name, base_metadata, definition))
             self._check_catalog(metadata, base_metadata)
-        return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
+        return table_shape(self.name, self._operations.storage, metadata, metadata.schema(), self._write_properties)
 
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot of a new table.
@@ -197,15 +222,17 @@ class IcebergTable:
         """
         metadata = self._current().metadata
         if creates_branch and name not in metadata.refs:
-            return IcebergTable(self._operations, self.name, name, creates_branch=True)
+            return IcebergTable(self._operations, self.name, name, creates_branch=True, write_properties=self._write_properties)
         if find_reference(self.name, metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
             raise PlanError(f"{name} of {self.name} is a tag, which always refers to the same snapshot and accepts no writes. {advice}")
-        return self if name == self._branch else IcebergTable(self._operations, self.name, name)
+        if name == self._branch:
+            return self
+        return IcebergTable(self._operations, self.name, name, write_properties=self._write_properties)
 
     def _open_staging(self, staged_id: str) -> IcebergTable:
         """Return the table, each of whose commits adds a snapshot with this id that no branch points at."""
-        return IcebergTable(self._operations, self.name, self._branch, staged_id=staged_id)
+        return IcebergTable(self._operations, self.name, self._branch, staged_id=staged_id, write_properties=self._write_properties)
 
     def _open_reference(self, reference: str) -> IcebergSnapshot:
         """Open a branch with the table's current schema, or a tag with its snapshot's schema (see Iceberg's SnapshotUtil.schemaFor)."""
@@ -229,7 +256,9 @@ class IcebergTable:
         if branch != MAIN and not self._creates_branch:
             find_reference(self.name, metadata, branch)  # Raises VersionNotFound for an unknown branch.
         head, manifest_files = base_of(metadata, branch), {} if self._opened is None else self._opened.manifest_files
-        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, manifest_files)
+        return IcebergSnapshot(
+            self._operations.storage, self.name, current, head, metadata.schema(), branch, manifest_files, self._write_properties
+        )
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
         metadata = new_metadata(self.name, self.location, definition)

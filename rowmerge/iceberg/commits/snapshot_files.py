@@ -133,6 +133,8 @@ class SnapshotFiles:
     """The sequence number of the rows in added files. It is older than the snapshot if the files contain only moved rows."""
     published: Sequence[ContentFile] = ()
     """Data files of a staged snapshot, which the snapshot publishes."""
+    write_properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties that override those of the table for new delete files."""
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def __post_init__(self) -> None:
@@ -143,7 +145,7 @@ class SnapshotFiles:
         # A table of format version 1 gets manifests of version 2, which has all fields of version 1.
         self._manifest_version = max(self.metadata.format_version, 2)
         self.pending_files = PendingFiles(self.storage)
-        self.delete_files = DeleteFileWriter(self.pending_files, self.metadata, self._written_paths.append)
+        self.delete_files = DeleteFileWriter(self.pending_files, self.metadata, self._written_paths.append, self.write_properties)
 
     def write_snapshot(
         self,

@@ -70,6 +70,7 @@ class IcebergSnapshot:
         schema: Schema,
         branch: str = MAIN,
         manifest_files: Mapping[ManifestKey, ManifestFiles] | None = None,
+        write_properties: Mapping[str, str] | None = None,
     ) -> None:
         """Initialize a snapshot without a request to the store.
 
@@ -81,11 +82,13 @@ class IcebergSnapshot:
             schema: The schema with which the snapshot is read.
             branch: The name of the branch, or `tag <name>`, that was opened.
             manifest_files: The live files of manifests that another snapshot has read, by `cache_key_of`. They are not read again.
+            write_properties: Properties that override those of the table in the statement that writes on this snapshot, or None.
         """
         self._storage = storage
         self.manifest_files: Mapping[ManifestKey, ManifestFiles] = manifest_files or {}
         """The live files of manifests that this snapshot or an earlier one has read, by `cache_key_of`."""
         self.name = name
+        self.write_properties = write_properties or {}
         self.current = current
         self.metadata = current.metadata
         self.branch = branch
@@ -108,11 +111,11 @@ class IcebergSnapshot:
 
     @cached_property
     def shape(self) -> TableShape:
-        return table_shape(self.name, self._storage, self.metadata, self.iceberg_schema)
+        return table_shape(self.name, self._storage, self.metadata, self.iceberg_schema, self.write_properties)
 
     @cached_property
     def settings(self) -> IcebergSettings:
-        return settings_of(self.metadata)
+        return settings_of(self.metadata, self.write_properties)
 
     @cached_property
     def partition_columns(self) -> tuple[str, ...]:
@@ -124,7 +127,8 @@ class IcebergSnapshot:
         return columns if spec_ids <= {self.metadata.default_spec_id} else ()
 
     def evolved(self, schema: Struct) -> TableShape:
-        return table_shape(self.name, self._storage, self.metadata, evolve_schema(self.name, self.metadata, schema))
+        evolved_schema = evolve_schema(self.name, self.metadata, schema)
+        return table_shape(self.name, self._storage, self.metadata, evolved_schema, self.write_properties)
 
     @cached_property
     def _manifests(self) -> tuple[Manifest, ...]:

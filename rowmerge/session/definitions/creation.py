@@ -19,7 +19,7 @@ from rowmerge.session.definitions.columns import query_columns, set_metadata
 from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
-from rowmerge.spark.peer_settings import default_properties
+from rowmerge.spark.peer_settings import default_properties, with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.spark.types import check_storable, parse_columns
 from rowmerge.spark.values.rules import check_rules
@@ -165,6 +165,7 @@ def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable
         raise PlanError(f"CREATE TABLE {name} has no columns. List columns, add AS SELECT, or specify the LOCATION of an existing table.")
     context.tables_by_path.check_file_locations(name, table.location, definition.properties or {})
     check_rules(context.spark, name, definition.schema, table.resolve_shape(definition).rules)
+    table = with_iceberg_settings(context.spark, table)
     return create_table(table, name, definition, new_table.rows, options, or_replace=new_table.or_replace, base=new_table.base)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.session.names.resolver import Target
+from rowmerge.spark.peer_settings import with_iceberg_settings
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
@@ -33,15 +34,16 @@ class Audit:
     wap_id: str | None = None
 
     def target(self, target: Target) -> Target:
-        """Return the target of a statement that changes rows, on the branch or in the staged snapshot.
+        """Return the target of a statement that changes rows, with Iceberg's settings, on the branch or in the staged snapshot.
 
         Args:
             target: The table and the branch that the statement names.
 
         Raises:
-            ConfigurationError: Both the branch and the id of the snapshot are set.
+            ConfigurationError: Both the branch and the id of the snapshot are set, or a setting has a value that it does not allow.
             PlanError: The statement names a branch, and the audit requires another branch. Or the audit names a tag.
         """
+        target = replace(target, table=with_iceberg_settings(self.spark, target.table))
         branches = target.table.branches
         if branches is None or not self._applies_to(target.table):
             return target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import CreateTable
@@ -11,7 +12,7 @@ from rowmerge.commands.rows import RowCommand
 from rowmerge.errors import ConfigurationError, UnsupportedStatement
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.plan.row_plan import Cardinality
-from rowmerge.spark.peer_settings import user_metadata
+from rowmerge.spark.peer_settings import begin_snapshot_properties, user_metadata
 from rowmerge.spark.spark_session import setting
 from rowmerge.sql import Statement, idempotency_key as hinted_key
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -138,7 +139,8 @@ def with_settings(
         command: The parsed statement, or None for a write of a DataFrame.
     """
     transaction = transaction_of(spark, key) if command is None or writes_rows(command) else None
-    return replace(options, transaction=transaction, user_metadata=user_metadata(spark))
+    begin = partial(begin_snapshot_properties, spark)
+    return replace(options, transaction=transaction, user_metadata=user_metadata(spark), begin_snapshot_properties=begin)
 
 
 def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
