@@ -19,6 +19,7 @@ from rowmerge.iceberg.commits.metadata_commit import newest
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
 from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
+from rowmerge.iceberg.manifests.metrics import check_metrics_columns
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, summary_properties, transactions
@@ -275,10 +276,13 @@ class IcebergTable:
         Raises:
             UnsupportedTableFeature: The format version is too high for the catalog.
             ConfigurationError: The metadata would be compressed or have another folder, and the catalog does not record its path.
+                Or a property of metrics names a column that the table lacks.
         """
         check_format_version(self.name, metadata.format_version, self._operations.highest_format_version)
+        old_properties = {} if base is None else base.properties
+        check_metrics_columns(self.name, metadata.schema(), metadata.properties, old_properties)
         if not self._operations.records_metadata_path:
-            _check_folder_properties(self.name, metadata, {} if base is None else base.properties)
+            _check_folder_properties(self.name, metadata, old_properties)
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         """Return the metadata of a clone. Raises PlanError if the catalog assigns new ids, which would differ from those in manifests."""

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.errors import UnsupportedTableFeature
 from tests.engine.jvm_peer import ICEBERG_JAR, JvmPeer, iceberg_on_spark
 
 pytestmark = pytest.mark.skipif(not ICEBERG_JAR, reason="ROWMERGE_ICEBERG_JAR names no jar of Iceberg's Spark runtime")
@@ -147,3 +148,17 @@ def test_both_engines_write_files_to_paths_of_the_same_form(
     assert forms[0] == forms[1]
     assert forms[0].endswith({"true": "/p=a+b/FILE", "false": "/FILE" if outside else "/HASH-FILE"}[partitioned_paths])
     assert sorted(ours.sql(f"select id from {name} where p = 'a b'").collect()) == [(1,), (1,)]
+
+
+@pytest.mark.parametrize("format_", ["orc", "avro"])
+def test_statements_name_the_path_of_a_data_file_in_another_format(ours: rowmerge.Session, iceberg_spark: JvmPeer, format_: str) -> None:
+    iceberg_spark.sql(f"create table default.{format_}_files using iceberg as select 1 as id")
+    for statement in (f"set tblproperties ('write.format.default' = '{format_}')", "unset tblproperties ('write.format.default')"):
+        iceberg_spark.sql(f"alter table default.{format_}_files {statement}")
+        iceberg_spark.sql(f"insert into default.{format_}_files values (2)")
+    for statement in ("select * from {}", "update {} set id = 3", "delete from {} where id = 2", "optimize {}"):
+        with pytest.raises(
+            UnsupportedTableFeature, match=rf"format {format_.upper()} of the data file .*/{format_}_files/data/\S*\.{format_}'"
+        ):
+            ours.sql(statement.format(f"{format_}_files")).collect()
+    assert iceberg_spark.sql(f"select count(*) as n from default.{format_}_files") == ['{"n":3}']

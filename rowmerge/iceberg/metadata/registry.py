@@ -196,7 +196,9 @@ TARGET_FILE_SIZE = TableProperty(
 METRICS_DEFAULT = TableProperty(
     "write.metadata.metrics.default", _METRICS, "the counts and bounds that manifests store for a column; `truncate(16)` by default"
 )
-METRICS_COLUMN = TableProperty("write.metadata.metrics.column.<column>", _METRICS, "the counts and bounds of one column")
+METRICS_COLUMN = TableProperty(
+    "write.metadata.metrics.column.<column>", _METRICS, "the counts and bounds of one column, such as `a.b` for a field of a struct"
+)
 METRICS_COLUMNS = TableProperty(
     "write.metadata.metrics.max-inferred-column-defaults",
     WHOLE_NUMBER,
@@ -230,6 +232,7 @@ _REJECTED: tuple[TableProperty[Any], ...] = (
             "encryption.key-id": "Files are not encrypted by rowmerge. Encrypt the store instead.",
             "encryption.data-key-length": "Files are not encrypted by rowmerge. Encrypt the store instead.",
             "write.location-provider.impl": "A Java class cannot be run. Set write.data.path or write.object-storage.enabled instead.",
+            "write.py-location-provider.impl": "A class of pyiceberg cannot be run. Set write.data.path instead.",
             "io-impl": "It is a property of a catalog. Name the store in the options of the catalog instead.",
             "uuid": "It is reserved: the metadata of the table has its own field for it.",
             "snapshot-count": "It is reserved: the metadata of the table has its own field for it.",
@@ -349,6 +352,10 @@ _STORED: tuple[TableProperty[Any], ...] = (
     *_other_engines(
         "The format versions that rowmerge writes have no VARIANT columns.",
         {"write.parquet.shred-variants": BOOLEAN, "write.parquet.variant-inference-buffer-size": POSITIVE_NUMBER},
+    ),
+    *_other_engines(
+        "pyiceberg limits the rows of a row group. Use `write.parquet.row-group-size-bytes`, which limits its bytes.",
+        {"write.parquet.row-group-limit": POSITIVE_NUMBER},
     ),
     *_other_engines(
         "Spark does not use identifier fields as keys for its optimizer here.",

@@ -285,12 +285,13 @@ def check_formats(table: str, live: LiveFiles) -> None:
         live: The live files of the snapshot.
 
     Raises:
-        UnsupportedTableFeature: A data file has another format.
+        UnsupportedTableFeature: A data file has another format. The message contains its path.
     """
-    other_formats = sorted({entry.file.format.upper() for entry in live.data} - {"PARQUET"})
-    if other_formats:
-        advice = "Rewrite its data files as Parquet files with the engine that wrote them."
-        raise UnsupportedTableFeature(table, f"data files in the format {other_formats[0]}", action="read", advice=advice)
+    for entry in live.data:
+        if entry.file.format.upper() != "PARQUET":
+            advice = "Rewrite its data files as Parquet files with the engine that wrote them."
+            feature = f"format {entry.file.format.upper()} of the data file {entry.file.path}"
+            raise UnsupportedTableFeature(table, feature, action="read", advice=advice)
 
 
 def check_uuids(table: str, schema: Schema) -> None:
