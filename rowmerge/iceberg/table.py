@@ -161,8 +161,8 @@ class IcebergTable:
             metadata = self._cloned_metadata(as_iceberg_snapshot(request.cloned), definition)
         # A commit starts from a snapshot of a table. Here this is an empty table, whose metadata is not in a file yet.
         current = CurrentMetadata(metadata, path="")
-        base = IcebergSnapshot(self._operations.storage, self.name, current, iceberg_version=None, schema=metadata.schema())
-        return Creation(self._operations, self.name, base, request, expected_version=expected_version).run()
+        base = IcebergSnapshot(self._operations.storage, self.name, current, None, metadata.schema(), self._branch)
+        return Creation(self._operations, self.name, base, request, self._staged_id, expected_version=expected_version).run()
 
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
         """Commit a change that was planned on a snapshot of this table.
@@ -219,12 +219,12 @@ class IcebergTable:
     def _open_branch(self, name: str, *, creates_branch: bool) -> IcebergTable:
         """Return the table as seen from a branch. Raises VersionNotFound for an unknown name, and PlanError for a tag.
 
-        `creates_branch`: whether an unknown name is a new branch, which begins at the newest snapshot of main.
+        `creates_branch`: whether an unknown name is a new branch, which begins at the newest snapshot of main. The table may be a new one.
         """
-        metadata = self._current().metadata
-        if creates_branch and name not in metadata.refs:
+        newest_metadata = self._operations.current()
+        if creates_branch and (newest_metadata is None or name not in newest_metadata.metadata.refs):
             return IcebergTable(self._operations, self.name, name, creates_branch=True, write_properties=self._write_properties)
-        if find_reference(self.name, metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+        if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
             raise PlanError(f"{name} of {self.name} is a tag, which always refers to the same snapshot and accepts no writes. {advice}")
         if name == self._branch:

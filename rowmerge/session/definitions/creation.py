@@ -166,7 +166,10 @@ def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable
     context.tables_by_path.check_file_locations(name, table.location, definition.properties or {})
     check_rules(context.spark, name, definition.schema, table.resolve_shape(definition).rules)
     table = with_iceberg_settings(context.spark, table)
-    return create_table(table, name, definition, new_table.rows, options, or_replace=new_table.or_replace, base=new_table.base)
+    audited_table = context.audit.new_table(table, definition.properties or {})
+    # If another writer creates the table in the meantime, a replacement would remove its rows from the main branch, which is not audited.
+    or_replace = new_table.or_replace and audited_table is table
+    return create_table(audited_table, name, definition, new_table.rows, options, or_replace=or_replace, base=new_table.base)
 
 
 def clone_table(context: SessionContext, command: CloneTable, options: CommitOptions) -> StatementResult:
