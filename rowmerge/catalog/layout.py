@@ -17,14 +17,12 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from rowmerge.catalog import errors
-from rowmerge.catalog.names import normalize_location
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.delta.maintenance import dropping as delta
-from rowmerge.errors import CommitStateUnknown, CorruptLog, FilesNotFound
+from rowmerge.errors import CommitStateUnknown, CorruptLog
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.operations import DROPPED
 from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
@@ -321,44 +319,6 @@ def _put_drop(drop: CommitSteps, table: str) -> bool:
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(f"It is not known whether {table} was dropped: {outcome.reason}. Run the statement again.")
     return outcome is not Put.EXISTED
-
-
-class TablesByPath:
-    """The tables that statements name by path. Each table is opened only once, so that statements reuse its snapshots."""
-
-    def __init__(self, open_storage: Callable[[str], Storage] = Storage) -> None:
-        """Create the collection without tables. `open_storage`: a function that returns the storage of a location."""
-        self._open_storage = open_storage
-        self._tables: dict[tuple[str, str], Table] = {}
-        self.is_mismatch_fatal: Callable[[], bool] = lambda: True
-        """Returns whether a mismatch between a Delta table's version and its checksum file is an error rather than a warning."""
-
-    def open(self, path: str, format_: str, label: str) -> Table:
-        """Return the table with this format in a folder. Repeated calls return the same object.
-
-        Args:
-            path: The location of the table's folder.
-            format_: `delta` or `iceberg`.
-            label: The name of the table in messages.
-
-        Raises:
-            ConfigurationError: The path is empty or has credentials.
-            FilesNotFound: The folder does not contain a table of this format.
-            UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
-        """
-        folder = self._open_storage(normalize_location(path))
-        key = (format_, folder.location)
-        if key in self._tables:
-            return self._tables[key]
-        content = inspect_folder(folder)
-        if format_ == "iceberg" and content == FOREIGN_TABLE:
-            raise errors.foreign_metadata(label, "read")
-        if not isinstance(content, TableFolder) or content.format != format_:
-            raise FilesNotFound(label, f"{format_} table", "Check the format, and that the path is the table's own folder.")
-        # The session replaces the attribute later. With the lambda, the table uses the attribute's value of the moment.
-        table = open_table(folder, label, format_, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
-        self._tables[key] = table
-        return table
 
 
 def open_table(folder: Storage, name: str, format_: str, is_mismatch_fatal: Callable[[], bool]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from rowmerge.concurrency import run_both
@@ -63,6 +63,10 @@ class DeltaTable:
     @property
     def maintenance(self) -> None:
         """Return None, because Delta has no such procedures: checkpoints maintain the log, and VACUUM and OPTIMIZE maintain the files."""
+
+    def with_write_properties(self, properties: Mapping[str, str]) -> DeltaTable:
+        """Return this table, because only settings of Iceberg on Spark override properties of tables."""
+        return self
 
     def exists(self) -> bool:
         return self._first_version() is None

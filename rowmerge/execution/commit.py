@@ -42,12 +42,28 @@ class CommitOptions:
     `retries`: the maximum number of retries after conflicts, or None to use the table's property. `transaction`: the application id and
     version of a change that must be committed only once. If the table has this version or a later one already, nothing is committed.
     `user_metadata`: a text for the history of the table, or None. `after_commit`: a function that is called after the commit, or None.
+    `begin_snapshot_properties`: a function that begins to read the properties that the user adds to snapshots of Iceberg tables. It returns
+    a function that waits for them.
     """
 
     retries: int | None = None
     transaction: tuple[str, int] | None = None
     user_metadata: str | None = None
     after_commit: AfterCommit | None = None
+    begin_snapshot_properties: Callable[[], Callable[[], Mapping[str, str]]] = lambda: dict
+
+    def with_retries(self, policy: RetryPolicy) -> RetryPolicy:
+        """Return the retry policy of a table with the number of retries of these options, if they have one."""
+        return policy if self.retries is None else replace(policy, retries=self.retries)
+
+    def begin_request(self, table: Table) -> Callable[[CommitRequest], CommitRequest]:
+        """Return a function that adds the user's texts and properties to the request of a commit. Call it when the statement begins.
+
+        Args:
+            table: The table of the commit. Delta tables, which have no branches, have no snapshots with properties.
+        """
+        properties: Callable[[], Mapping[str, str]] = dict if table.branches is None else self.begin_snapshot_properties()
+        return lambda request: replace(request, user_metadata=self.user_metadata, snapshot_properties=properties())
 
 
 DEFAULT_COMMIT_OPTIONS = CommitOptions()
@@ -76,15 +92,15 @@ def commit_with_retry(
     """
     conflicts: list[CommitConflict] = []
     start = time.monotonic()
+    complete_request = options.begin_request(table)
     while True:
         if (earlier_result := find_earlier_result(table, options, timings)) is not None:
             return earlier_result
         current_attempt = attempt()
-        outcome = _commit(table, current_attempt, options, timings)
+        outcome = _commit(table, current_attempt, options, timings, complete_request)
         if isinstance(outcome, ChangeResult):
             return replace(outcome, attempts=len(conflicts) + 1)
-        policy = current_attempt.base.settings.retry_policy
-        policy = policy if options.retries is None else replace(policy, retries=options.retries)
+        policy = options.with_retries(current_attempt.base.settings.retry_policy)
         if not policy.allows_retry(len(conflicts) + 1, time.monotonic() - start):
             break
         conflicts.append(outcome)
@@ -116,8 +132,13 @@ def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) 
     return ChangeResult(snapshot.version if version is None else version, RowCounts(), timings, replayed=True)
 
 
-def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
-    """Commit an attempt if it changes anything. Return the result or the conflict. Delete the new files if the commit is rejected."""
+def _commit(
+    table: Table, attempt: Attempt, options: CommitOptions, timings: Timings, complete_request: Callable[[CommitRequest], CommitRequest]
+) -> ChangeResult | CommitConflict:
+    """Commit an attempt if it changes anything. Return the result or the conflict. Delete the new files if the commit is rejected.
+
+    `complete_request`: the result of `CommitOptions.begin_request`.
+    """
     base, change, transaction = attempt.base, attempt.change, options.transaction
     if change is None or (change.changes_nothing and transaction is None):
         return ChangeResult(base.version, attempt.counts, timings, result_row=attempt.result_row)
@@ -125,7 +146,7 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
         return _replayed_result(table, attempt, options, timings)
     # An error of the engine (RowmergeError) means that nothing is committed, and deletes the new files. A conflict is not raised.
     with discard_if_rejected(attempt.new_files, base.shape.filesystem_options), timings.measure("commit"):
-        request = replace(change, transaction=transaction or change.transaction, user_metadata=options.user_metadata)
+        request = complete_request(replace(change, transaction=transaction or change.transaction))
         outcome = table.commit(base, request)
     match outcome:
         case Committed(version, rebases):

@@ -78,17 +78,16 @@ def _write_and_create(
     `creation_version` is the version that the commit creates.
     """
     timings = Timings()
+    complete_request = options.begin_request(table)
     # The table's format completes the definition, for example with the ids of columns.
     table_shape = table.resolve_shape(definition)
     definition = replace(definition, schema=table_shape.schema)
     with timings.measure("spark"):
         output = WriteOutput() if rows is None else rows.write(table_shape)
-    commit_request = replace(
-        _creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction, user_metadata=options.user_metadata
-    )
+    commit_request = replace(_creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction)
     # An error that rejects the commit deletes the files here. A lost race is not an error but an outcome: see `Conflicted` below.
     with discard_if_rejected(output.files, table_shape.filesystem_options), timings.measure("commit"):
-        outcome = table.create(definition, commit_request, creation_version)
+        outcome = table.create(definition, complete_request(commit_request), creation_version)
     match outcome:
         case Committed(version):
             if options.after_commit is not None:

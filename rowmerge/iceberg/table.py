@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from itertools import islice
 
 from pyiceberg.table.metadata import TableMetadata
@@ -18,10 +19,11 @@ from rowmerge.iceberg.commits.metadata_commit import newest
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
 from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
+from rowmerge.iceberg.manifests.metrics import check_metrics_columns
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, summary_properties, transactions
-from rowmerge.iceberg.metadata.registry import METADATA_CODEC
+from rowmerge.iceberg.metadata.registry import METADATA_CODEC, METADATA_PATH
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
@@ -45,15 +47,40 @@ class IcebergTable:
     """None, because engines that read symlink manifests read Iceberg tables too."""
 
     def __init__(
-        self, operations: TableOperations, name: str, branch: str = MAIN, *, creates_branch: bool = False, staged_id: str | None = None
+        self,
+        operations: TableOperations,
+        name: str,
+        branch: str = MAIN,
+        *,
+        creates_branch: bool = False,
+        staged_id: str | None = None,
+        write_properties: Mapping[str, str] | None = None,
     ) -> None:
         self._operations, self.name, self._branch = operations, name, branch
         self._creates_branch, self._staged_id = creates_branch, staged_id
         self.location = operations.storage.location
         self.branches = IcebergBranches(operations, name, self._open_branch, self._open_reference, self._open_staging)
         self.maintenance = IcebergMaintenance(operations, name)
+        self._write_properties = write_properties
         self._lock = threading.Lock()
         self._opened: IcebergSnapshot | None = None
+        self._last_variant: IcebergTable | None = None
+        """The last result of `with_write_properties`."""
+
+    def with_write_properties(self, properties: Mapping[str, str]) -> IcebergTable:
+        variant = self._last_variant
+        if variant is None or variant._write_properties != properties:
+            creates_branch, staged_id = self._creates_branch, self._staged_id
+            variant = IcebergTable(
+                self._operations,
+                self.name,
+                self._branch,
+                creates_branch=creates_branch,
+                staged_id=staged_id,
+                write_properties=properties,
+            )
+            self._last_variant = variant  # so that the next statement reuses the manifests that it has read
+        return variant
 
     def exists(self) -> bool:
         return self._operations.current() is not None
@@ -111,7 +138,7 @@ class IcebergTable:
             build_updates = replacement_updates if replace else alteration_updates
             metadata = apply_updates(base_metadata, build_updates(self.name, base_metadata, definition))
             self._check_catalog(metadata, base_metadata)
-        return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
+        return table_shape(self.name, self._operations.storage, metadata, metadata.schema(), self._write_properties)
 
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot of a new table.
@@ -134,8 +161,8 @@ class IcebergTable:
             metadata = self._cloned_metadata(as_iceberg_snapshot(request.cloned), definition)
         # A commit starts from a snapshot of a table. Here this is an empty table, whose metadata is not in a file yet.
         current = CurrentMetadata(metadata, path="")
-        base = IcebergSnapshot(self._operations.storage, self.name, current, iceberg_version=None, schema=metadata.schema())
-        return Creation(self._operations, self.name, base, request, expected_version=expected_version).run()
+        base = IcebergSnapshot(self._operations.storage, self.name, current, None, metadata.schema(), self._branch)
+        return Creation(self._operations, self.name, base, request, self._staged_id, expected_version=expected_version).run()
 
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
         """Commit a change that was planned on a snapshot of this table.
@@ -192,19 +219,21 @@ class IcebergTable:
     def _open_branch(self, name: str, *, creates_branch: bool) -> IcebergTable:
         """Return the table as seen from a branch. Raises VersionNotFound for an unknown name, and PlanError for a tag.
 
-        `creates_branch`: whether an unknown name is a new branch, which begins at the newest snapshot of main.
+        `creates_branch`: whether an unknown name is a new branch, which begins at the newest snapshot of main. The table may be a new one.
         """
-        metadata = self._current().metadata
-        if creates_branch and name not in metadata.refs:
-            return IcebergTable(self._operations, self.name, name, creates_branch=True)
-        if find_reference(self.name, metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+        newest_metadata = self._operations.current()
+        if creates_branch and (newest_metadata is None or name not in newest_metadata.metadata.refs):
+            return IcebergTable(self._operations, self.name, name, creates_branch=True, write_properties=self._write_properties)
+        if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
             raise PlanError(f"{name} of {self.name} is a tag, which always refers to the same snapshot and accepts no writes. {advice}")
-        return self if name == self._branch else IcebergTable(self._operations, self.name, name)
+        if name == self._branch:
+            return self
+        return IcebergTable(self._operations, self.name, name, write_properties=self._write_properties)
 
     def _open_staging(self, staged_id: str) -> IcebergTable:
         """Return the table, each of whose commits adds a snapshot with this id that no branch points at."""
-        return IcebergTable(self._operations, self.name, self._branch, staged_id=staged_id)
+        return IcebergTable(self._operations, self.name, self._branch, staged_id=staged_id, write_properties=self._write_properties)
 
     def _open_reference(self, reference: str) -> IcebergSnapshot:
         """Open a branch with the table's current schema, or a tag with its snapshot's schema (see Iceberg's SnapshotUtil.schemaFor)."""
@@ -228,7 +257,9 @@ class IcebergTable:
         if branch != MAIN and not self._creates_branch:
             find_reference(self.name, metadata, branch)  # Raises VersionNotFound for an unknown branch.
         head, manifest_files = base_of(metadata, branch), {} if self._opened is None else self._opened.manifest_files
-        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, manifest_files)
+        return IcebergSnapshot(
+            self._operations.storage, self.name, current, head, metadata.schema(), branch, manifest_files, self._write_properties
+        )
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
         metadata = new_metadata(self.name, self.location, definition)
@@ -244,15 +275,14 @@ class IcebergTable:
 
         Raises:
             UnsupportedTableFeature: The format version is too high for the catalog.
-            ConfigurationError: The metadata would be compressed, and the catalog cannot compress it safely.
+            ConfigurationError: The metadata would be compressed or have another folder, and the catalog does not record its path.
+                Or a property of metrics names a column that the table lacks.
         """
         check_format_version(self.name, metadata.format_version, self._operations.highest_format_version)
-        codecs = [None if version is None else version.properties.get(METADATA_CODEC.name) for version in (base, metadata)]
-        if codecs[0] != codecs[1] and not self._operations.can_compress_metadata and settings_of(metadata).compresses_metadata:
-            raise ConfigurationError(
-                f"The table property {METADATA_CODEC.name} is {codecs[1]!r}, but {self.name} is not in a catalog. The compressed metadata "
-                "of a version has another name in its folder, so two writers could commit the same version. Leave the property out."
-            )
+        old_properties = {} if base is None else base.properties
+        check_metrics_columns(self.name, metadata.schema(), metadata.properties, old_properties)
+        if not self._operations.records_metadata_path:
+            _check_folder_properties(self.name, metadata, old_properties)
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         """Return the metadata of a clone. Raises PlanError if the catalog assigns new ids, which would differ from those in manifests."""
@@ -272,6 +302,20 @@ class IcebergTable:
             advice = f"Its metadata is at {self.location}."
             raise UnsupportedTableFeature(self.name, f"the location {current.metadata.location}", action="open", advice=advice)
         return current
+
+
+def _check_folder_properties(table: str, metadata: TableMetadata, old_properties: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if new metadata of a table in a folder would have another name or another folder than readers expect."""
+    consequences = {METADATA_PATH.name: "Readers look for its metadata files in its folder."}
+    if settings_of(metadata).compresses_metadata:
+        reason = "The compressed metadata of a version has another name in its folder, so two writers could commit the same version."
+        consequences[METADATA_CODEC.name] = reason
+    for name, consequence in consequences.items():
+        value = metadata.properties.get(name)
+        if value is not None and value != old_properties.get(name):
+            raise ConfigurationError(
+                f"The table property {name} is {value!r}, but {table} is not in a catalog. {consequence} Leave the property out."
+            )
 
 
 def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> IcebergVersion:

@@ -310,7 +310,7 @@ class Session:
                 partition_fields = resolve_partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
                 definition = TableDefinition(columns, partition_fields, dict(properties or {}), comment)
                 table = NewTable(self._context.names.qualify(table_name), definition, rows, or_replace=True, format=format)
-                result = create_or_replace_table(self._context, table, options)
+                result = create_or_replace_table(replace(self._context, audit=Audit(self._spark)), table, options)
             else:
                 result = self._insert(table_name, rows, mode, schema_evolution, options)
             return StatementResult.from_change(frames.changed_row_counts(self._spark, "INSERT", result.counts), "INSERT", result)

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.metadata.property_values import BOOLEAN, SIZE, WHOLE_NUMBER, Values, choice
+from rowmerge.table.metadata.partitioning import Distribution
+from rowmerge.table.metadata.property_values import BOOLEAN, CODEC, SIZE, WHOLE_NUMBER, Values, choice, enumeration, whole_number
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
+SNAPSHOT_PROPERTIES = "spark.sql.iceberg.snapshot-property."
+CODEC_SETTING, LEVEL_SETTING = "spark.sql.iceberg.compression-codec", "spark.sql.iceberg.compression-level"
+_MODE_PROPERTIES = tuple(f"write.{operation}distribution-mode" for operation in ("", "merge.", "update.", "delete."))
+_OVERRIDES: dict[str, tuple[Values[Any], tuple[str, ...]]] = {
+    "spark.sql.iceberg.distribution-mode": (enumeration(Distribution), _MODE_PROPERTIES),
+    CODEC_SETTING: (CODEC, ("write.parquet.compression-codec", "write.delete.parquet.compression-codec")),
+    LEVEL_SETTING: (whole_number(1, 22), ("write.parquet.compression-level", "write.delete.parquet.compression-level")),
+}
+"""The settings that override properties of Iceberg tables (SparkWriteConf): their values, and the properties."""
 OPTIMIZE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 AUTO_COMPACT = "spark.databricks.delta.autoCompact."
 OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite."
 _HONOURED = {
+    *_OVERRIDES,
     USER_METADATA,
     OPTIMIZE_SIZE,
     *(AUTO_COMPACT + name for name in ("enabled", "minNumFiles", "maxFileSize", "minFileSize")),
@@ -32,14 +45,18 @@ _HONOURED = {
     "spark.databricks.delta.write.txnVersion",
     "spark.databricks.delta.write.txnVersion.autoReset.enabled",
 }
+_HONOURED_PREFIXES = (PROPERTY_DEFAULTS, SNAPSHOT_PROPERTIES)
 _PREFIXES = ("spark.databricks.delta.", "spark.databricks.io.skipping.", "spark.sql.iceberg.")
 _DEFAULT_BIN_SIZE = 512 * 1024 * 1024
+_MAX_GZIP_LEVEL = 9
 _SET = re.compile(r"set\s+`?(?P<name>[\w.-]+)`?\s*=", re.IGNORECASE)
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 _reported_names: set[str] = set()
+_settings_readers = ThreadPoolExecutor(4, "rowmerge-settings")
+"""The threads that read all settings. Spark opens a connection for each thread, so the threads stay."""
 
 
 def report_ignored_settings(names: Iterable[str]) -> None:
@@ -49,7 +66,7 @@ def report_ignored_settings(names: Iterable[str]) -> None:
         names: The names of Spark settings.
     """
     for name in names:
-        is_honoured = name in _HONOURED or name.startswith(PROPERTY_DEFAULTS) or not name.startswith(_PREFIXES)
+        is_honoured = name in _HONOURED or name.startswith(_HONOURED_PREFIXES) or not name.startswith(_PREFIXES)
         if not is_honoured and name not in _reported_names:
             _reported_names.add(name)
             logger.warning("The setting %s has no effect in rowmerge. docs/sql.md lists the settings that have one.", name)
@@ -73,6 +90,52 @@ def default_properties(spark: SparkSession) -> dict[str, str]:
     return {
         f"delta.{name.removeprefix(PROPERTY_DEFAULTS)}": value for name, value in settings.items() if name.startswith(PROPERTY_DEFAULTS)
     }
+
+
+def with_iceberg_settings(spark: SparkSession, table: Table) -> Table:
+    """Return the table for a statement that writes rows: in an Iceberg table, settings of the session override its properties.
+
+    Args:
+        spark: The Spark session with the settings.
+        table: The table that the statement writes. A Delta table stays as it is.
+
+    Raises:
+        ConfigurationError: A setting does not allow its value.
+    """
+    if table.branches is None:  # a Delta table
+        return table
+    values = {name: value for name in _OVERRIDES if (value := spark.conf.get(name, None)) is not None}
+    for name, value in values.items():
+        allowed_values, _ = _OVERRIDES[name]
+        if not allowed_values.allow(value):
+            raise ConfigurationError(f"The setting {name} is {value!r}. Set it to {allowed_values.description}.")
+    if values.get(CODEC_SETTING, "").strip().lower() == "gzip" and int(values.get(LEVEL_SETTING, "1")) > _MAX_GZIP_LEVEL:
+        raise ConfigurationError(f"The setting {LEVEL_SETTING} is {values[LEVEL_SETTING]}. Set it to a number from 1 to 9 for gzip.")
+    properties = {property_: value.strip() for name, value in values.items() for property_ in _OVERRIDES[name][1]}
+    return table.with_write_properties(properties) if properties else table
+
+
+def begin_snapshot_properties(spark: SparkSession) -> Callable[[], Mapping[str, str]]:
+    """Begin to read the settings below SNAPSHOT_PROPERTIES, and return a function that waits for these properties of new snapshots.
+
+    Spark reads only all settings together, which takes 15 to 20 ms. So a thread reads them while the statement runs.
+
+    Args:
+        spark: The Spark session with the settings.
+
+    Returns:
+        A function that returns the properties by name. It raises ConfigurationError for a name that the engine sets itself.
+    """
+    return _settings_readers.submit(_snapshot_properties, spark).result
+
+
+def _snapshot_properties(spark: SparkSession) -> dict[str, str]:
+    settings = spark.conf.getAll
+    properties = {name.removeprefix(SNAPSHOT_PROPERTIES): settings[name] for name in settings if name.startswith(SNAPSHOT_PROPERTIES)}
+    for name in properties:
+        if name == "operation" or name.startswith("rowmerge."):
+            raise ConfigurationError(f"The setting {SNAPSHOT_PROPERTIES}{name} sets a property of the engine. Choose another name.")
+    return properties
 
 
 def optimize_size(spark: SparkSession) -> int | None:

@@ -172,6 +172,12 @@ class Table(Protocol):
     def symlink_manifests(self) -> SymlinkManifests | None:
         """The symlink manifests, or None for a format without them."""
 
+    def with_write_properties(self, properties: Mapping[str, str]) -> Table:
+        """Return the table for a statement that writes rows, with properties that override those of an Iceberg table.
+
+        Its metadata does not contain them. They set the distribution, compression and delete files of the rows that are written.
+        """
+
     def exists(self) -> bool:
         """Return whether the table exists. Raises StorageError."""
 

@@ -238,3 +238,36 @@ def test_a_snapshot_is_not_published_on_a_replaced_table(audits: rowmerge.Sessio
     audits.sql("create or replace table r (v int not null) using iceberg")
     with pytest.raises(PlanError, match="no values of the column v, which is NOT NULL"):
         audits.sql("call system.publish_changes('r', 'w')")
+
+
+@pytest.mark.parametrize("statement", ["create table", "create or replace table"])
+@pytest.mark.parametrize("audit", [{"wap_branch": "audit"}, {"wap_id": "first"}])
+def test_a_new_table_has_no_rows_until_they_are_published(audits: rowmerge.Session, statement: str, audit: dict[str, str]) -> None:
+    properties = "using iceberg tblproperties ('write.wap.enabled' = 'true')"
+    audits.execute(f"{statement} n {properties} as select 1 as id", **audit)
+    assert audits.sql("select * from n").collect() == []
+    audits.execute("insert into n values (2)", wap_branch="later")
+    if "wap_branch" in audit:
+        audits.execute("insert into n values (3)", wap_branch="audit")
+        assert sorted(audits.sql("select id from n version as of 'audit'").collect()) == [(1,), (3,)]
+        assert audits.sql("select * from n").collect() == []
+        audits.sql("call system.fast_forward('n', 'main', 'audit')")
+    else:
+        audits.sql("call system.publish_changes('n', 'first')")
+    assert sorted(audits.sql("select id from n").collect()) == ([(1,), (3,)] if "wap_branch" in audit else [(1,)])
+    audits.execute(f"create or replace table n {properties} as select 9 as id", **audit)
+    assert audits.sql("select id from n").collect() == [(9,)], "the replacement of a table changes main"
+
+
+def test_a_new_table_without_the_property_is_visible_at_once(audits: rowmerge.Session) -> None:
+    audits.execute("create table n using iceberg as select 1 as id", wap_branch="audit")
+    audits.execute("create table d using delta as select 1 as id", wap_branch="audit")
+    audits.spark.conf.set(BRANCH, "audit")
+    audits.write(audits.sql("select 1 as id"), "w", mode="replace", format="iceberg", properties={"write.wap.enabled": "true"})
+    audits.spark.conf.unset(BRANCH)
+    assert audits.sql("select id from w").collect() == [] and audits.sql("select id from w.branch_audit").collect() == [(1,)]
+    audits.write(audits.sql("select 2 as id"), "x", mode="replace", format="iceberg", properties={"write.wap.enabled": "true"})
+    assert audits.sql("select id from x").collect() == [(2,)]
+    audits.execute("create table e (id int) using iceberg tblproperties ('write.wap.enabled' = 'true')", wap_branch="audit")
+    assert audits.sql("select id from n").collect() == audits.sql("select id from d").collect() == [(1,)]
+    assert audits.sql("select id from e").collect() == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ import rowmerge
 from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME
 from rowmerge.delta.snapshots.deletion_vectors import z85_encode
 from rowmerge.errors import UnreadableDataFile, UnsupportedTableFeature
+from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.deleted_rows import serialize
 from rowmerge.table.snapshots.files import Positions
+from tests.support.iceberg_tables import SCHEMA, data_file, table_of
 from tests.support.readers import read_with_delta_rs
 
 pytestmark = pytest.mark.one_of("mode")
@@ -282,3 +286,27 @@ def test_old_timestamps_of_spark_2_are_an_error_whose_advice_works(bare_session:
     session.sql("create or replace table t using delta as select * from t")
     session.sql("optimize t")
     assert rows(session, "select string(at) from t order by 1") == [("1500-03-01 12:00:00",), ("2024-01-01 00:00:00",)]
+
+
+@pytest.mark.parametrize("format_", ["ORC", "AVRO"])
+def test_statements_name_the_path_of_a_data_file_in_another_format(bare_session: rowmerge.Session, tmp_path: Path, format_: str) -> None:
+    folder = tmp_path / "warehouse/default/t"
+    storage = Storage(str(folder))
+    file = data_file(storage, 0, 3)
+    other = replace(file, path=f"{file.path}.{format_.lower()}", format=format_)
+    table_of(storage, [file, other])
+    files_before = set(tmp_path.rglob("*"))
+    column = SCHEMA.fields[0].name
+    for statement in (
+        "select * from t",
+        f"update t set {column} = null",
+        f"delete from t where {column} = 1",
+        f"merge into t using (select 1 as k) s on t.{column} = s.k when matched then delete",
+        "optimize t",
+        "insert overwrite t select * from t",
+        "create or replace table t using iceberg as select * from t",
+        "create table u using iceberg as select * from t",
+    ):
+        with pytest.raises(UnsupportedTableFeature, match=f"format {format_} of the data file {re.escape(other.path)}"):
+            bare_session.sql(statement).collect()
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} <= files_before

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
 from tests.engine.jvm_peer import ICEBERG_JAR, JvmPeer, iceberg_on_spark
 
 pytestmark = pytest.mark.skipif(not ICEBERG_JAR, reason="ROWMERGE_ICEBERG_JAR names no jar of Iceberg's Spark runtime")
@@ -147,3 +149,57 @@ def test_both_engines_write_files_to_paths_of_the_same_form(
     assert forms[0] == forms[1]
     assert forms[0].endswith({"true": "/p=a+b/FILE", "false": "/FILE" if outside else "/HASH-FILE"}[partitioned_paths])
     assert sorted(ours.sql(f"select id from {name} where p = 'a b'").collect()) == [(1,), (1,)]
+
+
+@pytest.mark.parametrize("format_", ["orc", "avro"])
+def test_statements_name_the_path_of_a_data_file_in_another_format(ours: rowmerge.Session, iceberg_spark: JvmPeer, format_: str) -> None:
+    iceberg_spark.sql(f"create table default.{format_}_files using iceberg as select 1 as id")
+    for statement in (f"set tblproperties ('write.format.default' = '{format_}')", "unset tblproperties ('write.format.default')"):
+        iceberg_spark.sql(f"alter table default.{format_}_files {statement}")
+        iceberg_spark.sql(f"insert into default.{format_}_files values (2)")
+    for statement in ("select * from {}", "update {} set id = 3", "delete from {} where id = 2", "optimize {}"):
+        with pytest.raises(
+            UnsupportedTableFeature, match=rf"format {format_.upper()} of the data file .*/{format_}_files/data/\S*\.{format_}'"
+        ):
+            ours.sql(statement.format(f"{format_}_files")).collect()
+    assert iceberg_spark.sql(f"select count(*) as n from default.{format_}_files") == ['{"n":3}']
+
+
+def test_the_rows_of_a_new_audited_table_are_on_the_branch_in_both_engines(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
+    create = f"create table {{}} using iceberg {properties({'write.wap.enabled': 'true'})} as select 1 as id"
+    iceberg_spark.sql("set spark.wap.branch = audit")
+    iceberg_spark.sql(create.format("default.theirs_audited"))
+    iceberg_spark.sql("reset spark.wap.branch")
+    ours.execute(create.format("ours_audited"), wap_branch="audit")
+    for name in ("theirs_audited", "ours_audited"):
+        assert iceberg_spark.sql(f"select name from default.{name}.refs") == ['{"name":"audit"}']
+        for query, rows in ((f"select id from {name}", []), (f"select id from {name} version as of 'audit'", [(1,)])):
+            assert ours.sql(query).collect() == rows, query
+            assert len(iceberg_spark.sql(query.replace(name, f"default.{name}"))) == len(rows), query
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("write.metadata.path", "cannot relocate metadata"), ("write.metadata.metrics.column.nope", "could not find column nope")],
+)
+def test_both_engines_refuse_the_same_properties(ours: rowmerge.Session, iceberg_spark: JvmPeer, name: str, message: str) -> None:
+    create = f"create table {{}} (id bigint) using iceberg {properties({name: '/elsewhere' if name.endswith('path') else 'counts'})}"
+    with pytest.raises(AssertionError, match=message):
+        iceberg_spark.sql(create.format("default.theirs_refused"))
+    with pytest.raises(ConfigurationError, match=name):
+        ours.sql(create.format("ours_refused"))
+
+
+def test_snapshot_properties_and_codecs_of_the_session_are_the_same(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
+    settings = {"spark.sql.iceberg.snapshot-property.run": "7", "spark.sql.iceberg.compression-codec": "snappy"}
+    for run, name in ((ours.sql, "ours_set"), (iceberg_spark.sql, "default.theirs_set")):
+        run(f"create table {name} (id bigint) using iceberg {properties({'write.parquet.compression-codec': 'gzip'})}")
+        for setting, value in settings.items():
+            run(f"set `{setting}` = {value}")
+        run(f"insert into {name} values (1)")
+        for setting in settings:
+            run(f"reset `{setting}`")
+    for name in ("ours_set", "theirs_set"):
+        assert iceberg_spark.sql(f"select summary['run'] as run from default.{name}.snapshots") == ['{"run":"7"}']
+        (path,) = (json.loads(row)["file_path"] for row in iceberg_spark.sql(f"select file_path from default.{name}.files"))
+        assert pq.read_metadata(path.removeprefix("file:").replace("//", "/")).row_group(0).column(0).compression == "SNAPPY"

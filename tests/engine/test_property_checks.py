@@ -103,3 +103,31 @@ def test_show_tblproperties_names_the_default_of_a_property_that_is_not_set(bare
     ]
     assert session.sql("show tblproperties t ('owner')").collect() == [("owner", "ann")]
     assert session.sql("show tblproperties t (nobody)").collect() == [("nobody", "Table does not have property: nobody")]
+
+
+METRICS = "write.metadata.metrics.column"
+
+
+@pytest.mark.parametrize(("column", "advice"), [("nope", "Name a column"), ("ID", "Did you mean id"), ("s.b", "Did you mean s.a")])
+def test_metrics_of_a_column_that_the_table_lacks_are_refused(bare_session: rowmerge.Session, column: str, advice: str) -> None:
+    session, properties = bare_session, f"tblproperties ('{METRICS}.{column}' = 'counts')"
+    session.sql("create table t (id int, s struct<a: int>) using iceberg")
+    for statement in (
+        f"create table u (id int, s struct<a: int>) using iceberg {properties}",
+        f"create or replace table t (id int, s struct<a: int>) using iceberg {properties}",
+        f"alter table t set {properties}",
+    ):
+        with pytest.raises(ConfigurationError, match=f"{METRICS}.{column} names no column of .*{advice}"):
+            session.sql(statement)
+    session.sql(f"alter table t set tblproperties ('{METRICS}.s.a' = 'none', '{METRICS}.s' = 'none', '{METRICS}.id' = 'none')")
+    session.sql("alter table t drop column s")
+    set_as_another_engine(session, {f"{METRICS}.{column}": "counts"})
+    session.sql("alter table t set tblproperties ('owner' = 'ann')")
+    session.sql("insert into t values (1)")
+    assert session.sql("select id from t").collect() == [(1,)]
+
+
+def test_properties_of_pyiceberg_are_stored_or_refused_by_name(bare_session: rowmerge.Session) -> None:
+    bare_session.sql("create table t (id int) using iceberg tblproperties ('write.parquet.row-group-limit' = '5')")
+    with pytest.raises(ConfigurationError, match=r"write.py-location-provider.impl cannot be 'a.B'. A class of pyiceberg"):
+        bare_session.sql("alter table t set tblproperties ('write.py-location-provider.impl' = 'a.B')")

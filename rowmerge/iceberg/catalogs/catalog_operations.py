@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from json import JSONDecodeError
 
@@ -18,9 +19,11 @@ from rowmerge.errors import CatalogFailed, RowmergeError
 from rowmerge.iceberg.catalogs.clients import CatalogClient
 from rowmerge.iceberg.catalogs.commit_status import CommitStatus, commit_status
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
-from rowmerge.iceberg.metadata.properties import IcebergSettings
+from rowmerge.iceberg.metadata.properties import IcebergSettings, file_locations
 from rowmerge.iceberg.metadata.refs import MAIN
-from rowmerge.iceberg.metadata.updates import apply_updates
+from rowmerge.iceberg.metadata.registry import DELETE_AFTER_COMMIT
+from rowmerge.iceberg.metadata.updates import apply_updates, metadata_files_to_delete
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import RETRY_WAITS
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
@@ -56,7 +59,7 @@ class CatalogOperations:
     """
 
     keeps_ids = False
-    can_compress_metadata = True
+    records_metadata_path = True
 
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
         """Prepare the operations of one table, which may not exist yet.
@@ -121,7 +124,22 @@ class CatalogOperations:
             return Put.EXISTED  # Another writer has dropped or changed the table first.
         requirements = (*_definition_requirements(base.metadata), *_reference_requirements(base.metadata, updates))
         # If no response arrives, `status_in` shows whether the newest metadata of the table contains this commit.
-        return self._send(_Request(loaded_table, requirements, updates, status_in=lambda newest: commit_status(newest, base, updates)))
+        outcome = self._send(_Request(loaded_table, requirements, updates, status_in=lambda newest: commit_status(newest, base, updates)))
+        if outcome is Put.CREATED and self._client.writes_metadata_files:  # The server of a REST catalog deletes its files itself.
+            self._try_delete_metadata(base.metadata)
+        return outcome
+
+    def _try_delete_metadata(self, base: TableMetadata) -> None:
+        """Delete the metadata files that left the metadata log since `base`, if the table has the property for it. Never raise an error."""
+        with suppress(RowmergeError):
+            newest = self.current() if DELETE_AFTER_COMMIT.value(base.properties) else None
+            if newest is None:
+                return
+            properties, log = newest.metadata.properties, newest.metadata.metadata_log
+            folder = IcebergSettings(properties).metadata_location(self.storage.location)
+            groups = [[path] for path in metadata_files_to_delete(base, newest.metadata, {folder})]
+            live_paths = [newest.path, *(entry.metadata_file for entry in log)]
+            try_delete_files(self.storage, groups, PathOrigin.METADATA, locations=file_locations(properties), live_paths=live_paths)
 
     def _send(self, request: _Request) -> Put | Unknown:
         """Send a commit to the catalog until the outcome is known or no attempts are left. Wait between the attempts.

@@ -63,6 +63,7 @@ class CatalogClient:
         # The highest format version to write. pyiceberg itself writes up to 2. A REST server refuses a version that it cannot write.
         self.highest_format_version = 2 if self._rest is None else NEWEST_FORMAT
         # The server of a REST catalog writes the metadata files. For any other catalog, pyiceberg writes them in this process.
+        self.writes_metadata_files = isinstance(self.catalog, MetastoreCatalog)
         if isinstance(self.catalog, MetastoreCatalog):
             _sync_metadata(self.catalog, sync)
             _compress_metadata(self.catalog)

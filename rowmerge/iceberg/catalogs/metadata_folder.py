@@ -12,9 +12,10 @@ from functools import partial
 from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.concurrency import run_concurrently, run_in_background
-from rowmerge.errors import RowmergeError
+from rowmerge.errors import RowmergeError, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.properties import IcebergSettings
+from rowmerge.iceberg.metadata.registry import ICEBERG_PROPERTIES, METADATA_PATH
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage, get_if_exists
@@ -42,6 +43,24 @@ class CurrentMetadata:
     version: int | None = None
     highest_format_version: int = NEWEST_FORMAT
     digest: bytes = b""
+
+    def check_write(self, table: str) -> None:
+        """Check the properties of a table before a statement writes files, as `PropertyRegistry.check_write` does.
+
+        A table in a folder must not have `write.metadata.path`, because its readers look for metadata files in the folder `metadata`.
+        Iceberg on Spark does not commit to such a table either.
+
+        Args:
+            table: The name of the table in messages.
+
+        Raises:
+            UnsupportedTableFeature: A property is rejected.
+        """
+        ICEBERG_PROPERTIES.check_write(table, self.metadata.properties)
+        path = self.metadata.properties.get(METADATA_PATH.name)
+        if path is not None and self.version is not None:
+            advice = f"A table in a folder has its metadata there. Use ALTER TABLE … UNSET TBLPROPERTIES ('{METADATA_PATH.name}')."
+            raise UnsupportedTableFeature(table, f"{METADATA_PATH.name} = {path}", action="write to", advice=advice)
 
 
 class MetadataFolder:

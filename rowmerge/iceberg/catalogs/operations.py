@@ -36,8 +36,8 @@ class TableOperations(Protocol):
     """The highest format version that the catalog can store."""
     keeps_ids: bool
     """Whether the catalog keeps the schema ids and partition spec ids of the metadata when it creates a table."""
-    can_compress_metadata: bool
-    """Whether the catalog honours the property `write.metadata.compression-codec`."""
+    records_metadata_path: bool
+    """Whether the catalog records the path of the newest metadata file. Otherwise, readers find the file by its folder and name."""
 
     def current(self) -> CurrentMetadata | None:
         """Return the newest metadata, or None if the table does not exist. Raises CorruptLog or StorageError if it cannot be read."""
@@ -95,7 +95,7 @@ class DirectoryOperations:
     # A compressed version has another name, such as `v5.gz.metadata.json`. Two writers with different codecs could put the same version:
     # each put only proves that its own name was free. The preceding version does not determine the name either. Iceberg takes the codec
     # from the new metadata, and DROP TABLE and older releases always put the name without a codec. So only other writers compress.
-    can_compress_metadata = False
+    records_metadata_path = False
 
     def __init__(self, storage: Storage, table: str) -> None:
         self.storage, self._table = storage, table

@@ -203,7 +203,8 @@ class Commit:
     @cached_property
     def _files(self) -> SnapshotFiles:
         added, sequence_number = self.change.files.added, self._data_sequence_number()
-        return SnapshotFiles(self.operations.storage, self.target_metadata, self.snapshot_id, added, sequence_number)
+        storage, overrides = self.operations.storage, self.base.write_properties
+        return SnapshotFiles(storage, self.target_metadata, self.snapshot_id, added, sequence_number, write_properties=overrides)
 
     def _data_sequence_number(self) -> int:
         """Return the sequence number of the rows in added files; UNASSIGNED stands for that of the new snapshot.

@@ -76,12 +76,13 @@ class DeleteFileWriter:
 
     A later attempt of the commit reuses new delete files if their data files still have the same old delete files.
 
-    `register` is called with the absolute path of each file before the file is written.
+    `register` is called with the absolute path of each file before the file is written. `write_properties` override those in `metadata`.
     """
 
     storage: Storage
     metadata: TableMetadata
     register: Callable[[str], None]
+    write_properties: Mapping[str, str] = field(default_factory=dict)
     _files_by_group: dict[frozenset[_DeletionKey], WrittenDeletes] = field(default_factory=dict)
     """The delete files that the attempts of the commit have written, by the keys of the deletions that are written together."""
 
@@ -150,7 +151,7 @@ class DeleteFileWriter:
 
     @cached_property
     def _settings(self) -> DeleteFileSettings:
-        return IcebergSettings(self.metadata.properties).delete_files
+        return IcebergSettings({**self.metadata.properties, **self.write_properties}).delete_files
 
     @property
     def _uses_vectors(self) -> bool:

@@ -90,6 +90,7 @@ def _summary(written_snapshot: WrittenSnapshot, change: CommitRequest, parent: S
     for entry in written_snapshot.entries:
         counts.update(_summary_counts(entry))
     properties = {
+        **change.snapshot_properties,
         **_nonzero_counts(counts),
         **_partition_summaries(written_snapshot.definition, written_snapshot.entries),
         **_totals(counts, parent),

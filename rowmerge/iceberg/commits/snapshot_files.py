@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from threading import Lock
+from typing import NamedTuple
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -18,7 +18,7 @@ from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile,
 from rowmerge.iceberg.manifests.manifest_files import ManifestHeader, read_manifest, schema_of_spec, write_manifest, write_manifest_list
 from rowmerge.iceberg.manifests.metrics import content_file, metrics_modes
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.properties import file_locations
+from rowmerge.iceberg.metadata.properties import IcebergSettings, file_locations
 from rowmerge.iceberg.metadata.registry import MANIFEST_COUNT, MANIFEST_SIZE, MERGES_MANIFESTS
 from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scope_of
@@ -63,24 +63,32 @@ class Removal:
         return key_of_delete(entry) in self.delete_keys
 
 
+class _PendingFile(NamedTuple):
+    """A file in memory, and the storage and relative path to which it is put."""
+
+    storage: Storage
+    path: str
+    data: bytes
+
+
 class PendingFiles(Storage):
     """A table's storage that keeps new files in memory until `flush`, right before the put of the metadata that refers to them.
 
-    Storages of other locations, listings and deletions ignore the files in memory.
+    Storages of other locations (`at`) share the files in memory. Listings and deletions ignore these files.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, waiting: dict[str, _PendingFile] | None = None) -> None:
         super().__init__(storage.location, storage.configuration)
         self._storage = storage
-        self._waiting: dict[str, bytes] = {}
-        self._lock = Lock()
+        self._waiting: dict[str, _PendingFile] = {} if waiting is None else waiting
+        """The files in memory by their absolute paths."""
 
     def at(self, location: str) -> Storage:
-        return self._storage.at(location)
+        return PendingFiles(self._storage.at(location), self._waiting)
 
     def get(self, path: str) -> bytes:
-        waiting = self._waiting.get(path)
-        return self._storage.get(path) if waiting is None else waiting
+        waiting = self._waiting.get(f"{self.location}/{path}")
+        return self._storage.get(path) if waiting is None else waiting.data
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """Return a range of a file's bytes. The file may be in memory.
@@ -90,8 +98,8 @@ class PendingFiles(Storage):
             start: The offset of the first byte.
             length: The number of bytes.
         """
-        waiting = self._waiting.get(path)
-        return self._storage.get_range(path, start, length) if waiting is None else waiting[start : start + length]
+        waiting = self._waiting.get(f"{self.location}/{path}")
+        return self._storage.get_range(path, start, length) if waiting is None else waiting.data[start : start + length]
 
     def put(self, path: str, data: bytes) -> None:
         """Keep a file in memory until `flush`.
@@ -100,14 +108,12 @@ class PendingFiles(Storage):
             path: The path of the file.
             data: The content of the file.
         """
-        with self._lock:
-            self._waiting[path] = data
+        self._waiting[f"{self.location}/{path}"] = _PendingFile(self._storage, path, data)
 
     def flush(self) -> None:
         """Put all files in memory concurrently. Raises StorageError if a file cannot be put."""
-        with self._lock:
-            waiting, self._waiting = self._waiting, {}
-        run_concurrently([partial(self._storage.put, path, data) for path, data in waiting.items()])
+        waiting = [self._waiting.pop(path) for path in list(self._waiting)]
+        run_concurrently([partial(file.storage.put, file.path, file.data) for file in waiting])
 
 
 @dataclass
@@ -127,6 +133,8 @@ class SnapshotFiles:
     """The sequence number of the rows in added files. It is older than the snapshot if the files contain only moved rows."""
     published: Sequence[ContentFile] = ()
     """Data files of a staged snapshot, which the snapshot publishes."""
+    write_properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties that override those of the table for new delete files."""
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def __post_init__(self) -> None:
@@ -137,7 +145,7 @@ class SnapshotFiles:
         # A table of format version 1 gets manifests of version 2, which has all fields of version 1.
         self._manifest_version = max(self.metadata.format_version, 2)
         self.pending_files = PendingFiles(self.storage)
-        self.delete_files = DeleteFileWriter(self.pending_files, self.metadata, self._written_paths.append)
+        self.delete_files = DeleteFileWriter(self.pending_files, self.metadata, self._written_paths.append, self.write_properties)
 
     def write_snapshot(
         self,
@@ -212,7 +220,8 @@ class SnapshotFiles:
 
     def _new_metadata_path(self, name: str) -> str:
         """Return the absolute path of a new metadata file, and record it for `discard`."""
-        path = f"{self.storage.location}/metadata/{name}.avro"
+        folder = IcebergSettings(self.metadata.properties).metadata_location(self.storage.location)
+        path = f"{folder}/{name}.avro"
         self._written_paths.append(path)
         return path
 

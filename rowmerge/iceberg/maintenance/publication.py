@@ -31,7 +31,6 @@ from rowmerge.iceberg.metadata.refs import (
     summary_properties,
     transaction_of,
 )
-from rowmerge.iceberg.metadata.registry import ICEBERG_PROPERTIES
 from rowmerge.iceberg.snapshots.live_files import live_files
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.json_objects import decode_json
@@ -99,7 +98,7 @@ class Publication:
             raise VersionNotFound(f"{self.table} has no snapshot {self.snapshot_id}. It may have expired.")
         self._check_unpublished(metadata, source)
         self._check_columns(metadata, source)
-        ICEBERG_PROPERTIES.check_write(self.table, metadata.properties)
+        current.check_write(self.table)
         if source.parent_snapshot_id == (None if head is None else head.snapshot_id):
             self.published_id = source.snapshot_id
             return (point_branch_at(metadata, MAIN, source.snapshot_id),)

@@ -79,6 +79,7 @@ class Rewriting(ABC, Generic[T]):
         metadata, parent = current.metadata, current.metadata.current_snapshot()
         if parent is None:
             return ()
+        current.check_write(self.table)
         self._files = SnapshotFiles(self.operations.storage, metadata, new_snapshot_id(), added=())
         # The subclass rewrites either manifests or position deletes.
         counts, snapshot = self.write_rewritten_files(self._files, parent)

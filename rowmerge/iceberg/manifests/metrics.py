@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context
+from difflib import get_close_matches
 from typing import Any
 
 from pyiceberg.partitioning import PartitionField
@@ -12,7 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import DecimalType, DoubleType, FloatType, IcebergType, PrimitiveType, StructType
 
-from rowmerge.errors import PlanError
+from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.iceberg.manifests.bounds import to_bound, to_stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.partition_values import partition_value_name
@@ -44,6 +45,28 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
         if field_id in modes:
             modes[field_id] = mode
     return modes
+
+
+def check_metrics_columns(table: str, schema: Schema, properties: Mapping[str, str], old_properties: Mapping[str, str]) -> None:
+    """Check that the properties of metrics that a statement sets name columns of the table, as Iceberg's MetricsConfig does.
+
+    Args:
+        table: The name of the table in messages.
+        schema: The schema of the table after the statement.
+        properties: The properties of the table after the statement.
+        old_properties: The properties before the statement. Those that do not change are not checked.
+
+    Raises:
+        ConfigurationError: A property names a column that the table lacks. The case of letters matters.
+    """
+    for name in METRICS_COLUMN.parse_all({name: value for name, value in properties.items() if old_properties.get(name) != value}):
+        if _find_field_id(schema, name) is None:
+            columns = {column.lower(): column for column in schema.column_names}
+            similar_names = get_close_matches(name.lower(), columns, n=1)
+            advice = (
+                f"Did you mean {columns[similar_names[0]]}?" if similar_names else "Name a column of the table, or remove the property."
+            )
+            raise ConfigurationError(f"The table property {METRICS_COLUMN.prefix}{name} names no column of {table}. {advice}")
 
 
 def _find_field_id(schema: Schema, name: str) -> int | None:

@@ -44,6 +44,7 @@ from rowmerge.iceberg.metadata.registry import (
     TARGET_FILE_SIZE,
     WAP_ENABLED,
 )
+from rowmerge.storage.store import absolute_location
 from rowmerge.table.metadata.parquet_settings import DATA_PAGES, DELETE_PAGES, ColumnSettings, PageSettings
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.property_registry import TableProperty
@@ -181,6 +182,11 @@ class IcebergSettings(TableSettings):
         old_names = (FOLDER_PATH,) if self.partitions_in_hashed_paths is None else (OBJECT_STORAGE_PATH, FOLDER_PATH)
         names = [property_.name for property_ in (DATA_PATH, *old_names)]
         return next((self.properties[name] for name in names if name in self.properties), None)
+
+    def metadata_location(self, location: str) -> str:
+        """Return the folder of new manifests and manifest lists: `write.metadata.path`, else `metadata` in the table's location."""
+        path = self.properties.get(METADATA_PATH.name)
+        return f"{location}/metadata" if path is None else absolute_location(path)
 
     @cached_property
     def summarized_partitions(self) -> int:

@@ -19,6 +19,7 @@ from rowmerge.table.metadata.property_values import (
     BOOLEAN,
     BYTES,
     CODEC,
+    LOCATION,
     MILLISECONDS,
     POSITIVE_NUMBER,
     PROBABILITY,
@@ -101,13 +102,14 @@ SPLIT_LOOKBACK = TableProperty(
 )
 NAME_MAPPING = TableProperty("schema.name-mapping.default", _NAME_MAPPING, "the field ids of data files without field ids")
 DATA_PATH = TableProperty(
-    "write.data.path", TEXT, "the folder of new data files, outside other tables' folders; by default `data` in its own"
+    "write.data.path", LOCATION, "the folder of new data files, outside other tables' folders; by default `data` in its own"
 )
 METADATA_PATH = TableProperty(
     "write.metadata.path",
-    TEXT,
-    "Manifests are in the folder `metadata` of the table. Other engines write their metadata files to this folder.",
-    effect=Effect.OTHER_ENGINES,
+    LOCATION,
+    "the folder of new metadata files, manifests and manifest lists, outside other tables' folders; by default `metadata` in its own; an "
+    "error for tables in a folder, whose readers look for metadata files in `metadata`",
+    since="0.3.0",
 )
 PREVIOUS_VERSIONS = TableProperty(
     "write.metadata.previous-versions-max", WHOLE_NUMBER, "how many earlier metadata files the metadata log lists", "100"
@@ -136,11 +138,13 @@ STATUS_CHECK_TIMEOUT = TableProperty(
 )
 OBJECT_STORAGE_PATH = TableProperty(
     "write.object-storage.path",
-    TEXT,
+    LOCATION,
     "`write.data.path` by an older name, for hashed paths; Iceberg 1.12 refuses it",
     since="0.3.0",
 )
-FOLDER_PATH = TableProperty("write.folder-storage.path", TEXT, "`write.data.path` by an older name; Iceberg 1.12 refuses it", since="0.3.0")
+FOLDER_PATH = TableProperty(
+    "write.folder-storage.path", LOCATION, "`write.data.path` by an older name; Iceberg 1.12 refuses it", since="0.3.0"
+)
 OBJECT_STORAGE = TableProperty(
     "write.object-storage.enabled", BOOLEAN, "`true`: the paths of new data files begin with a hash", "false", since="0.3.0"
 )
@@ -192,7 +196,9 @@ TARGET_FILE_SIZE = TableProperty(
 METRICS_DEFAULT = TableProperty(
     "write.metadata.metrics.default", _METRICS, "the counts and bounds that manifests store for a column; `truncate(16)` by default"
 )
-METRICS_COLUMN = TableProperty("write.metadata.metrics.column.<column>", _METRICS, "the counts and bounds of one column")
+METRICS_COLUMN = TableProperty(
+    "write.metadata.metrics.column.<column>", _METRICS, "the counts and bounds of one column, such as `a.b` for a field of a struct"
+)
 METRICS_COLUMNS = TableProperty(
     "write.metadata.metrics.max-inferred-column-defaults",
     WHOLE_NUMBER,
@@ -226,6 +232,7 @@ _REJECTED: tuple[TableProperty[Any], ...] = (
             "encryption.key-id": "Files are not encrypted by rowmerge. Encrypt the store instead.",
             "encryption.data-key-length": "Files are not encrypted by rowmerge. Encrypt the store instead.",
             "write.location-provider.impl": "A Java class cannot be run. Set write.data.path or write.object-storage.enabled instead.",
+            "write.py-location-provider.impl": "A class of pyiceberg cannot be run. Set write.data.path instead.",
             "io-impl": "It is a property of a catalog. Name the store in the options of the catalog instead.",
             "uuid": "It is reserved: the metadata of the table has its own field for it.",
             "snapshot-count": "It is reserved: the metadata of the table has its own field for it.",
@@ -345,6 +352,10 @@ _STORED: tuple[TableProperty[Any], ...] = (
     *_other_engines(
         "The format versions that rowmerge writes have no VARIANT columns.",
         {"write.parquet.shred-variants": BOOLEAN, "write.parquet.variant-inference-buffer-size": POSITIVE_NUMBER},
+    ),
+    *_other_engines(
+        "pyiceberg limits the rows of a row group. Use `write.parquet.row-group-size-bytes`, which limits its bytes.",
+        {"write.parquet.row-group-limit": POSITIVE_NUMBER},
     ),
     *_other_engines(
         "Spark does not use identifier fields as keys for its optimizer here.",

@@ -32,16 +32,17 @@ _IN_CONTAINER = -1
 """The parent id of fields inside lists and maps. Spark does not push filters down to these fields, so their names need not be unique."""
 
 
-def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Schema) -> TableShape:
+def table_shape(
+    name: str, storage: Storage, metadata: TableMetadata, schema: Schema, write_properties: Mapping[str, str] | None = None
+) -> TableShape:
     """Return the shape of a table: everything that writers of its data files need, such as columns, folders and settings.
-
-    Delta tables use the same class TableShape, so most of the engine's code is independent of the table format.
 
     Args:
         name: The name of the table in messages.
         storage: The store that contains the table.
         metadata: The metadata of the table.
         schema: The schema to use: the current schema of the table, or an older one.
+        write_properties: Properties that override those of the table in this statement, or None.
 
     Raises:
         UnsupportedTableFeature: A column has an unknown type, or a partition field has an unknown transform.
@@ -49,7 +50,7 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
     location = absolute_location(metadata.location)
     columns = columns_of(schema, name)
     stored_columns = _stored_columns(metadata, columns)
-    settings = settings_of(metadata)
+    settings = settings_of(metadata, write_properties)
     return TableShape(
         name=name,
         location=location,
@@ -67,16 +68,21 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
         supports_merge_on_read=metadata.format_version > 1,
         supports_initial_defaults=metadata.format_version >= INITIAL_DEFAULTS,
         can_widen=can_widen,
-        # Only statements that write rows use these two settings. They are parsed on first use, so that an error in them does not prevent
-        # reads.
+        # These two are parsed on first use, which is a write, so that an error in them does not prevent reads.
         parse_rules=partial(_row_rules, columns),
         parse_ordering=partial(ordering_of, metadata.sort_order(), schema, name),
     )
 
 
-def settings_of(metadata: TableMetadata) -> IcebergSettings:
-    """Return the settings in the table properties. The comment is a property, but not a setting."""
-    return IcebergSettings({name: value for name, value in metadata.properties.items() if name != COMMENT.name})
+def settings_of(metadata: TableMetadata, write_properties: Mapping[str, str] | None = None) -> IcebergSettings:
+    """Return the settings in the table properties. The comment is a property, but not a setting.
+
+    Args:
+        metadata: The metadata of the table.
+        write_properties: Properties that override those of the table, or None.
+    """
+    properties = {name: value for name, value in metadata.properties.items() if name != COMMENT.name}
+    return IcebergSettings({**properties, **(write_properties or {})})
 
 
 def _row_rules(columns: Struct) -> Rules:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, SupportsIndex
 
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
@@ -96,7 +96,7 @@ def serialize_metadata(metadata: TableMetadata) -> bytes:
     return IcebergBaseModel.model_dump_json(metadata).encode()
 
 
-_METADATA_FILE = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")
+_METADATA_FILE = re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json(\.gz)?")
 
 
 def gapless_snapshot_log(old_log: Sequence[SnapshotLogEntry], new_metadata: TableMetadata) -> list[SnapshotLogEntry]:
@@ -119,19 +119,22 @@ def gapless_snapshot_log(old_log: Sequence[SnapshotLogEntry], new_metadata: Tabl
     return new_metadata.snapshot_log[live_entries_before_gap:]
 
 
-def metadata_files_to_delete(old_metadata: TableMetadata, new_metadata: TableMetadata) -> list[str]:
+def metadata_files_to_delete(old_metadata: TableMetadata, new_metadata: TableMetadata, folders: Collection[str] = ()) -> list[str]:
     """Return the absolute paths of the metadata files to delete after a commit, oldest first.
 
     These are the files that the commit removes from the metadata log. Return an empty list unless the property
-    `write.metadata.delete-after-commit.enabled` is true. The log may contain any path, so omit paths outside the table's folder `metadata`.
+    `write.metadata.delete-after-commit.enabled` is true. The log may contain any path, so omit paths outside the table's folder `metadata`
+    and `folders`.
 
     Args:
         old_metadata: The metadata before the commit.
         new_metadata: The metadata after the commit, with the property.
+        folders: The absolute paths of other folders in which the table puts metadata files.
     """
     if new_metadata.properties.get(DELETE_AFTER_COMMIT.name, "false").strip().lower() != "true":
         return []
     logged_paths = {plain_path(entry.metadata_file) for entry in new_metadata.metadata_log}
-    root = f"{plain_path(new_metadata.location)}/"
+    metadata_folders = {f"{plain_path(new_metadata.location)}/metadata", *folders}
     old_paths = [plain_path(entry.metadata_file) for entry in old_metadata.metadata_log]
-    return [path for path in old_paths if path not in logged_paths and _METADATA_FILE.fullmatch(path.removeprefix(root))]
+    removed_files = [match for path in old_paths if path not in logged_paths and (match := _METADATA_FILE.fullmatch(path))]
+    return [match[0] for match in removed_files if match["folder"] in metadata_folders]

@@ -36,7 +36,7 @@ from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import partitioning_of, unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
-from rowmerge.iceberg.metadata.registry import COMMENT, ICEBERG_PROPERTIES, NAME_MAPPING
+from rowmerge.iceberg.metadata.registry import COMMENT, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
@@ -70,6 +70,7 @@ class IcebergSnapshot:
         schema: Schema,
         branch: str = MAIN,
         manifest_files: Mapping[ManifestKey, ManifestFiles] | None = None,
+        write_properties: Mapping[str, str] | None = None,
     ) -> None:
         """Initialize a snapshot without a request to the store.
 
@@ -80,23 +81,22 @@ class IcebergSnapshot:
             iceberg_version: The snapshot's entry in the metadata; None for a table without snapshots.
             schema: The schema with which the snapshot is read.
             branch: The name of the branch, or `tag <name>`, that was opened.
-            manifest_files: The live files of manifests that another snapshot has read, by `cache_key_of`. They are not read again.
+            manifest_files: The live files of manifests that are not read again, because another snapshot has read them.
+            write_properties: Properties that override those of the table in the statement that writes on this snapshot, or None.
         """
         self._storage = storage
         self.manifest_files: Mapping[ManifestKey, ManifestFiles] = manifest_files or {}
         """The live files of manifests that this snapshot or an earlier one has read, by `cache_key_of`."""
         self.name = name
+        self.write_properties = write_properties or {}
         self.current = current
         self.metadata = current.metadata
-        self.branch = branch
-        self.iceberg_version = iceberg_version
-        self.iceberg_schema = schema
+        self.branch, self.iceberg_version, self.iceberg_schema = branch, iceberg_version, schema
         self.version = 0 if iceberg_version is None else iceberg_version.snapshot_id
-        self.timestamp = self.metadata.last_updated_ms if iceberg_version is None else iceberg_version.timestamp_ms
-        self.description = self.metadata.properties.get(COMMENT.name)
-        # The definition of a table can change without a new snapshot, so the path of the metadata file identifies the state.
+        self.timestamp = current.metadata.last_updated_ms if iceberg_version is None else iceberg_version.timestamp_ms
+        self.description = current.metadata.properties.get(COMMENT.name)
+        # A table can change without a new snapshot, so the path of the metadata file is a part of the identity.
         self.identity = f"{self.metadata.table_uuid} {current.path} {self.version} {schema.schema_id}"
-        # Branches of one table have separate histories.
         self.history_key = storage.location if branch == MAIN else f"{storage.location}#{branch}"
         self._listings: dict[frozenset[str], FileListing] = {}
         self._partial_reads: deque[LiveFiles] = deque(maxlen=_MAX_PARTIAL_READS)
@@ -108,11 +108,11 @@ class IcebergSnapshot:
 
     @cached_property
     def shape(self) -> TableShape:
-        return table_shape(self.name, self._storage, self.metadata, self.iceberg_schema)
+        return table_shape(self.name, self._storage, self.metadata, self.iceberg_schema, self.write_properties)
 
     @cached_property
     def settings(self) -> IcebergSettings:
-        return settings_of(self.metadata)
+        return settings_of(self.metadata, self.write_properties)
 
     @cached_property
     def partition_columns(self) -> tuple[str, ...]:
@@ -124,7 +124,8 @@ class IcebergSnapshot:
         return columns if spec_ids <= {self.metadata.default_spec_id} else ()
 
     def evolved(self, schema: Struct) -> TableShape:
-        return table_shape(self.name, self._storage, self.metadata, evolve_schema(self.name, self.metadata, schema))
+        evolved_schema = evolve_schema(self.name, self.metadata, schema)
+        return table_shape(self.name, self._storage, self.metadata, evolved_schema, self.write_properties)
 
     @cached_property
     def _manifests(self) -> tuple[Manifest, ...]:
@@ -231,7 +232,7 @@ class IcebergSnapshot:
 
     def check_writable(self) -> None:
         self.check_features()
-        ICEBERG_PROPERTIES.check_write(self.name, self.metadata.properties)
+        self.current.check_write(self.name)
 
 
 def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
@@ -281,12 +282,13 @@ def check_formats(table: str, live: LiveFiles) -> None:
         live: The live files of the snapshot.
 
     Raises:
-        UnsupportedTableFeature: A data file has another format.
+        UnsupportedTableFeature: A data file has another format. The message contains its path.
     """
-    other_formats = sorted({entry.file.format.upper() for entry in live.data} - {"PARQUET"})
-    if other_formats:
-        advice = "Rewrite its data files as Parquet files with the engine that wrote them."
-        raise UnsupportedTableFeature(table, f"data files in the format {other_formats[0]}", action="read", advice=advice)
+    for entry in live.data:
+        if entry.file.format.upper() != "PARQUET":
+            advice = "Rewrite its data files as Parquet files with the engine that wrote them."
+            feature = f"format {entry.file.format.upper()} of the data file {entry.file.path}"
+            raise UnsupportedTableFeature(table, feature, action="read", advice=advice)
 
 
 def check_uuids(table: str, schema: Schema) -> None:

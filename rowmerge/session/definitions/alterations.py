@@ -54,7 +54,7 @@ def build_alteration(context: SessionContext, command: commands.AlterTable) -> A
         case commands.AlterColumn():
             return _alter_column(context, command)
         case commands.SetProperties() | commands.UnsetProperties():
-            return _change_properties(command)
+            return _change_properties(context, command)
         case commands.ChangePartitioning():
             return Alteration(partitioning_operation(command), partial(change_partitioning, command))
         case commands.SetWriteOrder():
@@ -131,10 +131,12 @@ def _schema_alteration(
     return Alteration(operation, definition, parameters)
 
 
-def _change_properties(command: commands.PropertyCommand) -> Alteration:
+def _change_properties(context: SessionContext, command: commands.PropertyCommand) -> Alteration:
     """Return the change that SET or UNSET TBLPROPERTIES makes."""
 
     def definition(snapshot: Snapshot) -> TableDefinition:
+        if isinstance(command, commands.SetProperties):
+            context.tables_by_path.check_file_locations(snapshot.name, snapshot.shape.location, dict(command.properties))
         return TableDefinition(properties=columns.new_properties(command, snapshot.settings.properties))
 
     if isinstance(command, commands.SetProperties):

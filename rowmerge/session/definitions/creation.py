@@ -19,7 +19,7 @@ from rowmerge.session.definitions.columns import query_columns, set_metadata
 from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
-from rowmerge.spark.peer_settings import default_properties
+from rowmerge.spark.peer_settings import default_properties, with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.spark.types import check_storable, parse_columns
 from rowmerge.spark.values.rules import check_rules
@@ -157,13 +157,19 @@ def _keep_existing_table(table: Table) -> ChangeResult:
 def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable, options: CommitOptions) -> ChangeResult:
     """Check the definition, and commit it with the first rows.
 
-    Raise PlanError if the definition has no columns, and AlreadyExists if the table exists and must not be replaced.
+    Raise PlanError if the definition has no columns, and AlreadyExists if the table exists and must not be replaced. Raise
+    ConfigurationError if its properties put files into the folder of another table.
     """
     name, definition = str(new_table.name), new_table.definition
     if not definition.schema:
         raise PlanError(f"CREATE TABLE {name} has no columns. List columns, add AS SELECT, or specify the LOCATION of an existing table.")
+    context.tables_by_path.check_file_locations(name, table.location, definition.properties or {})
     check_rules(context.spark, name, definition.schema, table.resolve_shape(definition).rules)
-    return create_table(table, name, definition, new_table.rows, options, or_replace=new_table.or_replace, base=new_table.base)
+    table = with_iceberg_settings(context.spark, table)
+    audited_table = context.audit.new_table(table, definition.properties or {})
+    # If another writer creates the table in the meantime, a replacement would remove its rows from the main branch, which is not audited.
+    or_replace = new_table.or_replace and audited_table is table
+    return create_table(audited_table, name, definition, new_table.rows, options, or_replace=or_replace, base=new_table.base)
 
 
 def clone_table(context: SessionContext, command: CloneTable, options: CommitOptions) -> StatementResult:
@@ -181,6 +187,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
         TableNotFound: The source does not exist.
         VersionNotFound: The source has no such version, branch or tag.
         AlreadyExists: A view has the name, or a table has it and the statement lacks OR REPLACE.
+        ConfigurationError: A property puts files into the folder of another table.
         PlanError: The existing table has another format, or is the source itself.
     """
     name = context.names.qualify(command.name)
@@ -194,6 +201,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     target = _open_clone_target(context, command, name, source_relation.format)
     if target.location == source.shape.location:
         raise PlanError(f"{name} would be a clone of itself. Choose another name, or use RESTORE TABLE to return to an older version.")
+    context.tables_by_path.check_file_locations(str(name), target.location, command.properties)
     result = Clone(target, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
     if command.location is not None and name.relation is None:  # a new table outside the catalog's folder
         context.catalog.register(name.schema, name.name, source_relation.format, command.location)

@@ -6,12 +6,14 @@ is published. These are the rules of Iceberg on Spark (SparkWriteConf and SparkR
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.session.names.resolver import Target
+from rowmerge.spark.peer_settings import with_iceberg_settings
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
@@ -33,15 +35,16 @@ class Audit:
     wap_id: str | None = None
 
     def target(self, target: Target) -> Target:
-        """Return the target of a statement that changes rows, on the branch or in the staged snapshot.
+        """Return the target of a statement that changes rows, with Iceberg's settings, on the branch or in the staged snapshot.
 
         Args:
             target: The table and the branch that the statement names.
 
         Raises:
-            ConfigurationError: Both the branch and the id of the snapshot are set.
+            ConfigurationError: Both the branch and the id of the snapshot are set, or a setting has a value that it does not allow.
             PlanError: The statement names a branch, and the audit requires another branch. Or the audit names a tag.
         """
+        target = replace(target, table=with_iceberg_settings(self.spark, target.table))
         branches = target.table.branches
         if branches is None or not self._applies_to(target.table):
             return target
@@ -53,6 +56,25 @@ class Audit:
             problem = f"The statement writes to the branch {target.branch} of {target.name}, but {WAP_BRANCH} is {branch}."
             raise PlanError(f"{problem} Name the table without a branch, or unset the setting.")
         return replace(target, table=branches.table(branch, create=True), branch=branch)
+
+    def new_table(self, table: Table, properties: Mapping[str, str]) -> Table:
+        """Return a table that a statement creates, whose first rows go to the branch or into a staged snapshot if it is audited.
+
+        Its main branch is then empty until the rows are published, as in Iceberg on Spark. A replacement of an existing table changes main:
+        without it, readers of main would find no rows at all.
+
+        Args:
+            table: The table, which may exist.
+            properties: The table properties in the statement.
+
+        Raises:
+            ConfigurationError: Both the branch and the id of the snapshot are set.
+        """
+        branches, is_audited = table.branches, properties.get("write.wap.enabled", "").strip().lower() == "true"
+        if branches is None or not is_audited or self._branch_and_id == (None, None) or table.exists():
+            return table
+        branch, staged_id = self._branch_and_id
+        return branches.table(branch, create=True) if branch is not None else branches.staging_table(str(staged_id))
 
     def source(self, table: Table) -> Table:
         """Return a table that a statement reads by its plain name, on the branch if it is audited. A missing branch has main's rows."""

@@ -25,7 +25,7 @@ from rowmerge.session.names.resolver import branches_of
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.procedures import call_procedure
 from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
-from rowmerge.spark.peer_settings import optimize_size
+from rowmerge.spark.peer_settings import optimize_size, with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.table import Branches, SnapshotReference
@@ -67,7 +67,7 @@ def _vacuum(context: SessionContext, command: Vacuum) -> StatementResult:
 
 def _compact(context: SessionContext, command: Optimize | Reorg, options: CommitOptions) -> StatementResult:
     """Run OPTIMIZE or REORG. Return the table's location, and the counts and sizes of the removed and added files."""
-    table = context.names.table(command.target)
+    table = with_iceberg_settings(context.spark, context.names.table(command.target))
     condition = None if command.condition is None else command.condition.text
     if isinstance(command, Optimize):
         # Iceberg tables, which have branches, have the size in a property of their own.

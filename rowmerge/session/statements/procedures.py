@@ -18,6 +18,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.settings import RETENTION_CHECK, is_retention_checked
+from rowmerge.spark.peer_settings import with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.sql import parse_table_name
 from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
@@ -117,7 +118,8 @@ class IcebergCall:
         old_version = self.table.snapshot().version
         rewrite_options = _parse_rewrite_options(self.arguments.get("options", {}))
         # As in Iceberg, `where` may use all columns: the column bounds of the files decide which files are rewritten.
-        result, statistics = optimize(self.spark, self.table, self.arguments.get("where"), self.options, rewrite_options, by_bounds=True)
+        table = with_iceberg_settings(self.spark, self.table)
+        result, statistics = optimize(self.spark, table, self.arguments.get("where"), self.options, rewrite_options, by_bounds=True)
         # Without a rewrite there is no new snapshot, and so no delete files that it removed.
         removed_delete_files = 0 if result.version == old_version else self.maintenance.removed_delete_files(result.version)
         values: frames.RowValues = {

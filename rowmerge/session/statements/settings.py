@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import CreateTable
@@ -12,7 +13,7 @@ from rowmerge.errors import ConfigurationError, UnsupportedStatement
 from rowmerge.execution.auto_compaction import AutoCompaction
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.plan.row_plan import Cardinality
-from rowmerge.spark.peer_settings import user_metadata
+from rowmerge.spark.peer_settings import begin_snapshot_properties, user_metadata
 from rowmerge.spark.spark_session import setting
 from rowmerge.sql import Statement, idempotency_key as hinted_key
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -138,7 +139,8 @@ def with_settings(
         key: The idempotency key of the statement, or None.
         command: The parsed statement, or None for a write of a DataFrame.
     """
-    options = replace(options, user_metadata=user_metadata(spark))
+    begin = partial(begin_snapshot_properties, spark)
+    options = replace(options, user_metadata=user_metadata(spark), begin_snapshot_properties=begin)
     if command is not None and not writes_rows(command):
         return options
     after_commit = AutoCompaction(spark, options.user_metadata).run

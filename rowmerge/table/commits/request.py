@@ -62,6 +62,8 @@ class CommitRequest:
     """The application id and the transaction version, for writers that require exactly-once semantics."""
     user_metadata: str | None = None
     """A text for the history of the table, which the user sets."""
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties for the summary of the new snapshot of an Iceberg table, which the user sets."""
 
     @property
     def changes_nothing(self) -> bool:

@@ -19,6 +19,8 @@ _MAX_INTERVAL = 100_000 * 365 * _MILLIS_BY_UNIT["day"]
 """The longest accepted interval in milliseconds. It keeps calculations with times within 64 bits."""
 _MOST = 2**63 - 1
 """The highest number: other engines store numbers in 64 bits."""
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+"""The beginning of an absolute path, or of a URL such as `s3://bucket/folder` or `file:/folder`."""
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "uncompressed": "none", "none": "none"}
 
 
@@ -120,6 +122,12 @@ def _bytes_with_unit(text: str) -> int:
     return int(match["count"]) * _BYTES_BY_UNIT[match["unit"]]
 
 
+def _location(text: str) -> str:
+    if not _ABSOLUTE.match(text):
+        raise ValueError(f"{text!r} is not absolute")
+    return text
+
+
 def _probability(text: str) -> float:
     number = float(text)
     if not 0 < number < 1:
@@ -138,4 +146,5 @@ INTERVAL = Values("an interval such as 'interval 7 days', without months or year
 PROBABILITY = Values("a number between 0 and 1", _probability)
 CODEC = Values("one of zstd, snappy, gzip, lz4 and uncompressed", lambda text: _member(_CODECS, text.lower()))
 """Codecs that every reader of Parquet supports. The converted value is the name of the codec in Arrow."""
+LOCATION = Values("an absolute path or a URL such as s3://bucket/folder", _location)
 TEXT = Values("any text", str)

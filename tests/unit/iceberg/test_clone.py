@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyiceberg.table.update import SetPropertiesUpdate
 
 from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS
@@ -30,11 +31,9 @@ def files_of(lake: Lake) -> dict[str, bytes]:
 @pytest.fixture(params=["2", "3"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     lake = Lake(tmp_path / "source")
-    path_properties = {
-        "write.data.path": str(tmp_path / "source" / "elsewhere"),
-        "write.metadata.path": str(tmp_path / "source" / "metadata"),
-    }
-    lake.create({"format-version": request.param, "team": "x", **path_properties})
+    lake.create({"format-version": request.param, "team": "x", "write.data.path": str(tmp_path / "source" / "elsewhere")})
+    # Another engine may set it, although a table in a folder rejects it.
+    lake.update(SetPropertiesUpdate(updates={"write.metadata.path": str(tmp_path / "source" / "metadata")}))
     lake.append([1, 2, 3])
     lake.append([4])
     lake.delete(2)

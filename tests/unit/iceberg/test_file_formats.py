@@ -19,5 +19,5 @@ def test_data_files_of_another_format_are_refused_by_name(tmp_path: Path, format
     file = data_file(storage, 0, 3)
     table_of(storage, [file, replace(file, path=f"{file.path}.other", format=format_)])
     snapshot = IcebergTable(DirectoryOperations(storage, "s.t"), "s.t").snapshot()
-    with pytest.raises(UnsupportedTableFeature, match=f"data files in the format {format_.upper()}"):
+    with pytest.raises(UnsupportedTableFeature, match=f"format {format_.upper()} of the data file {file.path}.other"):
         snapshot.files()

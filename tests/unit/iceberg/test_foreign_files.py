@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pyiceberg.table.update import SetPropertiesUpdate
 
 from rowmerge.errors import LiveFileProtected
 from rowmerge.iceberg.maintenance import vacuum
@@ -101,8 +102,9 @@ def test_expiry_deletes_expired_files_in_configured_locations(lake: Lake, tmp_pa
     for number, name in enumerate(("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")):
         source = tmp_path / f"source{number}"
         lake = Lake(tmp_path / f"t{number}")
-        lake.create({name: f"{source}/data/"})
+        lake.create()
         add_and_remove_foreign_file(lake, source)
+        lake.update(SetPropertiesUpdate(updates={name: f"{source}/data/"}))  # ALTER TABLE rejects `write.metadata.path` here.
         unnamed = source / "data/unnamed.parquet"
         unnamed.touch()
         deleted_paths = expire(lake)

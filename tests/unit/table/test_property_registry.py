@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.table import TableProperties
 
 from rowmerge.delta.metadata.features import UNSUPPORTED_FEATURES, WRITABLE_FEATURES
 from rowmerge.delta.metadata.registry import DELTA_PROPERTIES
@@ -38,6 +39,13 @@ def example_name(property_: TableProperty[Any]) -> str:
 def test_the_registry_has_every_property_of_the_peers(format_: str) -> None:
     names = [f"{name}x" if name.endswith(".") else name for name in (*listed(format_), *DOCUMENTED_ONLY[format_].split())]
     assert [name for name in names if REGISTRIES[format_].find(name) is None] == []
+
+
+def test_the_registry_has_every_property_of_pyiceberg() -> None:
+    values = [str(value) for name, value in vars(TableProperties).items() if name.isupper() and not name.endswith("_DEFAULT")]
+    names = [f"{name}.price" if name.endswith(".column") else name for name in values if "." in name]
+    assert {"write.parquet.row-group-limit", "write.metadata.metrics.column.price"} < set(names)
+    assert [name for name in names if ICEBERG_PROPERTIES.find(name) is None] == []
 
 
 def test_every_table_feature_of_delta_is_supported_or_has_a_reason() -> None:

@@ -1,0 +1,126 @@
+"""The tables that statements name by path, and the check that files of a table are not put into the folder of another table."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import takewhile
+
+from rowmerge.catalog import errors
+from rowmerge.catalog.layout import FOREIGN_TABLE, LOG, METADATA, Leftovers, TableFolder, inspect_folder, open_table
+from rowmerge.catalog.names import normalize_location
+from rowmerge.concurrency import run_concurrently
+from rowmerge.errors import ConfigurationError, CorruptLog, FilesNotFound, StorageError
+from rowmerge.iceberg.maintenance.reachable import file_key
+from rowmerge.iceberg.metadata.properties import FILE_LOCATIONS
+from rowmerge.storage.store import Storage, local_path
+from rowmerge.table.metadata.property_values import LOCATION
+from rowmerge.table.table import Table
+
+
+class TablesByPath:
+    """The tables that statements name by path. Each table is opened only once, so that statements reuse its snapshots."""
+
+    def __init__(self, open_storage: Callable[[str], Storage] = Storage) -> None:
+        """Create the collection without tables. `open_storage`: a function that returns the storage of a location."""
+        self._open_storage = open_storage
+        self._tables: dict[tuple[str, str], Table] = {}
+        self.is_mismatch_fatal: Callable[[], bool] = lambda: True
+        """Returns whether a mismatch between a Delta table's version and its checksum file is an error rather than a warning."""
+
+    def open(self, path: str, format_: str, label: str) -> Table:
+        """Return the table with this format in a folder. Repeated calls return the same object.
+
+        Args:
+            path: The location of the table's folder.
+            format_: `delta` or `iceberg`.
+            label: The name of the table in messages.
+
+        Raises:
+            ConfigurationError: The path is empty or has credentials.
+            FilesNotFound: The folder does not contain a table of this format.
+            UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
+        """
+        folder = self._open_storage(normalize_location(path))
+        key = (format_, folder.location)
+        if key in self._tables:
+            return self._tables[key]
+        content = inspect_folder(folder)
+        if format_ == "iceberg" and content == FOREIGN_TABLE:
+            raise errors.foreign_metadata(label, "read")
+        if not isinstance(content, TableFolder) or content.format != format_:
+            raise FilesNotFound(label, f"{format_} table", "Check the format, and that the path is the table's own folder.")
+        # The session replaces the attribute later. With the lambda, the table uses the attribute's value of the moment.
+        table = open_table(folder, label, format_, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
+        self._tables[key] = table
+        return table
+
+    def check_file_locations(self, table: str, location: str, properties: Mapping[str, str]) -> None:
+        """Check that the folders in which the properties of an Iceberg table put its files are not inside the folder of another table.
+
+        DROP TABLE and VACUUM of the other table delete all files in its folder. The check looks for a table in the folder of the property
+        and in the folders above it. It does not find a table of a catalog whose `write.metadata.path` is outside its folder, and skips
+        folders that cannot be listed.
+
+        Args:
+            table: The name of the table in messages.
+            location: The folder of the table itself, in which the properties may put files.
+            properties: The properties that a statement sets.
+
+        Raises:
+            ConfigurationError: A folder is inside the folder of another table.
+        """
+        for name in FILE_LOCATIONS:
+            path = properties.get(name, "").strip()
+            if not path or not LOCATION.allow(path):  # The check of the properties rejects such a value.
+                continue
+            other_folder = self._enclosing_table(path, location)
+            if other_folder is not None:
+                problem = f"The table property {name} of {table} is {path!r}, which is in the folder of another table, {other_folder}"
+                raise ConfigurationError(f"{problem}. DROP TABLE or VACUUM would delete the files there. Choose a folder outside it.")
+
+    def _enclosing_table(self, location: str, own_location: str) -> str | None:
+        """Return the nearest folder at or above a location that is the folder of a table. Return None if the own one is nearer."""
+        own_folder = next(_folder_and_parents(own_location))
+        folders = list(takewhile(lambda folder: folder != own_folder, _folder_and_parents(location)))
+        have_tables = run_concurrently([partial(_contains_table, self._open_storage(folder)) for folder in folders])
+        return next((folder for folder, has_table in zip(folders, have_tables, strict=True) if has_table), None)
+
+
+def _folder_and_parents(location: str) -> Iterator[str]:
+    """Yield a location, without symbolic links and aliases of S3, and the folders above it up to the root of the disk or the bucket."""
+    location = file_key(location)
+    path = local_path(location)
+    scheme, _, bucket_and_path = (location if path is None else f"file://{os.path.realpath(path)}").partition("://")
+    names = bucket_and_path.rstrip("/").split("/")
+    for count in range(len(names), 0, -1):
+        yield f"{scheme}://{'/'.join(names[:count])}"
+
+
+def _contains_table(folder: Storage) -> bool:
+    """Return whether a folder is that of a table whose drop or VACUUM deletes the files below it. Return False if it is unreadable.
+
+    Credentials often allow no access to the folders above a warehouse.
+    """
+    with suppress(StorageError, CorruptLog):
+        metadata_files = [file.path for file in folder.list(METADATA) if file.path.endswith((".metadata.json", ".metadata.json.gz"))]
+        if metadata_files or folder.list(LOG):
+            content = inspect_folder(folder)
+            if content == FOREIGN_TABLE:
+                # The folder may only have the metadata of a table elsewhere, because of `write.metadata.path`.
+                return next(_folder_and_parents(_location_in(folder, max(metadata_files)))) == folder.location
+            return isinstance(content, TableFolder | Leftovers)
+    return False
+
+
+def _location_in(folder: Storage, path: str) -> str:
+    """Return the location of the table in a metadata file. Raises CorruptLog if the file is not a metadata file."""
+    data = folder.get(path)
+    try:
+        return str(json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)["location"])
+    except (ValueError, LookupError, TypeError, OSError) as error:
+        raise CorruptLog(f"{folder.location}/{path}", "it is not the metadata of a table") from error
