@@ -10,6 +10,7 @@ from rowmerge.errors import CommitConflict, CommitStateUnknown
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.spark.writing.write_output import discard, discard_if_rejected
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
+from rowmerge.table.metadata.settings import RetryPolicy
 from rowmerge.table.snapshots.files import AddedFile, FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
