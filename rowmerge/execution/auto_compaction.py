@@ -79,13 +79,10 @@ class AutoCompaction:
         if not _crowded_partitions(files, new_paths, limits):
             return
         with timings.measure("compaction"), _only_compaction_of(table.location) as is_only:
-            newest = table.snapshot()
-            # Another process may have dropped the table, and created one that is not to be compacted.
-            if not is_only or not self._applies_to(newest):
-                return
-            choose_bins = partial(_bins_of_crowded_partitions, newest, new_paths, limits)
-            options = CommitOptions(retries=0, user_metadata=self.user_metadata)
-            Compaction(self.spark, table, "OPTIMIZE", choose_bins, None, options, target_size, is_auto=True).run()
+            if is_only:
+                choose_bins = partial(_bins_of_crowded_partitions, snapshot, new_paths, limits)
+                options = CommitOptions(retries=0, user_metadata=self.user_metadata)
+                Compaction(self.spark, table, "OPTIMIZE", choose_bins, None, options, target_size, is_auto=True).run()
 
     def _applies_to(self, snapshot: Snapshot) -> bool:
         """Return whether a table has auto-compaction, and OPTIMIZE can rewrite its files."""
@@ -158,7 +155,7 @@ def _bins_of_crowded_partitions(
         snapshot: A version of the table, for the names of partition columns.
         new_paths: The paths of the files that the statement added.
         limits: The limits, with the size of small files.
-        files: The live files.
+        files: The live files of the newest version. Without a new file, for example in another table of this name, there are no bins.
         target_size: The target size of a new file in bytes.
     """
     partitions = _crowded_partitions(files.rows, new_paths, limits)
