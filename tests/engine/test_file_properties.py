@@ -151,3 +151,15 @@ def test_every_reader_reads_all_types_in_each_version_of_parquet(session: rowmer
     assert [row["b"] for row in spark_rows] == read_with_duckdb(location, "id")["b"].to_pylist()
     assert [row["w"] for row in spark_rows] == read_with_duckdb(location, "id")["w"].to_pylist()
     assert [row["at"] for row in spark_rows] == read_with_delta_rs(location, "id")["at"].to_pylist()
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "lz4", "uncompressed"])
+def test_data_files_have_the_codec_of_the_table(session: rowmerge.Session, codec: str) -> None:
+    session.sql(f"create table t (id bigint, v string) using delta tblproperties ('delta.parquet.compression.codec' = '{codec}')")
+    session.sql("insert into t select id, concat('v', id) from range(100)")
+    session.sql("update t set v = 'updated' where id = 1")
+    folder = folder_of(session, "t")
+    paths = [folder / add["path"] for add in actions(folder, "add")]
+    codecs = {pq.read_metadata(path).row_group(0).column(1).compression for path in paths}
+    assert len(paths) > 1 and codecs == {codec.upper()}
+    assert rows_of(read_with_delta_rs(str(folder), "id")) == rows_of(read_with_duckdb(str(folder), "id"))
