@@ -72,7 +72,7 @@ class IcebergTable:
             return self._snapshot_of(self._current())
 
     def _snapshot_of(self, current: CurrentMetadata) -> IcebergSnapshot:
-        """Return the newest snapshot in metadata. Repeated calls with the same metadata return the same object, which has read the files."""
+        """Return the newest snapshot in metadata. Repeated calls with the same metadata return the same object with its listed files."""
         if self._opened is None or self._opened.current is not current:
             self._opened = self._open_newest(current)
         return self._opened
