@@ -64,6 +64,7 @@ class IcebergTable:
         self._write_properties = write_properties
         self._lock = threading.Lock()
         self._opened: IcebergSnapshot | None = None
+        self._branch_tables: dict[str, IcebergTable] = {}
         self._last_variant: IcebergTable | None = None
         """The last result of `with_write_properties`."""
 
@@ -95,10 +96,13 @@ class IcebergTable:
     def snapshot(self) -> IcebergSnapshot:
         """Open the newest snapshot of the table. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
         with self._lock:
-            current = self._current()
-            if self._opened is None or self._opened.current is not current:
-                self._opened = self._open_newest(current, self._branch)
-            return self._opened
+            return self._snapshot_of(self._current())
+
+    def _snapshot_of(self, current: CurrentMetadata) -> IcebergSnapshot:
+        """Return the newest snapshot in metadata. Repeated calls with the same metadata return the same object with its listed files."""
+        if self._opened is None or self._opened.current is not current:
+            self._opened = self._open_newest(current)
+        return self._opened
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
         """Open an earlier snapshot, with the schema that was current at its commit. Without arguments, open the newest snapshot.
@@ -227,9 +231,14 @@ class IcebergTable:
         if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
             raise PlanError(f"{name} of {self.name} is a tag, which always refers to the same snapshot and accepts no writes. {advice}")
+        return self._branch_table(name)
+
+    def _branch_table(self, name: str) -> IcebergTable:
+        """Return the table on an existing branch. Repeated calls return the same object, which reuses the files that it has listed."""
         if name == self._branch:
             return self
-        return IcebergTable(self._operations, self.name, name, write_properties=self._write_properties)
+        branch_table = IcebergTable(self._operations, self.name, name, write_properties=self._write_properties)
+        return self._branch_tables.setdefault(name, branch_table)
 
     def _open_staging(self, staged_id: str) -> IcebergTable:
         """Return the table, each of whose commits adds a snapshot with this id that no branch points at."""
@@ -240,7 +249,9 @@ class IcebergTable:
         current = self._current()
         ref = find_reference(self.name, current.metadata, reference)
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
-            return self.snapshot() if reference == self._branch else self._open_newest(current, reference)
+            branch_table = self._branch_table(reference)
+            with branch_table._lock:
+                return branch_table._snapshot_of(current)
         snapshot = current.metadata.snapshot_by_id(ref.snapshot_id)
         assert snapshot is not None, "the metadata contains the snapshot of every reference, as checked when it was read"
         return self._open_past(current, snapshot, f"tag {reference}")
@@ -251,9 +262,9 @@ class IcebergTable:
         schema = current.metadata.schema() if past_schema is None else past_schema
         return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, schema, branch)
 
-    def _open_newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
-        """Open the newest snapshot of a branch, and reuse the manifests that this table has read. Raises VersionNotFound."""
-        metadata = current.metadata
+    def _open_newest(self, current: CurrentMetadata) -> IcebergSnapshot:
+        """Open the newest snapshot of the branch, and reuse the manifests that this table has read. Raises VersionNotFound."""
+        metadata, branch = current.metadata, self._branch
         if branch != MAIN and not self._creates_branch:
             find_reference(self.name, metadata, branch)  # Raises VersionNotFound for an unknown branch.
         head, manifest_files = base_of(metadata, branch), {} if self._opened is None else self._opened.manifest_files

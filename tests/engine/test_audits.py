@@ -232,6 +232,18 @@ def test_an_idempotency_key_counts_when_its_snapshot_is_published(audits: rowmer
     assert rows(audits) == [(1, "old"), (2, "a"), (3, "b"), (4, "main")]
 
 
+def test_an_idempotency_key_of_a_dropped_branch_does_not_count(audits: rowmerge.Session) -> None:
+    def insert(branch: str | None) -> bool:
+        return audits.execute("insert into t values (2, 'x')", idempotency_key="load", wap_branch=branch).replayed
+
+    assert [insert("audit"), insert("audit"), insert(None)] == [False, True, True], "a branch that exists may be published"
+    audits.sql("alter table t drop branch audit")
+    assert [insert(None), insert(None)] == [False, True]
+    assert published(audits) == ["old", "x"]
+    audits.sql("create or replace table t (p int, v string) using iceberg tblproperties ('write.wap.enabled' = 'true')")
+    assert insert(None), "keys stay when the table is replaced"
+
+
 def test_a_snapshot_is_not_published_on_a_replaced_table(audits: rowmerge.Session) -> None:
     audits.sql("create table r (id int) using iceberg tblproperties ('write.wap.enabled' = 'true')")
     stage(audits, "w", "insert into r values (1)")

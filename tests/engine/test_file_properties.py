@@ -190,3 +190,15 @@ def test_a_rewrite_uses_the_present_length_of_string_bounds(session: rowmerge.Se
     assert (len(bounds[0]), {len(bound) for bound in bounds[1:]}) == (32, {5})
     with pytest.raises(ConfigurationError, match=r"dataSkippingStringPrefixLength is '-1'\. Set it to a whole number from 0"):
         session.sql("alter table t set tblproperties ('delta.dataSkippingStringPrefixLength' = '-1')")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "lz4", "uncompressed"])
+def test_data_files_have_the_codec_of_the_table(session: rowmerge.Session, codec: str) -> None:
+    session.sql(f"create table t (id bigint, v string) using delta tblproperties ('delta.parquet.compression.codec' = '{codec}')")
+    session.sql("insert into t select id, concat('v', id) from range(100)")
+    session.sql("update t set v = 'updated' where id = 1")
+    folder = folder_of(session, "t")
+    paths = [folder / add["path"] for add in actions(folder, "add")]
+    codecs = {pq.read_metadata(path).row_group(0).column(1).compression for path in paths}
+    assert len(paths) > 1 and codecs == {codec.upper()}
+    assert rows_of(read_with_delta_rs(str(folder), "id")) == rows_of(read_with_duckdb(str(folder), "id"))

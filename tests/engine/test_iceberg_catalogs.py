@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyspark.sql import SparkSession
@@ -77,6 +78,59 @@ def test_commits_of_other_writers_are_read_and_merged_into(session: rowmerge.Ses
         session.sql("select * from t")
     session.sql("create table t as select 1 as b")
     assert session.table("t").collect() == [(1,)]
+
+
+def test_properties_are_checked_and_have_their_effect_in_every_catalog(
+    session: rowmerge.Session, pyiceberg_catalog: Catalog, configuration: dict[str, Any]
+) -> None:
+    session.sql("create table t (id bigint) tblproperties ('owner' = 'ann')")
+    for name, value, message in (
+        ("write.mrege.mode", "auto", r"Did you mean write\.merge\.mode"),
+        ("write.metadata.metrics.default", "bogus", "is 'bogus'"),
+        ("write.format.default", "orc", "cannot be 'orc'"),
+        ("delta.appendOnly", "true", "only to Delta tables"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            session.sql(f"alter table t set tblproperties ('{name}' = '{value}')")
+    location = pyiceberg_catalog.load_table("raw.t").location()
+    session.sql(
+        "alter table t set tblproperties ('write.parquet.compression-codec' = ' GZIP ', 'write.metadata.compression-codec' = 'gzip', "
+        f"'write.data.path' = '{location}/elsewhere')"
+    )
+    session.sql("insert into t values (1)")
+    table = pyiceberg_catalog.load_table("raw.t")
+    assert table.properties["owner"] == "ann" and table.properties["write.parquet.compression-codec"] == "gzip"
+    if configuration["type"] == "sql":  # A REST server writes the metadata files itself.
+        assert table.metadata_location.endswith(".gz.metadata.json")
+    (file,) = table.inspect.files().to_pylist()
+    assert file["file_path"].startswith(f"{location}/elsewhere/")
+    assert pq.read_metadata(file["file_path"].removeprefix("file://")).row_group(0).column(0).compression == "GZIP"
+    session.sql("alter table t unset tblproperties ('write.metadata.compression-codec')")
+    session.sql("insert into t values (2)")
+    table.refresh()
+    assert not table.metadata_location.endswith(".gz.metadata.json")
+    assert sorted(rows_of(table.scan().to_arrow())) == rows_of(read_with_duckdb_iceberg(table.metadata_location, "id")) == [(1,), (2,)]
+
+
+def test_audited_changes_are_published_in_every_catalog(session: rowmerge.Session, pyiceberg_catalog: Catalog) -> None:
+    def published() -> list[int]:
+        return sorted(pyiceberg_catalog.load_table("raw.t").scan().to_arrow()["id"].to_pylist())
+
+    session.sql("create table t (id bigint) tblproperties ('write.wap.enabled' = 'true')")
+    session.sql("insert into t values (1)")
+    session.execute("insert into t values (2)", wap_id="staged")
+    session.execute("delete from t where id = 1", wap_branch="audit")
+    session.execute("insert into t values (3)", wap_branch="audit")
+    assert published() == [1]
+    assert [row.id for row in session.execute("select id from t", wap_branch="audit").frame.collect()] == [3]
+    session.sql("call system.fast_forward('t', 'main', 'audit')")
+    assert published() == [3]
+    session.sql("call system.publish_changes('t', 'staged')")
+    assert published() == [2, 3]
+    with pytest.raises(PlanError, match="published already"):
+        session.sql("call system.publish_changes('t', 'staged')")
+    session.sql("vacuum t")
+    assert published() == [2, 3]
 
 
 def test_unsupported_operations_of_a_catalog_are_rejected(

@@ -1,14 +1,18 @@
-"""Iceberg on Spark reads our tables in both write modes, and we read and change its tables in the same folder."""
+"""Iceberg on Spark and rowmerge read and change the tables of each other in one folder, and give properties the same meaning."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
 from tests.engine.jvm_peer import ICEBERG_JAR, JvmPeer, iceberg_on_spark
 from tests.golden.iceberg.tables import copied
 
@@ -18,6 +22,8 @@ MERGE = (
     "on t.id = s.id "
     "when matched then update set p = s.p, v = s.v when not matched then insert (id, p, v) values (s.id, s.p, s.v)"
 )
+
+MERGE_ON_READ = {f"write.{operation}.mode": "merge-on-read" for operation in ("delete", "update", "merge")}
 
 pytestmark = pytest.mark.skipif(not ICEBERG_JAR, reason="ROWMERGE_ICEBERG_JAR names no jar of Iceberg's Spark runtime")
 
@@ -176,14 +182,189 @@ def test_both_engines_read_the_same_rows_of_a_shared_branch(ours: rowmerge.Sessi
     assert assert_same(ours, iceberg_spark, "branched") == shared_rows
 
 
-def test_each_engine_drops_and_recreates_tables_of_the_other(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
-    ours.sql("create table passing using iceberg as select 1 as id")
-    iceberg_spark.sql("drop table default.passing purge")
-    assert ours.relation("default", "passing") is None
-    iceberg_spark.sql("create table default.passing (a string) using iceberg")
-    ours.sql("insert into passing values ('x')")
-    assert assert_same(ours, iceberg_spark, "passing") == ['{"a":"x"}']
-    ours.sql("drop table passing")
-    assert iceberg_spark.sql("show tables in default like 'passing'") == []
-    iceberg_spark.sql("create table default.passing using iceberg as select 2 as b")
-    assert assert_same(ours, iceberg_spark, "passing") == ['{"b":2}']
+@pytest.mark.parametrize("creation", [["drop table {} purge", "create table {}"], ["create or replace table {}"]], ids=["drop", "replace"])
+def test_each_engine_drops_and_recreates_tables_of_the_other(ours: rowmerge.Session, iceberg_spark: JvmPeer, creation: list[str]) -> None:
+    name = f"passing_{len(creation)}"
+    ours.sql(f"create table {name} using iceberg as select 1 as id")
+    iceberg_spark.sql(f"drop table default.{name} purge")
+    assert ours.relation("default", name) is None
+    iceberg_spark.sql(f"create table default.{name} (a string) using iceberg")
+    ours.sql(f"insert into {name} values ('x')")
+    assert assert_same(ours, iceberg_spark, name) == ['{"a":"x"}']
+    ours.sql(f"drop table {name}")
+    # The version that records the drop is an empty table for other engines.
+    assert iceberg_spark.sql(f"select * from default.{name}") == []
+    *drops, create = (statement.format(f"default.{name}") for statement in creation)
+    for drop in drops:
+        iceberg_spark.sql(drop)
+    iceberg_spark.sql(f"{create} using iceberg as select 2 as b")
+    assert assert_same(ours, iceberg_spark, name) == ['{"b":2}']
+    assert ours.relation("default", name) is not None
+
+
+def properties(values: dict[str, str]) -> str:
+    return "tblproperties (" + ", ".join(f"'{name}' = '{value}'" for name, value in values.items()) + ")"
+
+
+def summaries(iceberg_spark: JvmPeer, name: str) -> list[dict[str, str]]:
+    """Return the parts of the summaries of snapshots that describe partitions, oldest first, without sizes of files."""
+    listed = [json.loads(row) for row in iceberg_spark.sql(f"select committed_at, summary from default.{name}.snapshots")]
+    relevant = []
+    for snapshot in sorted(listed, key=lambda row: str(row["committed_at"])):
+        summary = {key: re.sub(r"(added|removed)-files-size=\d+", r"\1-files-size", value) for key, value in snapshot["summary"].items()}
+        relevant.append({key: value for key, value in summary.items() if "partition" in key})
+    return relevant
+
+
+@pytest.mark.parametrize("format_version", ["2", "3"])
+def test_summaries_list_the_same_counts_of_partitions(ours: rowmerge.Session, iceberg_spark: JvmPeer, format_version: str) -> None:
+    values = {**MERGE_ON_READ, "write.summary.partition-limit": "3", "format-version": format_version}
+    for run, name in ((ours.sql, f"ours_{format_version}"), (iceberg_spark.sql, f"default.theirs_{format_version}")):
+        run(
+            f"create table {name} (id bigint, place string, day date, at timestamp) using iceberg "
+            f"partitioned by (place, day, hours(at), bucket(4, id)) {properties(values)}"
+        )
+        row = "{}, 'a b:c/ä', date'2024-02-{:02d}', timestamp'2024-02-03 04:05:06Z'"
+        run(f"insert into {name} values ({row.format(1, 1)}), ({row.format(1, 1)}), (2, null, null, null)")
+        run(f"insert into {name} values {', '.join('(' + row.format(1, day) + ')' for day in range(1, 5))}")
+        run(f"insert into {name} values ({row.format(9, 9)}), ({row.format(10, 9)})")
+        run(f"delete from {name} where id = 9")
+        run(f"delete from {name} where day = date'2024-02-01'")
+    expected = summaries(iceberg_spark, f"theirs_{format_version}")
+    assert summaries(iceberg_spark, f"ours_{format_version}") == expected
+    assert [summary.get("partition-summaries-included") for summary in expected] == ["true", None, "true", "true", "true"]
+    assert sum(key.startswith("partitions.") for summary in expected for key in summary) > 4
+
+
+def test_a_table_without_partitions_has_no_counts_of_partitions(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
+    for run, name in ((ours.sql, "ours_flat"), (iceberg_spark.sql, "default.theirs_flat")):
+        run(f"create table {name} (id bigint) using iceberg {properties({'write.summary.partition-limit': '3'})}")
+        run(f"insert into {name} values (1)")
+    assert summaries(iceberg_spark, "ours_flat") == summaries(iceberg_spark, "theirs_flat")
+
+
+def test_iceberg_on_spark_reads_our_pages_and_bloom_filters(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
+    columns = ("id", "v", "d", "s.a", "l.element")
+    values = {f"write.parquet.bloom-filter-enabled.column.{column}": "true" for column in columns}
+    values |= {"write.parquet.stats-enabled.column.v": "false", "write.parquet.dict-encoding-enabled.column.v": "false"}
+    values |= {"write.parquet.page-version": "v2", "write.parquet.page-row-limit": "100", "write.parquet.page-size-bytes": "1000"}
+    ours.sql(
+        "create table shaped (id bigint, v string, d decimal(20, 2), s struct<a: int>, l array<string>, f double) using iceberg "
+        + properties(values)
+    )
+    ours.sql("insert into shaped select id, concat('v', id), id, named_struct('a', id), array('x', concat('l', id)), -0.0 from range(5000)")
+    conditions = ("id = 4321", "v = 'v4321'", "d = 4321", "s.a = 4321", "id in (7, 99999)", "v = 'v99999'", "f = 0.0 and id = 3")
+    for condition in conditions:
+        query = f"select count(*) as n, max(id) as id from {{}} where {condition}"
+        rows = [row[0] for row in ours.sql(f"select to_json(struct(q.*)) from ({query.format('shaped')}) q").collect()]
+        assert iceberg_spark.sql(query.format("default.shaped")) == rows, condition
+
+
+def test_both_engines_delete_rows_of_partitions_in_turn(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
+    values = {**MERGE_ON_READ, "write.delete.granularity": "partition", "write.delete.parquet.page-version": "v2", "format-version": "2"}
+    ours.sql(f"create table coarse (id bigint, p string) using iceberg partitioned by (p) {properties(values)}")
+    for start in (0, 100, 200):
+        ours.sql(f"insert into coarse select /*+ repartition(1) */ id, if(id % 2 = 0, 'even', 'odd') from range({start}, {start + 100})")
+    ours.sql("delete from coarse where id % 10 in (1, 2)")
+    files = [json.loads(row) for row in iceberg_spark.sql("select record_count from default.coarse.delete_files")]
+    assert [file["record_count"] for file in files] == [30, 30]
+    iceberg_spark.sql("delete from default.coarse where id % 10 = 3")
+    ours.sql("update coarse set p = 'other' where id % 100 = 4")
+    expected = [f'{{"id":{id_}}}' for id_ in range(300) if id_ % 10 not in (1, 2, 3)]
+    assert iceberg_spark.sql("select id from default.coarse") == sorted(expected)
+    assert sorted(row[0] for row in ours.sql("select id from coarse").collect()) == [id_ for id_ in range(300) if id_ % 10 not in (1, 2, 3)]
+
+
+def test_compressed_metadata_of_iceberg_on_spark_is_read_and_continued(
+    ours: rowmerge.Session, iceberg_spark: JvmPeer, warehouse: Path
+) -> None:
+    values = {"write.metadata.compression-codec": "gzip", "write.delete.mode": "merge-on-read"}
+    iceberg_spark.sql(f"create table default.small (id bigint) using iceberg {properties(values)}")
+    iceberg_spark.sql("insert into default.small values (1), (2)")
+    assert (warehouse / "default/small/metadata/v2.gz.metadata.json").exists()
+    assert sorted(ours.sql("select id from small").collect()) == [(1,), (2,)]
+    ours.sql("insert into small values (3)")
+    iceberg_spark.sql("delete from default.small where id = 1")
+    ours.sql("update small set id = 20 where id = 2")
+    assert iceberg_spark.sql("select id from default.small") == ['{"id":20}', '{"id":3}']
+    assert sorted(ours.sql("select id from small").collect()) == [(3,), (20,)]
+    ours.sql("vacuum small")
+    assert iceberg_spark.sql("select id from default.small") == ['{"id":20}', '{"id":3}']
+    ours.sql("drop table small")
+    assert not list((warehouse / "default/small").rglob("*.gz.metadata.json")) and ours.relation("default", "small") is None
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("partitioned_paths", ["true", "false"])
+def test_both_engines_write_files_to_paths_of_the_same_form(
+    ours: rowmerge.Session, iceberg_spark: JvmPeer, tmp_path: Path, outside: bool, partitioned_paths: str
+) -> None:
+    name = f"hashed_{partitioned_paths}_{'outside' if outside else 'inside'}"
+    values = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": partitioned_paths}
+    values |= {"write.data.path": f"{tmp_path}/shared"} if outside else {}
+    ours.sql(f"create table {name} (id int, p string) using iceberg partitioned by (p) {properties(values)}")
+    forms = []
+    for run, table in ((ours.sql, name), (iceberg_spark.sql, f"default.{name}")):
+        earlier = set(iceberg_spark.sql(f"select file_path from default.{name}.files"))
+        run(f"insert into {table} values (1, 'a b')")
+        (path,) = set(iceberg_spark.sql(f"select file_path from default.{name}.files")) - earlier
+        path = re.sub("file:/+", "/", json.loads(path)["file_path"])
+        path = re.sub(r"([01]{4}/){3}[01]{8}", "HASH", path)
+        forms.append(re.sub(r"(?<=HASH-)[^/]*$|(?<=/)(?!HASH-)[^/]*$", "FILE", path))
+    assert forms[0] == forms[1]
+    assert forms[0].endswith({"true": "/p=a+b/FILE", "false": "/FILE" if outside else "/HASH-FILE"}[partitioned_paths])
+    assert sorted(ours.sql(f"select id from {name} where p = 'a b'").collect()) == [(1,), (1,)]
+
+
+@pytest.mark.parametrize("format_", ["orc", "avro"])
+def test_statements_name_the_path_of_a_data_file_in_another_format(ours: rowmerge.Session, iceberg_spark: JvmPeer, format_: str) -> None:
+    iceberg_spark.sql(f"create table default.{format_}_files using iceberg as select 1 as id")
+    for statement in (f"set tblproperties ('write.format.default' = '{format_}')", "unset tblproperties ('write.format.default')"):
+        iceberg_spark.sql(f"alter table default.{format_}_files {statement}")
+        iceberg_spark.sql(f"insert into default.{format_}_files values (2)")
+    for statement in ("select * from {}", "update {} set id = 3", "delete from {} where id = 2", "optimize {}"):
+        with pytest.raises(
+            UnsupportedTableFeature, match=rf"format {format_.upper()} of the data file .*/{format_}_files/data/\S*\.{format_}'"
+        ):
+            ours.sql(statement.format(f"{format_}_files")).collect()
+    assert iceberg_spark.sql(f"select count(*) as n from default.{format_}_files") == ['{"n":3}']
+
+
+def test_the_rows_of_a_new_audited_table_are_on_the_branch_in_both_engines(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
+    create = f"create table {{}} using iceberg {properties({'write.wap.enabled': 'true'})} as select 1 as id"
+    iceberg_spark.sql("set spark.wap.branch = audit")
+    iceberg_spark.sql(create.format("default.theirs_audited"))
+    iceberg_spark.sql("reset spark.wap.branch")
+    ours.execute(create.format("ours_audited"), wap_branch="audit")
+    for name in ("theirs_audited", "ours_audited"):
+        assert iceberg_spark.sql(f"select name from default.{name}.refs") == ['{"name":"audit"}']
+        for query, rows in ((f"select id from {name}", []), (f"select id from {name} version as of 'audit'", [(1,)])):
+            assert ours.sql(query).collect() == rows, query
+            assert len(iceberg_spark.sql(query.replace(name, f"default.{name}"))) == len(rows), query
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("write.metadata.path", "cannot relocate metadata"), ("write.metadata.metrics.column.nope", "could not find column nope")],
+)
+def test_both_engines_refuse_the_same_properties(ours: rowmerge.Session, iceberg_spark: JvmPeer, name: str, message: str) -> None:
+    create = f"create table {{}} (id bigint) using iceberg {properties({name: '/elsewhere' if name.endswith('path') else 'counts'})}"
+    with pytest.raises(AssertionError, match=message):
+        iceberg_spark.sql(create.format("default.theirs_refused"))
+    with pytest.raises(ConfigurationError, match=name):
+        ours.sql(create.format("ours_refused"))
+
+
+def test_snapshot_properties_and_codecs_of_the_session_are_the_same(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
+    settings = {"spark.sql.iceberg.snapshot-property.run": "7", "spark.sql.iceberg.compression-codec": "snappy"}
+    for run, name in ((ours.sql, "ours_set"), (iceberg_spark.sql, "default.theirs_set")):
+        run(f"create table {name} (id bigint) using iceberg {properties({'write.parquet.compression-codec': 'gzip'})}")
+        for setting, value in settings.items():
+            run(f"set `{setting}` = {value}")
+        run(f"insert into {name} values (1)")
+        for setting in settings:
+            run(f"reset `{setting}`")
+    for name in ("ours_set", "theirs_set"):
+        assert iceberg_spark.sql(f"select summary['run'] as run from default.{name}.snapshots") == ['{"run":"7"}']
+        (path,) = (json.loads(row)["file_path"] for row in iceberg_spark.sql(f"select file_path from default.{name}.files"))
+        assert pq.read_metadata(path.removeprefix("file:").replace("//", "/")).row_group(0).column(0).compression == "SNAPPY"

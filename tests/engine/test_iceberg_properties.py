@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from pyiceberg.table import StaticTable
 
 import rowmerge
+from rowmerge.spark.writing import write
 from tests.support.readers import newest_metadata
 
 
@@ -32,6 +34,63 @@ def test_files_have_the_location_and_settings_of_the_table(session: rowmerge.Ses
         (4, "updated"),
         (5, "value 5"),
     ]
+
+
+STATEMENTS = {
+    "merge": "merge into t using (select 7L as id) s on t.id = s.id when matched then update set v = 'new'",
+    "update": "update t set v = 'new' where id = 7",
+    "delete": "delete from t where id = 7",
+}
+
+
+@pytest.mark.parametrize("operation", STATEMENTS)
+def test_each_operation_has_its_write_mode(session: rowmerge.Session, operation: str) -> None:
+    session.sql(f"create table t (id bigint, v string) using iceberg tblproperties ('write.{operation}.mode' = 'merge-on-read')")
+    for statement in STATEMENTS.values():
+        session.sql("insert overwrite t select /*+ coalesce(1) */ id, 'old' from range(100)")
+        session.sql(statement)
+        assert len(_files(session, content=1)) == (statement == STATEMENTS[operation])
+
+
+@pytest.mark.parametrize("operation", ["merge", "update"])
+@pytest.mark.parametrize(("mode", "is_divided"), [("none", True), ("hash", False)])
+def test_each_operation_has_its_distribution(
+    session: rowmerge.Session, operation: str, mode: str, is_divided: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several tasks read the files of one partition. With `hash`, one of them writes all changed rows."""
+    monkeypatch.setattr(write, "ONE_TASK_BYTES", 0)  # as if the files were large
+    monkeypatch.setattr(write, "FEW_ROWS", 0)
+    session.sql(
+        "create table t (id bigint, v string, p int) using iceberg partitioned by (p) "
+        f"tblproperties ('write.{operation}.distribution-mode' = '{mode}', 'rowmerge.write.mode' = 'copy-on-write')"
+    )
+    for start in (0, 100):
+        session.sql(f"insert into t select /*+ coalesce(1) */ id, 'old', 1 from range({start}, {start + 100})")
+    earlier = _files(session)
+    statement = STATEMENTS[operation].replace("select 7L as id", "select id from range(200)")
+    session.sql(statement.replace("where id = 7", "where id >= 0"))
+    files = _files(session)
+    assert not files & earlier and (len(files) > 1) == is_divided
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_the_level_of_the_codec_changes_the_size_of_data_files(session: rowmerge.Session, codec: str) -> None:
+    sizes = []
+    for level in ("1", "9"):
+        properties = f"'write.parquet.compression-codec' = '{codec}', 'write.parquet.compression-level' = '{level}'"
+        session.sql(f"create or replace table t (v string) using iceberg tblproperties ({properties})")
+        session.sql("insert into t select /*+ coalesce(1) */ sha2(string(id % 1000), 256) || id from range(20000)")
+        (path,) = _files(session)
+        chunk = pq.read_metadata(path.removeprefix("file://")).row_group(0).column(0)
+        assert chunk.compression == codec.upper()
+        sizes.append(chunk.total_compressed_size)
+    assert sizes[1] < sizes[0]
+
+
+def _files(session: rowmerge.Session, content: int = 0) -> set[str]:
+    """Return the paths of the live files of `t`: data files, or with `content` = 1 position-delete files."""
+    files = StaticTable.from_metadata(newest_metadata(session.describe("default", "t").location)).inspect.files().to_pylist()
+    return {file["file_path"] for file in files if file["content"] == content}
 
 
 def test_manifests_list_the_offsets_of_the_row_groups_of_each_file(session: rowmerge.Session) -> None:

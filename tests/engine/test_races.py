@@ -133,17 +133,27 @@ def test_a_blind_append_conflicts_only_with_serializable_statements(session: row
     assert (result.attempts, result.changes.inserted) == (2, 0)  # type: ignore[union-attr]
 
 
-def test_appends_to_an_iceberg_table_conflict_by_its_isolation_level(
-    session: rowmerge.Session, spark: SparkSession, warehouse: str
+@pytest.mark.parametrize(
+    ("operation", "statement"),
+    [
+        ("merge", "merge into t using (values (50, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"),
+        ("update", "update t set n = 2 where id in (1, 50)"),
+        ("delete", "delete from t where id in (1, 50)"),
+    ],
+)
+def test_appends_to_an_iceberg_table_conflict_by_the_isolation_level_of_the_operation(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str, operation: str, statement: str
 ) -> None:
-    merge = "merge into t using (values (50, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
-    prepared(session, "merge-on-read", "snapshot", "iceberg")
-    result, _ = overtaken(spark, warehouse, merge, "insert into t values (50, 1, 'x')")
-    assert (result.attempts, result.changes.inserted) == (1, 1)  # type: ignore[union-attr]
-    session.sql("delete from t where id = 50")
-    session.sql("alter table t set tblproperties ('write.merge.isolation-level' = 'serializable')")
-    result, _ = overtaken(spark, warehouse, merge, "insert into t values (50, 1, 'x')")
-    assert (result.attempts, result.changes.inserted) == (2, 0)  # type: ignore[union-attr]
+    session.sql("create table t (id int, n int, k string) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
+    for level, attempts, rows_of_50 in (
+        ("snapshot", 1, {"merge": [1, 2], "update": [1], "delete": [1]}),
+        ("serializable", 2, {"merge": [1], "update": [2], "delete": []}),
+    ):
+        session.sql("insert overwrite t select cast(id as int), 0 as n, concat('k', id) as k from range(1, 13) distribute by 1")
+        session.sql(f"alter table t set tblproperties ('write.{operation}.isolation-level' = '{level}')")
+        result, _ = overtaken(spark, warehouse, statement, "insert into t values (50, 1, 'x')")
+        assert result.attempts == attempts
+        assert [row.n for row in session.sql("select n from t where id = 50 order by n").collect()] == rows_of_50[operation]
 
 
 def test_a_large_source_conflicts_with_changes_of_any_row_in_its_files(

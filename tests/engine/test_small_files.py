@@ -118,6 +118,19 @@ def test_at_least_eight_tasks_share_small_files(session: rowmerge.Session) -> No
     assert _task_count(session, "t") == 1
 
 
+@pytest.mark.parametrize(("lookback", "task_count"), [(1, 3), (10, 2)])
+def test_a_small_file_is_added_to_a_task_of_the_lookback(session: rowmerge.Session, lookback: int, task_count: int) -> None:
+    session.sql("create table t (v string) using iceberg")
+    for row_count in (1, 1, 400, 400):  # the newest files are listed first
+        session.sql(f"insert into t select /*+ coalesce(1) */ sha2(string(id), 512) from range({row_count})")
+    size = max(_snapshot(session, "t").files().sizes.to_pylist())
+    session.sql(
+        f"alter table t set tblproperties ('read.split.target-size' = '{size + 4000}', 'read.split.open-file-cost' = '3000', "
+        f"'read.split.planning-lookback' = '{lookback}')"
+    )
+    assert _task_count(session, "t") == task_count
+
+
 def test_a_missing_small_file_has_the_error_of_a_missing_file(bare_session: rowmerge.Session) -> None:
     bare_session.sql("create table t (id bigint) using delta")
     bare_session.sql("insert into t values (1)")

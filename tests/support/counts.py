@@ -43,9 +43,9 @@ def table() -> str:
 def _storage_calls() -> list[str]:
     """Return the storage calls of each operation in tests/support/table_operations.py, in each format that has the operation."""
     calls: list[str] = []
-    names = [name for name in (*operations.OPERATIONS, *operations.ICEBERG_ONLY) if name != "append"]
+    names = [name for name in (*operations.OPERATIONS, *operations.FORMAT_OF) if name != "append"]
     for name, format_ in product(names, ("delta", "iceberg")):
-        if format_ == "iceberg" or name not in operations.ICEBERG_ONLY:
+        if operations.FORMAT_OF.get(name, format_) == format_:
             with tempfile.TemporaryDirectory() as folder:
                 operations.built(f"{folder}/t", format_)
                 time.sleep(0.005)  # VACUUM keeps files of the current millisecond

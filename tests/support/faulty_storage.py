@@ -48,7 +48,9 @@ class Fault:
             do()
         if self.kind is Kind.TORN and data:
             # Where a put to a disk writes before the object gets its name.
-            Path(f"{storage.location.removeprefix('file://')}/{path}#1").write_bytes(data[: len(data) // 2])
+            temporary_file = Path(f"{storage.location.removeprefix('file://')}/{path}#1")
+            temporary_file.parent.mkdir(parents=True, exist_ok=True)
+            temporary_file.write_bytes(data[: len(data) // 2])
         if self.kind in (Kind.KILLED, Kind.TORN):
             os.kill(os.getpid(), signal.SIGKILL)
         raise StorageError(f"{storage.location}/{path}", f"no answer to {name}")

@@ -182,6 +182,23 @@ def rewrite_manifests(table: Table) -> None:
     table.maintenance.rewrite_manifests()
 
 
+def publish(table: Table) -> None:
+    """Stage appended rows, and publish them after another snapshot of the same rows has become current."""
+    assert table.branches is not None and table.maintenance is not None
+    staging_table = table.branches.staging_table("audit")
+    parameters = {"mode": "Append"}
+    _committed(staging_table, lambda snapshot: CommitRequest("WRITE", parameters, files=FileChanges(write_rows(snapshot, (200, 201)))))
+    table.maintenance.rewrite_manifests()
+    table.branches.publish(table.branches.staged_snapshot_id("audit"))
+
+
+def append_with_sidecars(table: Table) -> None:
+    """Append rows in a commit after which a V2 checkpoint is due."""
+    properties = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1", **table.snapshot().settings.properties}
+    _committed(table, lambda snapshot: CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
+    _committed(table, lambda snapshot: CommitRequest("WRITE", files=FileChanges(write_rows(snapshot, (200, 201)))))
+
+
 OPERATIONS: dict[str, Callable[[Table], None]] = {
     operation.__name__: operation
     for operation in (
@@ -199,14 +216,18 @@ OPERATIONS: dict[str, Callable[[Table], None]] = {
 }
 
 
-ICEBERG_ONLY: dict[str, Callable[[Table], None]] = {rewrite_manifests.__name__: rewrite_manifests}
+FORMAT_OF: dict[str, str] = {rewrite_manifests.__name__: "iceberg", publish.__name__: "iceberg", append_with_sidecars.__name__: "delta"}
+"""The format of the operations that only one format has."""
+_OF_ONE_FORMAT: dict[str, Callable[[Table], None]] = {
+    operation.__name__: operation for operation in (rewrite_manifests, publish, append_with_sidecars)
+}
 
 
 def run(operation: str, folder: str, fault: Fault) -> None:
     """Run one operation on the table in a folder, with a newly opened table."""
     manifests._cache, manifests._own_files, position_deletes._cache = Cache(1_000_000), Cache(1_000_000), Cache(1_000_000)
     deletion_vectors._cache = Cache(1_000_000)
-    (OPERATIONS | ICEBERG_ONLY)[operation](opened_any(folder, fault))
+    (OPERATIONS | _OF_ONE_FORMAT)[operation](opened_any(folder, fault))
 
 
 # ------------------------------------------------------------------ inside

@@ -28,6 +28,8 @@ _CHECKSUM = re.compile(rf"{LOG}/{_VERSION}\.crc")
 _COMMIT = re.compile(rf"{LOG}/{_VERSION}\.json")
 _PART = r"\.(?P<part>\d{10})\.(?P<part_count>\d{10})\.parquet"
 _CHECKPOINT = re.compile(rf"{LOG}/{_VERSION}\.checkpoint(?:{_PART}|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
+_MAX_LISTINGS = 8
+"""The maximum number of listings for one read, each after a cleanup has deleted files of the previous one."""
 _NUMBERED = re.compile(rf"{LOG}/{_VERSION}\.")
 
 
@@ -169,7 +171,10 @@ def list_newest(storage: Storage) -> LogListing:
 
 
 def list_and_read(storage: Storage, read: Callable[[LogListing], T]) -> T:
-    """List the log and read files from the listing. Retry once after CorruptLog, because a cleanup may have deleted listed files.
+    """List the log and read files from the listing. Retry after CorruptLog, because a cleanup may have deleted listed files.
+
+    With a very short `delta.logRetentionDuration`, the next cleanup may delete the files of the second listing, too. So there are more
+    retries, as long as other writers commit.
 
     Args:
         storage: The storage of the table.
@@ -179,13 +184,18 @@ def list_and_read(storage: Storage, read: Callable[[LogListing], T]) -> T:
         The result of `read`.
 
     Raises:
-        CorruptLog: A file is still missing or unreadable after the second listing.
+        CorruptLog: A file is still missing or unreadable.
         StorageError: The store is unavailable.
     """
-    try:
-        return read(list_log(storage))
-    except CorruptLog:
-        return read(list_log(storage))
+    listing = list_log(storage)
+    for attempt in range(_MAX_LISTINGS - 1):
+        try:
+            return read(listing)
+        except CorruptLog:
+            newest, listing = listing.newest, list_log(storage)
+            if attempt > 0 and listing.newest == newest:
+                raise
+    return read(listing)
 
 
 def resolve_version(listing: LogListing, table: str, version: int | None) -> int:

@@ -43,8 +43,8 @@ class SnapshotReader:
             try:
                 self._newest = self._open(listing, requested_version=None, cached_snapshot=cached)
             except CorruptLog:
-                # The listed part of the log is not sufficient. An older checkpoint may be readable.
-                self._newest = self._open(list_log(self._storage), requested_version=None, cached_snapshot=None)
+                # The listed part of the log is not sufficient. An older checkpoint may be readable, or a cleanup has deleted files.
+                self._newest = list_and_read(self._storage, lambda listing: self._open(listing, None, cached_snapshot=None))
             return self._newest
 
     def open_at(self, timestamp_ms: int) -> DeltaSnapshot:

@@ -110,7 +110,7 @@ class IcebergSettings(TableSettings):
         return DISTRIBUTION.parse(self.properties) or (Distribution.RANGE if is_ordered else Distribution.HASH)
 
     def operation_distribution(self, operation: str) -> Distribution | None:
-        """Return `write.<operation>.distribution-mode`. The defaults are those of Iceberg on Spark: hash for UPDATE and DELETE, else None.
+        """Return `write.<operation>.distribution-mode`. The default is that of Iceberg on Spark: hash for UPDATE, else None.
 
         Raises ConfigurationError if the property has an invalid value.
         """

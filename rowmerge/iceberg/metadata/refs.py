@@ -76,17 +76,17 @@ def summary_properties(snapshot: IcebergVersion | None) -> Mapping[str, str]:
 def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[int, int]]:
     """Yield the transaction version and the snapshot id of each snapshot that an application committed, newest first.
 
-    Snapshots from before a replacement or restoration of the table are included. Staged snapshots are left out until they are published.
+    A snapshot counts if a branch or tag contains it. It also counts if the main branch has contained it, as before a replacement.
+    Staged snapshots and those of dropped branches do not count.
 
     Args:
         metadata: The metadata of the table.
         application: The name with which the application identifies its transactions.
     """
     snapshots = sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0))
-    for snapshot in snapshots:
-        for name, version in transaction_of(snapshot):
-            if name == application and not _is_unpublished(metadata, snapshot):
-                yield version, snapshot.snapshot_id
+    commits = [(snapshot, version) for snapshot in snapshots for name, version in transaction_of(snapshot) if name == application]
+    visible_ids = _visible_snapshot_ids(metadata) if commits else set()
+    yield from ((version, snapshot.snapshot_id) for snapshot, version in commits if snapshot.snapshot_id in visible_ids)
 
 
 def transaction_of(snapshot: IcebergVersion) -> Iterator[tuple[str, int]]:
@@ -97,8 +97,14 @@ def transaction_of(snapshot: IcebergVersion) -> Iterator[tuple[str, int]]:
         yield application, int(version)
 
 
-def _is_unpublished(metadata: TableMetadata, snapshot: IcebergVersion) -> bool:
-    """Return whether a snapshot is staged, and no branch contains it."""
-    if WAP_ID not in summary_properties(snapshot):
-        return False
-    return all(snapshot not in ancestors(metadata, ref.snapshot_id) for ref in metadata.refs.values())
+def _visible_snapshot_ids(metadata: TableMetadata) -> set[int]:
+    """Return the ids of the snapshots that a branch or tag contains, or that the main branch has contained."""
+    heads = {ref.snapshot_id for ref in metadata.refs.values()} | {entry.snapshot_id for entry in metadata.snapshot_log}
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    visible_ids: set[int] = set()
+    for head in heads:
+        snapshot = by_id.get(head)
+        while snapshot is not None and snapshot.snapshot_id not in visible_ids:
+            visible_ids.add(snapshot.snapshot_id)
+            snapshot = None if snapshot.parent_snapshot_id is None else by_id.get(snapshot.parent_snapshot_id)
+    return visible_ids

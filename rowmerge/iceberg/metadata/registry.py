@@ -68,7 +68,7 @@ _NAME_MAPPING = Values("a name mapping in JSON, as the Iceberg specification def
 _METRICS = Values("none, counts, truncate(16) or full", MetricsMode.parse)
 _ISOLATION_TEXT = "which concurrent commits conflict with {} ([conflicts](conflicts.md))"
 _MODE_TEXT = "the write mode of {}; `rowmerge.write.mode` takes precedence"
-_DISTRIBUTION_TEXT = "how the rows of {} are distributed among tasks"
+_DISTRIBUTION_TEXT = "how the new values of {} are distributed among tasks, if there are many"
 _RETRY_TEXT = "as `rowmerge.{}`, which takes precedence"
 
 FORMAT_VERSION = TableProperty("format-version", choice("1", "2", "3"), "the format version; a table can be upgraded, not downgraded", "2")
@@ -219,7 +219,6 @@ ISOLATION_LEVELS = {
 DISTRIBUTIONS = {
     "MERGE": TableProperty("write.merge.distribution-mode", _DISTRIBUTIONS, _DISTRIBUTION_TEXT.format("MERGE")),
     "UPDATE": TableProperty("write.update.distribution-mode", _DISTRIBUTIONS, _DISTRIBUTION_TEXT.format("UPDATE"), "hash"),
-    "DELETE": TableProperty("write.delete.distribution-mode", _DISTRIBUTIONS, _DISTRIBUTION_TEXT.format("DELETE"), "hash"),
 }
 
 _NO_FORMAT = "Data files and delete files are Parquet files, because only these have row positions in Spark and a writer in Arrow."
@@ -348,6 +347,10 @@ _STORED: tuple[TableProperty[Any], ...] = (
             "write.delete.parquet.row-group-check-min-record-count": POSITIVE_NUMBER,
             "write.delete.parquet.row-group-check-max-record-count": POSITIVE_NUMBER,
         },
+    ),
+    *_other_engines(
+        "DELETE moves no rows among tasks: it marks the deleted rows, or rewrites each file without them.",
+        {"write.delete.distribution-mode": _DISTRIBUTIONS},
     ),
     *_other_engines(
         "The format versions that rowmerge writes have no VARIANT columns.",

@@ -116,4 +116,4 @@ def _parse_show_columns(cursor: Cursor) -> ShowColumns:
     if schema is not None and qualifier and qualifier[-1].lower() != schema.lower():
         raise cursor.error(f"The statement names two schemas: {qualifier[-1]} and {schema}. Keep one", schema_token)
     cursor.expect_end("the table")
-    return ShowColumns(name if schema is None else TableName((schema, table)))
+    return ShowColumns(name if schema is None else TableName((*qualifier[:-1], schema, table)))

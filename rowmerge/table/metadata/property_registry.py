@@ -151,7 +151,8 @@ class PropertyRegistry:
         """Return the error message for an unknown property, whose name begins with one of RESERVED_PREFIXES."""
         other_format = next((other for prefix, other in _FORMATS_BY_PREFIX.items() if name.lower().startswith(prefix)), self.format)
         if other_format != self.format:
-            return f"The table property {name} applies only to {other_format} tables. Leave it out."
+            advice = "Leave it out, or begin the name with a word of your own."
+            return f"The table property {name} applies only to {other_format} tables: its beginning belongs to that format. {advice}"
         names = {property_.name.lower(): property_.name for property_ in self.properties}
         similar_names = [names[similar] for similar in get_close_matches(name.lower(), names, n=1)]
         advice = f"Did you mean {similar_names[0]}?" if similar_names else "Remove it, or begin the name with a word of your own."

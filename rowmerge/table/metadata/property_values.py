@@ -13,9 +13,17 @@ from rowmerge.errors import ConfigurationError
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
-_MILLIS_BY_UNIT = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+_MICROS_BY_UNIT = {
+    "microsecond": 1,
+    "millisecond": 1000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
 _BYTES_BY_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_MAX_INTERVAL = 100_000 * 365 * _MILLIS_BY_UNIT["day"]
+_MAX_INTERVAL = 100_000 * 365 * 86_400_000
 """The longest accepted interval in milliseconds. It keeps calculations with times within 64 bits."""
 _MOST = 2**63 - 1
 """The highest number: other engines store numbers in 64 bits."""
@@ -103,7 +111,7 @@ def _nonnegative_or_minus_one(text: str) -> int:
 
 
 def _milliseconds(text: str) -> int:
-    """Return an interval such as `interval 7 days` or `1 week 12 hours` in milliseconds, at most 100,000 years."""
+    """Return an interval such as `interval 7 days` or `1 week 12 hours` in whole milliseconds, at most 100,000 years."""
     words = text.lower().split()
     if words[:1] == ["interval"]:
         del words[0]
@@ -111,8 +119,8 @@ def _milliseconds(text: str) -> int:
     counts, units = words[::2], [unit.removesuffix("s") for unit in words[1::2]]
     if not words or len(counts) != len(units):
         raise ValueError(f"{text!r} is not an interval")
-    terms = [_whole_number(count, 0, None) * _member(_MILLIS_BY_UNIT, unit) for count, unit in zip(counts, units, strict=True)]
-    return min(sum(terms), _MAX_INTERVAL)
+    terms = [_whole_number(count, 0, None) * _member(_MICROS_BY_UNIT, unit) for count, unit in zip(counts, units, strict=True)]
+    return min(sum(terms) // 1000, _MAX_INTERVAL)
 
 
 def _bytes_with_unit(text: str) -> int:

@@ -130,7 +130,7 @@ class TableSettings:
         return Distribution.HASH
 
     def operation_distribution(self, operation: str) -> Distribution | None:
-        """Return how to distribute the rows of MERGE, UPDATE or DELETE, or None to distribute them like new rows."""
+        """Return how to distribute the new values of MERGE or UPDATE, or None to distribute them like new rows."""
         return None
 
     @cached_property

@@ -7,7 +7,8 @@ from dbt.tests.util import run_dbt
 
 MODEL = """
 {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id', file_format='iceberg',
-          tblproperties={'write.wap.enabled': 'true'}, wap_branch=var('branch', none), wap_id=var('id', none)) }}
+          tblproperties={'write.wap.enabled': 'true'}, wap_branch=var('branch', none), wap_id=var('id', none),
+          full_refresh=var('refresh', none)) }}
 select {{ var('value') }} as amount, 1 as id
 """
 OTHER_MODEL = """
@@ -46,3 +47,10 @@ class TestAudits:
         assert amounts("audited") == [1]
         project.run_sql("call system.publish_changes('{schema}.audited', 'run-3')")
         assert amounts("audited") == [3]
+        run("run", value=4, branch="audit", refresh=True)
+        assert amounts("audited") == [4], "a full refresh replaces the rows of main"
+        assert [result.status for result in run("test", value=4, branch="audit")] == ["pass"], "the branch begins with the new rows"
+        run("run", value=5, branch="audit")
+        assert (amounts("audited"), amounts("audited.branch_audit")) == ([4], [5])
+        project.run_sql("call system.fast_forward('{schema}.audited', 'main', 'audit')")
+        assert amounts("audited") == [5]

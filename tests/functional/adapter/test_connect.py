@@ -118,6 +118,43 @@ def test_queries_skip_files_on_a_server(server):
     assert " passed" in output
 
 
+@pytest.mark.full_suite("the properties reach executors of a server as they reach those of an embedded Spark")
+def test_properties_and_settings_have_their_effect_on_a_server(server):
+    names = ("parquet_properties", "file_properties", "iceberg_properties", "audits", "object_storage_paths", "peer_settings")
+    files = [f"tests/engine/test_{name}.py" for name in (*names, "cardinality_on_spark")]
+    output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, ROWMERGE_REMOTE=server)
+    assert " passed" in output
+
+
+SESSIONS = """
+import sys, rowmerge
+from pyspark.sql import SparkSession
+sessions = [
+    rowmerge.connect(sys.argv[1], spark=SparkSession.builder.remote(sys.argv[2]).create(), default_format="iceberg") for _ in range(3)
+]
+first, second, main = sessions
+main.sql("create table t (id int, n int) tblproperties ('write.wap.enabled' = 'true')")
+main.sql("insert into t values (0, 0)")
+first.sql("set spark.wap.branch = first")
+second.sql("set spark.wap.branch = second")
+second.sql("set spark.rowmerge.merge.cardinality = iceberg")
+for id_, session in enumerate(sessions):
+    session.sql(f"insert into t values ({id_ + 1}, 0)")
+print([sorted(row.id for row in session.sql("select id from t").collect()) for session in sessions])
+merge = "merge into t using (values (0, 1), (0, -1)) s (id, n) on t.id = s.id when matched and s.n > 0 then update set n = s.n"
+for session in sessions:
+    try:
+        print(session.execute(merge).changes.updated)
+    except rowmerge.errors.MultipleSourceRowsMatch:
+        print("refused")
+"""
+
+
+def test_settings_of_one_session_do_not_reach_another_on_a_server(server, tmp_path):
+    lines = python("-c", SESSIONS, str(tmp_path / "warehouse"), server).splitlines()
+    assert lines == ["[[0, 1], [0, 2], [0, 3]]", "1", "refused", "1"]
+
+
 def test_models_of_all_kinds_are_built_on_a_server(server, tmp_path):
     host, port = server.removeprefix("sc://").split(":")
     target = {"type": "rowmerge", "method": "connect", "host": host, "port": int(port), "schema": "main", "threads": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.concurrency import wait_for_background
+from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.maintenance import dropping as delta_dropping
 from rowmerge.errors import MetadataChanged, StorageError, TableNotFound, VersionNotFound
 from rowmerge.execution.insert import NewRows
@@ -361,7 +363,10 @@ def test_a_recreated_table_has_no_old_transactions_or_timestamps(tmp_path: Path)
     table = warehouse.open()
     assert table.version_of_transaction("app", 9) is None
     snapshot = table.snapshot()
-    assert snapshot.settings.properties["delta.inCommitTimestampEnablementVersion"] == str(snapshot.version - 1)
+    first_version = snapshot.version - 1
+    assert snapshot.settings.properties["delta.inCommitTimestampEnablementVersion"] == str(first_version)
+    commit_info = json.loads((warehouse.table_folder / commit_path(first_version)).read_text().splitlines()[0])["commitInfo"]
+    assert snapshot.settings.properties["delta.inCommitTimestampEnablementTimestamp"] == str(commit_info["inCommitTimestamp"])
     newest = table.snapshot_at(timestamp=time.time_ns() // 1_000_000 + 1000)
     assert newest.version == snapshot.version
     committed(table.commit(snapshot, change))

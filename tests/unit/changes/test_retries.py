@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyiceberg.table.update import SetPropertiesUpdate
 
 from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
@@ -16,6 +17,7 @@ from rowmerge.table.metadata.settings import RetryPolicy
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import Lake, committed
+from tests.support.iceberg_lake import Lake as IcebergLake
 
 QUICK = {"rowmerge.commit.retry.min-wait-ms": "1", "rowmerge.commit.retry.max-wait-ms": "2"}
 
@@ -102,6 +104,24 @@ def test_waits_double_up_to_a_maximum_with_random_jitter() -> None:
     for lost, longest in ((1, 0.1), (2, 0.2), (4, 0.8), (5, 1.0), (200, 1.0)):
         waits = [policy.wait(lost) for _ in range(50)]
         assert longest / 2 <= min(waits) < max(waits) <= longest
+
+
+@pytest.mark.parametrize("prefix", ["rowmerge.commit.retry", "commit.retry"])
+def test_a_statement_waits_as_long_as_the_properties_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    properties = {f"{prefix}.num-retries": "4", f"{prefix}.min-wait-ms": "100000", f"{prefix}.max-wait-ms": "400000"}
+    lake = IcebergLake(tmp_path)
+    lake.create(properties)
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+
+    def attempt() -> Attempt:
+        snapshot = lake.table.snapshot()
+        lake.update(SetPropertiesUpdate(updates={"owner": str(len(waits))}))
+        return Attempt(snapshot, CommitRequest("WRITE", definition=TableDefinition(description="new")), RowCounts())
+
+    with pytest.raises(MetadataChanged, match="attempt 5, the last one"):
+        commit_with_retry(lake.table, attempt, Timings())
+    assert [longest / 2 <= wait <= longest for wait, longest in zip(waits, (100, 200, 400, 400), strict=True)] == [True] * 4
 
 
 @pytest.mark.parametrize("value", ["-1", "many", "1.5", ""])

@@ -451,16 +451,16 @@ def test_an_invalid_retention_property_does_not_fail_the_statement(tmp_path: Pat
 
 
 class Interrupted(Storage):
-    """Storage that runs an action after a listing of the log; `at` is the index of that listing."""
+    """Storage that runs an action after listings of the log; `at` is the index of the first one, and `times` is their number."""
 
-    def __init__(self, location: str, act: Act, at: int = 0) -> None:
+    def __init__(self, location: str, act: Act, at: int = 0, times: int = 1) -> None:
         super().__init__(location)
-        self._act, self._at = act, at
+        self._act, self._at, self._times = act, at, times
 
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
         objects = Storage.list(self, prefix, after=after)
         if prefix == "_delta_log":
-            if self._at == 0:
+            if -self._times < self._at <= 0:
                 self._act()
             self._at -= 1
         return objects
@@ -509,6 +509,21 @@ def test_readers_retry_if_listed_log_files_are_cleaned(tmp_path: Path, name: str
     result = READERS[name](DeltaTable(storage, "s.t"))
     assert versions(lake)[0] == 10
     assert result == READERS[name](Lake(lake.folder).table)
+
+
+@pytest.mark.parametrize("name", ["snapshot", "history", "transaction"])
+def test_readers_retry_while_a_writer_with_a_short_retention_commits(tmp_path: Path, name: str) -> None:
+    """Each of the first five listings is outdated when its files are read."""
+    lake = lake_with_history(tmp_path, 4, **{"delta.logRetentionDuration": "interval 0 seconds", "delta.checkpointInterval": "1"})
+    committed(lake.commit("WRITE", added=(lake.file([40]),), transaction=("app", 1)))
+
+    def overtake_reader() -> None:
+        for id_ in (50, 51):
+            committed(Lake(lake.folder).append([id_]))
+
+    table = DeltaTable(Interrupted(str(lake.folder), overtake_reader, times=5), "s.t")
+    assert READERS[name](table) == READERS[name](Lake(lake.folder).table)
+    assert versions(lake)[-1] == 15
 
 
 def test_a_version_cleaned_during_its_read_raises_version_not_found(tmp_path: Path) -> None:

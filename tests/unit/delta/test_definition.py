@@ -249,7 +249,14 @@ def test_invalid_property_values_are_refused(table: DeltaTable, properties: dict
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("interval 1 week", 604_800_000), ("7 days", 604_800_000), ("INTERVAL 1 day 12 hours", 129_600_000), ("interval 0 hours", 0)],
+    [
+        ("interval 1 week", 604_800_000),
+        ("7 days", 604_800_000),
+        ("INTERVAL 1 day 12 hours", 129_600_000),
+        ("interval 0 hours", 0),
+        ("interval 5 microseconds", 0),
+        ("1 second 600 microseconds 1400 microseconds", 1002),
+    ],
 )
 def test_intervals_are_parsed_to_milliseconds(text: str, expected: int) -> None:
     assert INTERVAL.parse("p", text) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.errors import ConfigurationError
 from rowmerge.parquet.file_writers import PartitionedWriter
@@ -57,6 +59,27 @@ def test_data_files_have_the_parquet_version_of_the_table(tmp_path: Path, versio
     assert (pq.read_metadata(path).format_version, page_type(path)) == (format_version, page)
     expected = rows_of(ROWS)
     assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == rows_of(read_with_duckdb(str(tmp_path), "id")) == expected
+
+
+@pytest.mark.parametrize(
+    ("properties", "columns"),
+    [
+        ({}, ["id", "name"]),
+        ({"delta.dataSkippingNumIndexedCols": "1"}, ["id"]),
+        ({"delta.dataSkippingNumIndexedCols": "0"}, []),
+        ({"delta.dataSkippingStatsColumns": "name"}, ["name"]),
+        ({"delta.dataSkippingNumIndexedCols": "1", "delta.dataSkippingStatsColumns": "name,id"}, ["id", "name"]),
+    ],
+)
+def test_the_log_has_statistics_of_the_indexed_columns(tmp_path: Path, properties: dict[str, str], columns: list[str]) -> None:
+    lake = Lake(tmp_path)
+    committed(lake.create(properties=properties))
+    write(lake)
+    (add,) = [line["add"] for line in map(json.loads, (lake.folder / commit_path(1)).read_text().splitlines()) if "add" in line]
+    statistics = json.loads(add["stats"])
+    assert statistics["numRecords"] == 100
+    assert all(sorted(statistics.get(key, {})) == columns for key in ("minValues", "maxValues", "nullCount"))
+    assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == rows_of(read_with_duckdb(str(tmp_path), "id")) == rows_of(ROWS)
 
 
 @pytest.mark.parametrize("version", ["", "2", "2.12", "0.9.0", "v2.12.0", "2.12.0.1", "02.1.1"])

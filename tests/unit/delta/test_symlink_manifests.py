@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.maintenance import symlink_manifests
 from rowmerge.delta.maintenance.symlink_manifests import FOLDER
-from rowmerge.errors import ConfigurationError, PlanError, StorageError
+from rowmerge.errors import ConfigurationError, PlanError, RowmergeError, StorageError
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import CommitRequest
+from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, Lake, committed
+from tests.support.faulty_storage import Fault, FaultyStorage, Kind
 
 ENABLED = "delta.compatibility.symlinkFormatManifest.enabled"
 MANIFESTS = {ENABLED: "true"}
@@ -218,6 +220,28 @@ def test_the_manifests_of_a_killed_slow_writer_are_repaired(tmp_path: Path, monk
     os.utime(dead_writer, (0, 0))
     committed(lake.commit("WRITE", added=(lake.file([13], "later", {"p": "z"}),)))
     assert not list((lake.folder / FOLDER).glob("_writing-*"))
+
+
+@pytest.mark.parametrize("statement", ["commit", "generate"])
+def test_manifests_are_repaired_after_a_writer_ends_at_any_call(tmp_path: Path, statement: str) -> None:
+    def write(table: DeltaTable, lake: Lake) -> None:
+        if statement == "generate":
+            assert table.symlink_manifests is not None
+            table.symlink_manifests.generate()
+            return
+        files = FileChanges(added=(lake.file([9], "f9", {"p": "new"}),), removed=(path_of(lake, "b/c"),))
+        table.commit(table.snapshot(), CommitRequest("WRITE", files=files, reads=Reads()))
+
+    partitioned_lake(tmp_path / "all")
+    fault = Fault()
+    write(DeltaTable(FaultyStorage(str(tmp_path / "all"), fault), "s.t"), Lake(tmp_path / "all", PARTITIONED, ("p",)))
+    assert any(FOLDER in call for call in fault.calls)
+    for at in range(1, len(fault.calls) + 1):
+        lake = partitioned_lake(tmp_path / str(at))
+        with suppress(RowmergeError):
+            write(DeltaTable(FaultyStorage(str(lake.folder), Fault(Kind.LOST, at)), "s.t"), lake)
+        committed(Lake(lake.folder, PARTITIONED, ("p",)).commit("WRITE", added=(lake.file([10], "later", {"p": "z"}),)))
+        assert manifests(lake) == expected_manifests(lake), f"{fault.calls[at - 1]}, call {at}"
 
 
 def test_vacuum_keeps_manifests(tmp_path: Path) -> None:

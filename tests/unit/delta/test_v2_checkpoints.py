@@ -57,8 +57,8 @@ def write_newest(lake: Lake) -> None:
     write_checkpoint(Storage(str(lake.folder)), lake.table.snapshot().state)
 
 
-def delete_commits(lake: Lake, newest: int) -> None:
-    for version in range(newest + 1):
+def delete_commits(lake: Lake, newest: int, first: int = 0) -> None:
+    for version in range(first, newest + 1):
         (lake.folder / commit_path(version)).unlink()
 
 
@@ -214,6 +214,40 @@ def test_a_cleanup_deletes_only_old_sidecars_that_no_checkpoint_needs(tmp_path: 
     assert (lake.log / "mine.parquet").exists()
     assert Lake(lake.folder).ids() == list(range(15))
     assert read_with_duckdb(str(lake.folder)).num_rows == read_with_delta_rs(str(lake.folder)).num_rows == 15
+
+
+class Overtaken(Storage):
+    """Storage on which an action runs between the sidecars of a checkpoint and the file that refers to them."""
+
+    act: Any = None
+
+    def put(self, path: str, data: bytes) -> None:
+        if ".checkpoint." in path and self.act is not None:
+            act, self.act = self.act, None
+            act()
+        super().put(path, data)
+
+
+def test_cleanup_and_vacuum_keep_the_sidecars_of_a_slow_writer(tmp_path: Path) -> None:
+    lake = lake_with_history(tmp_path, **V2)
+    storage, old_names = Overtaken(str(lake.folder)), sidecars(lake)
+
+    def clean_and_vacuum() -> None:
+        assert len(sidecars(lake) - old_names) == 1, "the slow writer has put its sidecar"
+        age(lake, range(13))
+        for name in old_names:
+            os.utime(lake.log / "_sidecars" / name, (0, 0))
+        clean(lake)
+        lake.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False, record=False))
+
+    storage.act = clean_and_vacuum
+    write_checkpoint(storage, lake.table.snapshot().state)
+    assert storage.act is None and versions(lake)[0] == 10
+    names = {fields["path"] for version in (10, 13) for fields in top_level_actions(lake, version)["sidecar"]}
+    assert sidecars(lake) == names, "the cleanup has deleted the sidecars of the expired checkpoint only"
+    delete_commits(lake, 12, first=10)
+    assert Lake(lake.folder).ids() == list(range(14))
+    assert read_with_duckdb(str(lake.folder)).num_rows == read_with_delta_rs(str(lake.folder)).num_rows == 14
 
 
 def test_vacuum_keeps_sidecars(tmp_path: Path) -> None:

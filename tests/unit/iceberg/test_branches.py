@@ -34,6 +34,18 @@ def ids(lake: Lake, branch: str = "side") -> list[int]:
     return sorted(live_rows(lake.table.branches.snapshot(branch))["id"].to_pylist())
 
 
+def test_reads_of_an_unchanged_branch_share_a_snapshot(lake: Lake) -> None:
+    branches = lake.table.branches
+    snapshot = branches.snapshot("side")
+    assert branches.table("side").snapshot() is branches.table("side", create=True).snapshot() is snapshot
+    lake.table.branches.table("side").commit(snapshot, deleting(lake, snapshot, 1))
+    assert branches.snapshot("side") is not snapshot
+    assert ids(lake) == [0, *range(2, 10)]
+    branches.drop("side", is_tag=False, if_exists=False)
+    with pytest.raises(VersionNotFound):
+        branches.table("side")
+
+
 def test_commits_to_a_branch_and_to_main_do_not_conflict(lake: Lake) -> None:
     side = lake.table.branches.table("side")
     base, main = side.snapshot(), lake.table.snapshot()

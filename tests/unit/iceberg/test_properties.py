@@ -12,18 +12,18 @@ from rowmerge.table.metadata.settings import ParquetSettings, SplitSettings
 
 
 @pytest.mark.parametrize(
-    ("properties", "merge", "update", "delete"),
+    ("properties", "merge", "update"),
     [
-        ({}, None, "hash", "hash"),
-        ({"write.distribution-mode": "none"}, None, "hash", "hash"),
-        ({"write.merge.distribution-mode": "RANGE", "write.update.distribution-mode": "none"}, "range", "none", "hash"),
-        ({"write.delete.distribution-mode": " range "}, None, "hash", "range"),
+        ({}, None, "hash"),
+        ({"write.distribution-mode": "none"}, None, "hash"),
+        ({"write.merge.distribution-mode": "RANGE", "write.update.distribution-mode": "none"}, "range", "none"),
+        ({"write.update.distribution-mode": " range "}, None, "range"),
     ],
 )
-def test_each_operation_has_its_own_distribution_mode(properties: dict[str, str], merge: str | None, update: str, delete: str) -> None:
+def test_each_operation_has_its_own_distribution_mode(properties: dict[str, str], merge: str | None, update: str) -> None:
     check_properties(properties, {})
-    distributions = [IcebergSettings(properties).operation_distribution(operation) for operation in ("MERGE", "UPDATE", "DELETE")]
-    assert distributions == [None if value is None else Distribution(value) for value in (merge, update, delete)]
+    distributions = [IcebergSettings(properties).operation_distribution(operation) for operation in ("MERGE", "UPDATE")]
+    assert distributions == [None if value is None else Distribution(value) for value in (merge, update)]
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,8 @@ def test_each_property_has_an_effect_and_refuses_other_values(registry: Property
         ("delta", "delta.xyz", "There is no table property delta.xyz."),
         ("delta", "rowmerge.write.mod", "Did you mean rowmerge.write.mode?"),
         ("delta", "write.merge.mode", "applies only to Iceberg tables"),
+        ("delta", "commit.sha", "begin the name with a word of your own"),
+        ("delta", "history.team", "begin the name with a word of your own"),
     ],
 )
 def test_unknown_names_are_errors_that_suggest_the_nearest_name(format_: str, name: str, message: str) -> None:

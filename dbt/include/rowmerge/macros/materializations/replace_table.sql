@@ -4,7 +4,9 @@
 -#}
 {% macro rowmerge_replace_table(existing_relation, target_relation) %}
   {% if not rowmerge_changes_format(existing_relation) %}
-    {{ return(caller(target_relation)) }}
+    {% do caller(target_relation) %}
+    {% do rowmerge_drop_audit_branch(existing_relation, target_relation) %}
+    {{ return('') }}
   {% endif %}
   {% do adapter.check_format_change(existing_relation, adapter.location_root(config)) %}
   {% set staged = target_relation.incorporate(path={'identifier': adapter.temporary_name(target_relation.identifier)}) %}
@@ -15,6 +17,21 @@
     {{ create_table_as(False, target_relation, 'select * from ' ~ staged.render()) }}
   {%- endcall %}
   {% do adapter.drop_relation(staged) %}
+{% endmacro %}
+
+
+{#-
+  Drops the branch of the config `wap_branch` after a replacement of its table, which changes the main branch. The branch has the rows of the
+  replaced table. Without it, the next run and the tests begin with the new rows.
+-#}
+{% macro rowmerge_drop_audit_branch(existing_relation, target_relation) %}
+  {% set branch = config.get('wap_branch') %}
+  {% set is_audited = (config.get('tblproperties') or {}).get('write.wap.enabled') | string | lower == 'true' %}
+  {% if existing_relation is not none and existing_relation.is_table and branch and branch != 'main' and is_audited %}
+    {% call statement('drop_audit_branch') -%}
+      alter table {{ target_relation }} drop branch if exists {{ adapter.quote(branch) }}
+    {%- endcall %}
+  {% endif %}
 {% endmacro %}
 
 
