@@ -18,7 +18,8 @@ from contextlib import closing
 from typing import Any
 
 MERGES = 2_000
-CASES = [(mode, compacts) for mode in ("merge-on-read", "auto") for compacts in (True, False)]
+CASES = [("merge-on-read", True), ("merge-on-read", False), ("auto", True)]
+"""The write mode of each table, and whether it has auto-compaction."""
 _UPDATED_ROWS = _INSERTED_ROWS = 10
 
 
