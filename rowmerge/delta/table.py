@@ -22,6 +22,7 @@ from rowmerge.delta.metadata.definition import metadata_after_alter, metadata_af
 from rowmerge.delta.metadata.properties import SYMLINK_MANIFESTS, is_true
 from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
+from rowmerge.delta.snapshots.metadata_tables import DeltaMetadataTables
 from rowmerge.delta.snapshots.opening import SnapshotReader
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import CommitConflict, MetadataChanged
@@ -59,6 +60,10 @@ class DeltaTable:
     @property
     def symlink_manifests(self) -> SymlinkManifests:
         return SymlinkManifests(self._storage, self.name, self.snapshot)
+
+    @property
+    def metadata_tables(self) -> DeltaMetadataTables:
+        return DeltaMetadataTables(self.history)
 
     @property
     def maintenance(self) -> None:

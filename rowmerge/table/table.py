@@ -11,6 +11,7 @@ from rowmerge.table.commits.request import CommitRequest, Outcome
 from rowmerge.table.maintenance import SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.change_feed import ChangeFeed
+from rowmerge.table.snapshots.metadata_tables import MetadataTables
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 
@@ -171,6 +172,10 @@ class Table(Protocol):
     @property
     def symlink_manifests(self) -> SymlinkManifests | None:
         """The symlink manifests, or None for a format without them."""
+
+    @property
+    def metadata_tables(self) -> MetadataTables:
+        """The metadata tables, such as `files` and `snapshots`."""
 
     def with_write_properties(self, properties: Mapping[str, str]) -> Table:
         """Return the table for a statement that writes rows, with properties that override those of an Iceberg table.

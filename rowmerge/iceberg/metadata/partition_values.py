@@ -136,13 +136,18 @@ def partition_path_of(metadata: TableMetadata, spec_id: int, values: Sequence[An
     folders = []
     for field, value in zip(spec.fields, values, strict=True):
         has_source_type = isinstance(field.transform, IdentityTransform | TruncateTransform)
-        shown_value = _python_value(value, _source_type(metadata, field)) if has_source_type else value
+        shown_value = _python_value(value, source_type(metadata, field)) if has_source_type else value
         folders.append(f"{folder_text(field.name, 'identity')}={folder_text(shown_value, str(field.transform))}")
     return "/".join(folders)
 
 
-def _source_type(metadata: TableMetadata, field: IcebergPartitionField) -> t.IcebergType | None:
-    """Return the newest type of the source column of a partition field, or None if no schema contains the column."""
+def source_type(metadata: TableMetadata, field: IcebergPartitionField) -> t.IcebergType | None:
+    """Return the newest type of the source column of a partition field, or None if no schema contains the column.
+
+    Args:
+        metadata: The metadata of the table.
+        field: The partition field.
+    """
     schemas = [metadata.schema(), *reversed(metadata.schemas)]
     return next((schema.find_type(field.source_id) for schema in schemas if schema.find_column_name(field.source_id)), None)
 

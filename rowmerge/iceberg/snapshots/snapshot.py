@@ -120,7 +120,7 @@ class IcebergSnapshot:
         columns = identity_columns(self.shape.partitioning)
         if not columns:
             return ()
-        spec_ids = {manifest.spec_id for manifest in self._manifests if manifest.content is ManifestContent.DATA}
+        spec_ids = {manifest.spec_id for manifest in self.manifests if manifest.content is ManifestContent.DATA}
         return columns if spec_ids <= {self.metadata.default_spec_id} else ()
 
     def evolved(self, schema: Struct) -> TableShape:
@@ -128,14 +128,14 @@ class IcebergSnapshot:
         return table_shape(self.name, self._storage, self.metadata, evolved_schema, self.write_properties)
 
     @cached_property
-    def _manifests(self) -> tuple[Manifest, ...]:
+    def manifests(self) -> tuple[Manifest, ...]:
         """The manifests of the snapshot. The first access reads the manifest list. Raises CorruptLog, StorageError."""
         return () if self.iceberg_version is None else read_manifest_list(self._storage, self.iceberg_version.manifest_list)
 
     @cached_property
     def live(self) -> LiveFiles:
         """The live data files and delete files. The first access reads the manifests. Raises CorruptLog, StorageError."""
-        live = self._read(self._manifests)
+        live = self._read(self.manifests)
         self.manifest_files = live.files_by_key
         return live
 
@@ -154,7 +154,7 @@ class IcebergSnapshot:
 
     def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:
         manifests = self._matching_manifests(mask)
-        if len(manifests) == len(self._manifests):
+        if len(manifests) == len(self.manifests):
             return MatchingFiles.of(self.files(columns), mask)
         live = self._read(manifests)
         self.manifest_files = {**self.manifest_files, **live.files_by_key}
@@ -163,17 +163,17 @@ class IcebergSnapshot:
         is_match = pc.fill_null(mask(listing), True)
         # Without the files that the mask excludes: their deletes may be in manifests that were not read.
         self._partial_reads.append(live.with_data(compress(live.data, is_match.to_pylist())))
-        total_files = [manifest.live_files for manifest in self._manifests if manifest.content is ManifestContent.DATA]
+        total_files = [manifest.live_files for manifest in self.manifests if manifest.content is ManifestContent.DATA]
         return MatchingFiles(listing.filter(is_match), None if None in total_files else sum(filter(None, total_files)), None)
 
     def _matching_manifests(self, mask: FileMask) -> Sequence[Manifest]:
         """Return the manifests that may have files that a mask selects, or all manifests if reading them costs nothing."""
-        unread = [manifest for manifest in self._manifests if cache_key_of(manifest) not in self.manifest_files]
+        unread = [manifest for manifest in self.manifests if cache_key_of(manifest) not in self.manifest_files]
         if "live" in self.__dict__ or all(map(is_cached, unread)):
-            return self._manifests
+            return self.manifests
         ranges = partition_ranges(self.metadata.specs().values(), self.iceberg_schema, self.schema.names)
-        is_match = pc.fill_null(mask(list_manifests(self._manifests, ranges)), True)
-        return tuple(compress(self._manifests, is_match.to_pylist()))
+        is_match = pc.fill_null(mask(list_manifests(self.manifests, ranges)), True)
+        return tuple(compress(self.manifests, is_match.to_pylist()))
 
     def _live_with(self, paths: Collection[str]) -> LiveFiles:
         """Return live files that include these data files and their deletes, from a partial read if possible."""

@@ -15,6 +15,7 @@ from rowmerge.session.answers.results import TableScan
 from rowmerge.session.names.audit import Audit
 from rowmerge.session.names.file_selection import with_constant_values
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
+from rowmerge.session.names.metadata_tables import is_metadata_table, metadata_rows, table_of
 from rowmerge.session.names.pinned_snapshots import PinnedSnapshots
 from rowmerge.session.names.reads import Read, StatementReads, ViewRead
 from rowmerge.session.names.resolver import NameResolver, ResolvedName
@@ -183,7 +184,7 @@ class StatementScope:
             return self._temporary_view(name.parts[0], reference)
         resolved_name = names.resolve(name, self.schema)
         if resolved_name is None:
-            return self._register_information_table(name)
+            return self._register_information_table(name) or self._register_metadata_table(name, reference)
         if resolved_name.relation.kind == "view":
             return self._catalog_view(resolved_name, reference)
         relation = resolved_name.relation
@@ -205,6 +206,14 @@ class StatementScope:
             return None
         spark, catalog, catalog_name = self.context.spark, self.context.catalog, self.context.names.catalog_name
         return self.context.views.register_frame(information_rows(spark, catalog, catalog_name, table.lower()))
+
+    def _register_metadata_table(self, name: TableName, reference: TableReference) -> str | None:
+        """Register the rows of a metadata table such as `orders.files`. Return None for any other name."""
+        table_name = table_of(self.context.names, name, self.schema) if is_metadata_table(name) else None
+        if table_name is None:
+            return None
+        spark, catalog = self.context.spark, self.context.catalog
+        return self.context.views.register_frame(metadata_rows(spark, catalog, table_name, reference, self.snapshots))
 
     def _catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> ViewRead:
         """Bind the query of a view in the catalog. Raise PlanError for VERSION or TIMESTAMP AS OF."""

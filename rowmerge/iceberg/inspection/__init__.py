@@ -1,0 +1,1 @@
+"""Metadata tables of Iceberg tables (Iceberg documentation, Inspecting tables)."""

@@ -1,0 +1,62 @@
+"""Metadata tables in queries: `orders.files`, `analytics.orders.snapshots VERSION AS OF 3`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowmerge.catalog import Catalog
+from rowmerge.commands.names import TableName
+from rowmerge.errors import PlanError
+from rowmerge.session.names.pinned_snapshots import PinnedSnapshots
+from rowmerge.session.names.resolver import NameResolver, ResolvedName
+from rowmerge.spark.types import frame_of
+from rowmerge.sql import TableReference
+from rowmerge.table.snapshots.metadata_tables import OF_ALL_VERSIONS, OF_ONE_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def is_metadata_table(name: TableName) -> bool:
+    """Return whether a name can be that of a metadata table: the name of a table, followed by `files`, `snapshots` or another one."""
+    return len(name.parts) in (2, 3) and name.parts[-1].lower() in (*OF_ONE_VERSION, *OF_ALL_VERSIONS)
+
+
+def metadata_rows(
+    spark: SparkSession, catalog: Catalog, table_name: ResolvedName, reference: TableReference, snapshots: PinnedSnapshots
+) -> DataFrame:
+    """Return the rows of a metadata table.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        catalog: The catalog of the table.
+        table_name: The table before the last part of the name.
+        reference: The reference in the statement, whose name `is_metadata_table`. It can have VERSION or TIMESTAMP AS OF.
+        snapshots: The versions of tables that the statement reads.
+
+    Raises:
+        PlanError: The name is that of a view, the format lacks the metadata table, or the metadata table describes all versions.
+    """
+    relation, name = table_name.relation, reference.name.parts[-1].lower()
+    if relation.kind == "view":
+        raise PlanError(f"{relation} is a view, so it has no metadata table {name}. Name the table that the view reads.")
+    table = catalog.open(relation.schema, relation.name)
+    if name not in table.metadata_tables.names:
+        alternatives = ", ".join(sorted(table.metadata_tables.names))
+        raise PlanError(f"{relation} has no metadata table {name}, because it is not an Iceberg table. It has {alternatives}.")
+    has_version = reference.has_time_travel or table_name.branch_or_tag is not None
+    if has_version and name in OF_ALL_VERSIONS:
+        raise PlanError(f"{relation}.{name} describes all versions of the table. Leave the version, branch or tag out.")
+    rows = table.metadata_tables.read(name, snapshots.of_reference(table, table_name, reference))
+    return frame_of(spark, rows.rows, rows.columns)
+
+
+def table_of(names: NameResolver, name: TableName, schema: str) -> ResolvedName | None:
+    """Return the table or view before the last part of a metadata table's name, or None if there is none.
+
+    Args:
+        names: The resolver of names.
+        name: The name of the metadata table.
+        schema: The schema of an unqualified table.
+    """
+    return names.resolve(TableName(name.parts[:-1]), schema)
