@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import deltalake
@@ -138,11 +139,13 @@ def test_metadata_tables_of_delta_equal_the_log(session: rowmerge.Session, parti
     assert vectors and Counter(row.file_path for row in deleted) == vectors
     counts = session.sql("select sum(record_count), sum(file_count), sum(position_delete_record_count) from t.partitions").collect()
     assert tuple(counts[0]) == (sum(add["num_records"] for add in adds), len(adds), len(deleted))
-    history = [(entry["version"], entry["timestamp"], entry["operation"]) for entry in reversed(table.history())]
-    snapshots = session.sql("select snapshot_id, unix_millis(committed_at), operation from t.snapshots order by snapshot_id").collect()
-    assert [tuple(row) for row in snapshots] == history
+    history = [(entry["version"], entry["operation"]) for entry in reversed(table.history())]
+    snapshots = session.sql("select *, unix_millis(committed_at) as millis from t.snapshots order by snapshot_id").collect()
+    assert [(row.snapshot_id, row.operation) for row in snapshots] == history
+    commits = [Path(row.manifest_list.removeprefix("file://")) for row in snapshots]
+    assert [row.millis for row in snapshots] == [commit.stat().st_mtime_ns // 1_000_000 for commit in commits]
     parents = session.sql("select snapshot_id, parent_id, is_current_ancestor from t.history order by snapshot_id").collect()
-    assert [tuple(row) for row in parents] == [(version, version - 1 if version else None, True) for version, _, _ in history]
+    assert [tuple(row) for row in parents] == [(version, version - 1 if version else None, True) for version, _ in history]
     assert [tuple(row)[:3] for row in session.sql("select * from t.refs").collect()] == [("main", "BRANCH", history[-1][0])]
 
 
