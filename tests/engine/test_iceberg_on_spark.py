@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import ConfigurationError, UnsupportedTableFeature
+from rowmerge.table.snapshots.metadata_tables import OF_ALL_VERSIONS, OF_ONE_VERSION
 from tests.engine.jvm_peer import ICEBERG_JAR, JvmPeer, iceberg_on_spark
 from tests.golden.iceberg.tables import copied
 
@@ -368,3 +369,32 @@ def test_snapshot_properties_and_codecs_of_the_session_are_the_same(ours: rowmer
         assert iceberg_spark.sql(f"select summary['run'] as run from default.{name}.snapshots") == ['{"run":"7"}']
         (path,) = (json.loads(row)["file_path"] for row in iceberg_spark.sql(f"select file_path from default.{name}.files"))
         assert pq.read_metadata(path.removeprefix("file:").replace("//", "/")).row_group(0).column(0).compression == "SNAPPY"
+
+
+@pytest.mark.parametrize("format_version", ["2", "3"])
+def test_metadata_tables_have_the_same_columns_and_rows(ours: rowmerge.Session, iceberg_spark: JvmPeer, format_version: str) -> None:
+    name = f"inspected_{format_version}"
+    ours.sql(
+        f"create table {name} (id int, place string, at timestamp, s struct<x:double,tags:array<int>>) using iceberg "
+        f"partitioned by (days(at), bucket(4, id), truncate(1, place)) {properties({**MERGE_ON_READ, 'format-version': format_version})}"
+    )
+    row = "({0}, 'p{0}', timestamp'2024-01-0{0} 04:05:06Z', named_struct('x', {0}.5D, 'tags', array({0})))"
+    ours.sql(f"insert into {name} values {', '.join(row.format(number) for number in range(1, 6))}, (null, null, null, null)")
+    ours.sql(f"insert into {name} values (1, 'p1', timestamp'2024-01-01 05:05:06Z', null)")
+    iceberg_spark.sql(f"delete from default.{name} where id = 1 and s is null")
+    ours.sql(f"alter table {name} drop partition field place_trunc")
+    nan = "named_struct('x', double('NaN'), 'tags', null)"
+    iceberg_spark.sql(f"insert into default.{name} values (9, 'q', timestamp'2024-02-01 00:00:00Z', {nan})")
+    ours.sql(f"delete from {name} where id = 2")
+    ours.sql(f"update {name} set place = 'z' where id = 9")
+    for table in (*OF_ONE_VERSION, *OF_ALL_VERSIONS):
+        query = f"select * from {name}.{table}"
+        theirs = [json.loads(row) for row in iceberg_spark.sql(query.replace(name, f"default.{name}"))]
+        described = [json.loads(row) for row in iceberg_spark.sql(f"describe default.{name}.{table}")]
+        types = {column["col_name"]: column["data_type"] for column in described}
+        our_types = {field.name: field.dataType.simpleString() for field in ours.sql(query).schema}
+        assert our_types == {column: type_ for column, type_ in types.items() if column.isidentifier() and column[0] != "_"}, table
+        our_rows = [json.loads(row) for row in rows(ours, query)]
+        assert sorted(repr(row).replace("file://", "") for row in our_rows) == sorted(repr(row).replace("file://", "") for row in theirs), (
+            table
+        )
