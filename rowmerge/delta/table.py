@@ -48,6 +48,7 @@ class DeltaTable:
         """
         self._storage, self.name, self.location = storage, name, storage.location
         self._reader = SnapshotReader(storage, name, is_mismatch_fatal)
+        self.metadata_tables = DeltaMetadataTables(self.history)
 
     @property
     def branches(self) -> None:
@@ -60,10 +61,6 @@ class DeltaTable:
     @property
     def symlink_manifests(self) -> SymlinkManifests:
         return SymlinkManifests(self._storage, self.name, self.snapshot)
-
-    @property
-    def metadata_tables(self) -> DeltaMetadataTables:
-        return DeltaMetadataTables(self.history)
 
     @property
     def maintenance(self) -> None:

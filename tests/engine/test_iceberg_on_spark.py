@@ -389,12 +389,12 @@ def test_metadata_tables_have_the_same_columns_and_rows(ours: rowmerge.Session, 
     ours.sql(f"update {name} set place = 'z' where id = 9")
     for table in (*OF_ONE_VERSION, *OF_ALL_VERSIONS):
         query = f"select * from {name}.{table}"
-        theirs = [json.loads(row) for row in iceberg_spark.sql(query.replace(name, f"default.{name}"))]
+        iceberg_rows = [json.loads(row) for row in iceberg_spark.sql(query.replace(name, f"default.{name}"))]
         described = [json.loads(row) for row in iceberg_spark.sql(f"describe default.{name}.{table}")]
         types = {column["col_name"]: column["data_type"] for column in described}
         our_types = {field.name: field.dataType.simpleString() for field in ours.sql(query).schema}
         assert our_types == {column: type_ for column, type_ in types.items() if column.isidentifier() and column[0] != "_"}, table
         our_rows = [json.loads(row) for row in rows(ours, query)]
-        assert sorted(repr(row).replace("file://", "") for row in our_rows) == sorted(repr(row).replace("file://", "") for row in theirs), (
-            table
-        )
+        assert sorted(repr(row).replace("file://", "") for row in our_rows) == sorted(
+            repr(row).replace("file://", "") for row in iceberg_rows
+        ), table

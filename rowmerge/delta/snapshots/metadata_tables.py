@@ -194,7 +194,7 @@ def _partition_values(listing: pa.Table, partition: Struct) -> pa.Array | None:
 
 
 def _leaves(schema: Struct, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Yield the path of each column and of each field of a struct that is not a struct, with a field that has the path as its name."""
+    """Yield each column and each field of a struct, except structs: its path, and a field with the path as its name."""
     for field in schema:
         field_path = (*path, field.name)
         if isinstance(field.type, Struct):

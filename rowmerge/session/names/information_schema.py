@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Catalog, Relation
+from rowmerge.commands.names import TableName
 from rowmerge.session.answers.description import describe
 from rowmerge.session.answers.frames import rows_frame
 from rowmerge.table.metadata.schema import DataType, Primitive
@@ -29,6 +30,17 @@ TABLES: dict[str, dict[str, DataType]] = {
     },
     "routines": dict.fromkeys((*_ROUTINE, "routine_type", "data_type", "routine_body", "routine_definition", "external_language"), _TEXT),
 }
+
+
+def is_information_table(name: TableName, default_schema: str) -> bool:
+    """Return whether a name is that of a table of `information_schema`.
+
+    Args:
+        name: The name without the name of the catalog.
+        default_schema: The schema of an unqualified name.
+    """
+    schema, table = name.parts if len(name.parts) == 2 else (default_schema, name.parts[-1])
+    return len(name.parts) <= 2 and schema.lower() == INFORMATION_SCHEMA and table.lower() in TABLES
 
 
 def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:
