@@ -125,9 +125,9 @@ def _milliseconds(text: str) -> int:
 
 def _bytes_with_unit(text: str) -> int:
     match = re.fullmatch(r"(?P<count>[1-9][0-9]{0,17})\s*(?P<unit>[kmgt]?)b?", text.lower())
-    if not match:
+    if not match or (size := int(match["count"]) * _BYTES_BY_UNIT[match["unit"]]) > _MOST:
         raise ValueError(f"{text!r} is not a size")
-    return int(match["count"]) * _BYTES_BY_UNIT[match["unit"]]
+    return size
 
 
 def _location(text: str) -> str:
