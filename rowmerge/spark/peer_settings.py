@@ -148,7 +148,9 @@ def optimize_size(spark: SparkSession) -> int | None:
 
 
 def auto_compact_enabled(spark: SparkSession) -> bool | None:
-    """Return whether all Delta tables are compacted after commits, or none is. None: the properties of each table decide.
+    """Return the setting that turns auto-compaction on or off for all Delta tables. Return None if it is not set.
+
+    The properties of each table then decide.
 
     Raises:
         ConfigurationError: The value is not one that the property `delta.autoOptimize.autoCompact` accepts.
@@ -182,7 +184,9 @@ def compaction_limits(spark: SparkSession) -> CompactionLimits:
 
 
 def optimize_write_enabled(spark: SparkSession) -> bool | None:
-    """Return whether writes into all Delta tables are optimized, or none is. None: the property of each table decides.
+    """Return the setting that turns optimized writes on or off for all Delta tables. Return None if it is not set.
+
+    The property of each table then decides.
 
     Raises:
         ConfigurationError: The value is neither true nor false.

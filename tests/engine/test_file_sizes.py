@@ -134,6 +134,15 @@ def test_the_bin_size_limits_the_rows_of_a_file(bare_session: rowmerge.Session) 
     assert bare_session.spark.conf.get(TASK_SIZE, None) == task_size
 
 
+def test_statements_on_iceberg_tables_do_not_read_settings_of_delta(bare_session: rowmerge.Session) -> None:
+    bare_session.sql(f"set {OPTIMIZE_WRITE}.enabled = unknown")
+    bare_session.sql("create table t using iceberg as select /*+ repartition(2) */ id from range(20000)")
+    with pytest.raises(ConfigurationError, match="optimizeWrite.enabled is 'unknown'. Set it to true or false"):
+        bare_session.sql("create table u using delta as select /*+ repartition(2) */ id from range(20000)")
+    bare_session.spark.conf.unset(f"{OPTIMIZE_WRITE}.enabled")
+    assert bare_session.describe("default", "t").records == 20_000
+
+
 def optimized_table() -> TableShape:
     settings = DeltaSettings({"delta.autoOptimize.optimizeWrite": "true"})
     return TableShape("t", "", "", Struct(()), Struct(()), False, (), False, settings)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.functions import pandas_udf
@@ -140,13 +141,15 @@ def _repartition(
 
 
 def is_write_optimized(spark: SparkSession, table: TableShape) -> bool | None:
-    """Return whether rows are shuffled before a write into a Delta table, also without partitions. None: the partitioning decides.
+    """Return whether Spark shuffles rows before it writes them into a Delta table, even if the table has no partitions.
+
+    None means that neither the setting nor the property is set, or that the table is an Iceberg table. The partitioning then decides.
 
     Args:
         spark: The session with the setting `spark.databricks.delta.optimizeWrite.enabled`.
         table: The target table with the property `delta.autoOptimize.optimizeWrite`.
     """
-    return table.settings.optimizes_write(optimize_write_enabled(spark))
+    return table.settings.optimizes_write(partial(optimize_write_enabled, spark))
 
 
 @contextmanager
