@@ -91,7 +91,7 @@ AUTO_OPTIMIZE = TableProperty(
 OPTIMIZE_WRITE = TableProperty(
     "delta.autoOptimize.optimizeWrite",
     BOOLEAN,
-    "`true`: Spark shuffles rows before a write, into few files; `false`: no shuffle; by default only partitioned tables have one",
+    "`true`: Spark shuffles rows before a write, into few files; `false`: no shuffle; by default only if the table is partitioned",
     since="0.3.0",
 )
 TUNE_FOR_REWRITES = TableProperty(
