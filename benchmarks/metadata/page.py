@@ -70,9 +70,10 @@ def _merges(measurements: dict[str, Any]) -> str:
     lines = [
         "## Many small merges",
         "",
-        "Merges one after another into one Delta table, each with ten random rows to update and ten to insert. Auto-compaction is",
-        "`'delta.autoOptimize.autoCompact' = 'true'`: it combines the small files of a partition once there are 50. Its seconds are",
-        "those of all compactions, which the seconds of merges contain. In mode `auto`, merges combine the small files that they change.",
+        "Merges run one after another on one Delta table. Each updates ten random rows and inserts ten. With auto-compaction",
+        "(`'delta.autoOptimize.autoCompact' = 'true'`), rowmerge combines the small files of a partition when there are 50. The seconds",
+        "of a merge include those of its compaction: the mean of all merges, and of the last 100. `share` is the part of compactions in",
+        "the seconds of all merges. In mode `auto`, merges also combine the small files that they change.",
         "",
         measurements["machine"],
         "",

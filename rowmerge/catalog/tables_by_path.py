@@ -5,16 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 
 from rowmerge.catalog import errors
+from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.layout import FOREIGN_TABLE, LOG, METADATA, Leftovers, TableFolder, inspect_folder, open_table
-from rowmerge.catalog.names import normalize_location
+from rowmerge.catalog.names import name_of, normalize_location, quoted_name
 from rowmerge.concurrency import run_concurrently
-from rowmerge.errors import ConfigurationError, CorruptLog, FilesNotFound, StorageError
+from rowmerge.errors import ConfigurationError, CorruptLog, FilesNotFound, RowmergeError, StorageError
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.iceberg.metadata.properties import FILE_LOCATIONS
 from rowmerge.storage.store import Storage, local_path
@@ -59,36 +60,54 @@ class TablesByPath:
         self._tables[key] = table
         return table
 
-    def check_file_locations(self, table: str, location: str, properties: Mapping[str, str]) -> None:
+    def check_file_locations(self, catalog: Catalog, table: str, location: str, properties: Mapping[str, str]) -> None:
         """Check that the folders in which the properties of an Iceberg table put its files are not inside the folder of another table.
 
         DROP TABLE and VACUUM of the other table delete all files in its folder. The check looks for a table in the folder of the property
-        and in the folders above it. It does not find a table of a catalog whose `write.metadata.path` is outside its folder, and skips
-        folders that cannot be listed.
+        and in the folders above it. It also rejects a folder that the catalog gives to a later table or view. It does not find a table of
+        a catalog whose `write.metadata.path` is outside its folder, and skips folders that cannot be listed.
 
         Args:
+            catalog: The catalog of the session.
             table: The name of the table in messages.
             location: The folder of the table itself, in which the properties may put files.
             properties: The properties that a statement sets.
 
         Raises:
-            ConfigurationError: A folder is inside the folder of another table.
+            ConfigurationError: A folder is inside the folder of another table, or of a name that another table can have.
         """
         for name in FILE_LOCATIONS:
             path = properties.get(name, "").strip()
             if not path or not LOCATION.allow(path):  # The check of the properties rejects such a value.
                 continue
-            other_folder = self._enclosing_table(path, location)
-            if other_folder is not None:
-                problem = f"The table property {name} of {table} is {path!r}, which is in the folder of another table, {other_folder}"
+            folders = _folders_outside(location, path)
+            owner = self._table_in(folders) or _name_in(catalog, folders)
+            if owner is not None:
+                problem = f"The table property {name} of {table} is {path!r}, which is in the folder of {owner}"
                 raise ConfigurationError(f"{problem}. DROP TABLE or VACUUM would delete the files there. Choose a folder outside it.")
 
-    def _enclosing_table(self, location: str, own_location: str) -> str | None:
-        """Return the nearest folder at or above a location that is the folder of a table. Return None if the own one is nearer."""
-        own_folder = next(_folder_and_parents(own_location))
-        folders = list(takewhile(lambda folder: folder != own_folder, _folder_and_parents(location)))
+    def _table_in(self, folders: Sequence[str]) -> str | None:
+        """Return a text for the first folder that is the folder of a table, or None if none is."""
         have_tables = run_concurrently([partial(_contains_table, self._open_storage(folder)) for folder in folders])
-        return next((folder for folder, has_table in zip(folders, have_tables, strict=True) if has_table), None)
+        return next((f"another table, {folder}" for folder, has_table in zip(folders, have_tables, strict=True) if has_table), None)
+
+
+def _folders_outside(own_location: str, location: str) -> list[str]:
+    """Return a location and the folders above it, nearest first. If one is the folder of the table itself, return those below it."""
+    own_folder = next(_folder_and_parents(own_location))
+    return list(takewhile(lambda folder: folder != own_folder, _folder_and_parents(location)))
+
+
+def _name_in(catalog: Catalog, folders: Sequence[str]) -> str | None:
+    """Return a text for the name `schema.name` whose tables have one of these folders in the catalog, or None if there is no such name."""
+    for folder in folders:
+        schema, name = (name_of(segment) for segment in folder.rsplit("/", 2)[-2:])
+        if schema is None or name is None:
+            continue
+        with suppress(RowmergeError):  # The catalog refuses some names, and credentials may not allow to list the schema.
+            if catalog.schema_exists(schema) and next(_folder_and_parents(catalog.location_of(schema, name))) == folder:
+                return f"the name {quoted_name(schema, name)}, which another table can get"
+    return None
 
 
 def _folder_and_parents(location: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Auto-compaction: after a commit that adds data files, combine the small files of the same partitions in a second commit.
+"""Auto-compaction: after a commit that adds data files, combine the small files in the partitions of these files in a second commit.
 
 The rule is that of delta-spark (`AutoCompact`). If a partition with new files has at least `minNumFiles` files below `minFileSize`, these
-files become files of `maxFileSize`. Deleted rows do not start a compaction. A file with more than 5 % deleted rows is combined with other
-files, but not rewritten alone.
+files are combined into files of up to `maxFileSize`. Files with deletion vectors do not count, unless they are small. A file with more than
+5 % deleted rows is combined with other files, but not rewritten alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class AutoCompaction:
-    """The compactions after the commits of a session. `user_metadata`: a text for the history of the tables, or None."""
+    """Compacts Delta tables after the commits of a session. `user_metadata`: a text for the history of the tables, or None."""
 
     spark: SparkSession
     user_metadata: str | None = None
@@ -98,7 +98,10 @@ class AutoCompaction:
 
 @contextmanager
 def _only_compaction_of(location: str) -> Iterator[bool]:
-    """Yield whether no other thread of this process compacts the table at a location. Of two compactions, one would have a conflict."""
+    """Yield whether no other thread of this process compacts the table at a location.
+
+    Two threads would rewrite the same files, and one of them could not commit.
+    """
     with _lock:
         is_only = location not in _compacted_locations
         _compacted_locations.add(location)

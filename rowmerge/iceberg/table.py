@@ -230,15 +230,21 @@ class IcebergTable:
         newest_metadata = self._operations.current()
         if creates_branch and (newest_metadata is None or name not in newest_metadata.metadata.refs):
             return IcebergTable(self._operations, self.name, name, creates_branch=True, write_properties=self._write_properties)
-        if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+        metadata = self._current().metadata
+        if find_reference(self.name, metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
             raise PlanError(f"{name} of {self.name} is a tag, which always refers to the same snapshot and accepts no writes. {advice}")
-        return self._branch_table(name)
+        return self._branch_table(name, metadata)
 
-    def _branch_table(self, name: str) -> IcebergTable:
-        """Return the table on an existing branch. Repeated calls return the same object, which reuses the files that it has listed."""
+    def _branch_table(self, name: str, metadata: TableMetadata) -> IcebergTable:
+        """Return the table on an existing branch. Repeated calls return the same object, which reuses the files that it has listed.
+
+        `metadata`: the newest metadata, by which the tables on dropped branches are forgotten.
+        """
         if name == self._branch:
             return self
+        for dropped_branch in self._branch_tables.keys() - metadata.refs.keys():
+            self._branch_tables.pop(dropped_branch, None)
         branch_table = IcebergTable(self._operations, self.name, name, write_properties=self._write_properties)
         return self._branch_tables.setdefault(name, branch_table)
 
@@ -251,7 +257,7 @@ class IcebergTable:
         current = self._current()
         ref = find_reference(self.name, current.metadata, reference)
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
-            branch_table = self._branch_table(reference)
+            branch_table = self._branch_table(reference, current.metadata)
             with branch_table._lock:
                 return branch_table._snapshot_of(current)
         snapshot = current.metadata.snapshot_by_id(ref.snapshot_id)

@@ -138,9 +138,10 @@ def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin
 
 def _groups_by_partition(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
     """Yield groups of files of the same partition, small files first. The live rows of a group have up to `target` bytes."""
-    partitions: dict[tuple[Any, ...], list[ListedFile]] = {}
+    partitions: dict[tuple[str, ...], list[ListedFile]] = {}
     for file in files:
-        partitions.setdefault(tuple((file.partition or {}).values()), []).append(file)
+        # The text of a value separates -0.0 from 0.0, and does not separate one NaN from another.
+        partitions.setdefault(tuple(map(repr, (file.partition or {}).values())), []).append(file)
     for partition_files in partitions.values():
         yield from _groups_by_size(sorted(partition_files, key=lambda file: (file.live_size, file.path)), target)
 

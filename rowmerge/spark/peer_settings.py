@@ -21,7 +21,9 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 SNAPSHOT_PROPERTIES = "spark.sql.iceberg.snapshot-property."
 CODEC_SETTING, LEVEL_SETTING = "spark.sql.iceberg.compression-codec", "spark.sql.iceberg.compression-level"
-_MODE_PROPERTIES = tuple(f"write.{operation}distribution-mode" for operation in ("", "merge.", "update.", "delete."))
+_RESERVED_PROPERTIES = {"operation", "wap.id", "published-wap-id", "source-snapshot-id", "replace-partitions"}
+"""The properties that determine the operation of a snapshot, and whether and how it is published."""
+_MODE_PROPERTIES = tuple(f"write.{operation}distribution-mode" for operation in ("", "merge.", "update."))
 _OVERRIDES: dict[str, tuple[Values[Any], tuple[str, ...]]] = {
     "spark.sql.iceberg.distribution-mode": (enumeration(Distribution), _MODE_PROPERTIES),
     CODEC_SETTING: (CODEC, ("write.parquet.compression-codec", "write.delete.parquet.compression-codec")),
@@ -133,7 +135,7 @@ def _snapshot_properties(spark: SparkSession) -> dict[str, str]:
     settings = spark.conf.getAll
     properties = {name.removeprefix(SNAPSHOT_PROPERTIES): settings[name] for name in settings if name.startswith(SNAPSHOT_PROPERTIES)}
     for name in properties:
-        if name == "operation" or name.startswith("rowmerge."):
+        if name in _RESERVED_PROPERTIES or name.startswith("rowmerge."):
             raise ConfigurationError(f"The setting {SNAPSHOT_PROPERTIES}{name} sets a property of the engine. Choose another name.")
     return properties
 
@@ -148,7 +150,9 @@ def optimize_size(spark: SparkSession) -> int | None:
 
 
 def auto_compact_enabled(spark: SparkSession) -> bool | None:
-    """Return whether all Delta tables are compacted after commits, or none is. None: the properties of each table decide.
+    """Return the setting that turns auto-compaction on or off for all Delta tables. Return None if it is not set.
+
+    The properties of each table then decide.
 
     Raises:
         ConfigurationError: The value is not one that the property `delta.autoOptimize.autoCompact` accepts.
@@ -182,7 +186,9 @@ def compaction_limits(spark: SparkSession) -> CompactionLimits:
 
 
 def optimize_write_enabled(spark: SparkSession) -> bool | None:
-    """Return whether writes into all Delta tables are optimized, or none is. None: the property of each table decides.
+    """Return the setting that turns optimized writes on or off for all Delta tables. Return None if it is not set.
+
+    The property of each table then decides.
 
     Raises:
         ConfigurationError: The value is neither true nor false.

@@ -11,7 +11,11 @@ import pytest
 
 import rowmerge
 from rowmerge.delta.metadata import properties as delta_properties
+from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.errors import ConfigurationError
+from rowmerge.spark.writing.distribution import optimized_tasks
+from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.metadata.shape import TableShape
 
 OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite"
 TASK_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
@@ -120,10 +124,44 @@ def test_the_bin_size_limits_the_rows_of_a_file(bare_session: rowmerge.Session) 
         bare_session.sql(f"set {OPTIMIZE_WRITE}.binSize = {size}")
         bare_session.sql("create or replace table t using delta as select id, uuid() as s from range(0, 200000, 1, 8)")
         counts.append(bare_session.describe("default", "t").files)
-    bare_session.sql(f"set {OPTIMIZE_WRITE}.binSize = many")
-    with pytest.raises(ConfigurationError, match=r"optimizeWrite.binSize is 'many'. Set it to a number"):
-        bare_session.sql("insert into t select id, uuid() from range(10)")
+    for size in ("many", "99999999999t"):
+        bare_session.sql(f"set {OPTIMIZE_WRITE}.binSize = {size}")
+        with pytest.raises(ConfigurationError, match=rf"optimizeWrite.binSize is '{size}'. Set it to a number"):
+            bare_session.sql("insert into t select /*+ repartition(4) */ id, uuid() from range(100000)")
     for name in ("enabled", "binSize"):
         bare_session.spark.conf.unset(f"{OPTIMIZE_WRITE}.{name}")
     assert counts[0] > counts[1] > counts[2]
     assert bare_session.spark.conf.get(TASK_SIZE, None) == task_size
+
+
+def test_statements_on_iceberg_tables_do_not_read_settings_of_delta(bare_session: rowmerge.Session) -> None:
+    bare_session.sql(f"set {OPTIMIZE_WRITE}.enabled = unknown")
+    bare_session.sql("create table t using iceberg as select /*+ repartition(2) */ id from range(20000)")
+    with pytest.raises(ConfigurationError, match="optimizeWrite.enabled is 'unknown'. Set it to true or false"):
+        bare_session.sql("create table u using delta as select /*+ repartition(2) */ id from range(20000)")
+    bare_session.spark.conf.unset(f"{OPTIMIZE_WRITE}.enabled")
+    assert bare_session.describe("default", "t").records == 20_000
+
+
+def optimized_table() -> TableShape:
+    settings = DeltaSettings({"delta.autoOptimize.optimizeWrite": "true"})
+    return TableShape("t", "", "", Struct(()), Struct(()), False, (), False, settings)
+
+
+def test_concurrent_optimized_writes_restore_the_setting_after_the_last_one(bare_session: rowmerge.Session) -> None:
+    spark, table = bare_session.spark, optimized_table()
+    task_size = spark.conf.get(TASK_SIZE, None)
+    with optimized_tasks(spark, table):
+        assert spark.conf.get(TASK_SIZE) == str(512 * 1024 * 1024)
+        with optimized_tasks(spark, table):
+            pass
+        assert spark.conf.get(TASK_SIZE) == str(512 * 1024 * 1024)
+    assert spark.conf.get(TASK_SIZE, None) == task_size
+
+
+def test_a_setting_that_another_thread_sets_during_an_optimized_write_stays(bare_session: rowmerge.Session) -> None:
+    spark, table = bare_session.spark, optimized_table()
+    with optimized_tasks(spark, table):
+        spark.conf.set(TASK_SIZE, "16mb")
+    assert spark.conf.get(TASK_SIZE) == "16mb"
+    spark.conf.unset(TASK_SIZE)

@@ -20,13 +20,14 @@ from tests.support.readers import newest_metadata
 
 PREFIX = "spark.sql.iceberg."
 SETTINGS = ("distribution-mode", "compression-codec", "compression-level", "snapshot-property.run", "snapshot-property.a.b")
+RESERVED = ("operation", "rowmerge.operation", "wap.id", "published-wap-id", "source-snapshot-id", "replace-partitions")
 
 
 @pytest.fixture
 def settings(session: rowmerge.Session) -> Iterator[rowmerge.Session]:
     """Yield a session. Afterwards, remove the settings of the test."""
     yield session
-    for name in (*SETTINGS, "snapshot-property.operation", "snapshot-property.rowmerge.operation"):
+    for name in (*SETTINGS, *(f"snapshot-property.{name}" for name in RESERVED)):
         session.spark.conf.unset(PREFIX + name)
 
 
@@ -98,8 +99,8 @@ def test_the_distribution_mode_overrides_the_properties(settings: rowmerge.Sessi
     changed_settings = (
         with_iceberg_settings(session.spark, IcebergTable(DirectoryOperations(Storage(folder), "t"), "t")).snapshot().settings
     )
-    modes = [changed_settings.operation_distribution(operation) for operation in ("MERGE", "UPDATE", "DELETE")]
-    assert modes == [Distribution.NONE] * 3
+    modes = [changed_settings.operation_distribution(operation) for operation in ("MERGE", "UPDATE")]
+    assert modes == [Distribution.NONE] * 2
     session.sql(f"reset `{PREFIX}distribution-mode`")
     session.sql(f"insert overwrite t {rows}")
     assert len(files_of(session)) == 2
@@ -131,7 +132,7 @@ def test_each_snapshot_has_the_properties_of_the_session(settings: rowmerge.Sess
     assert "run" not in summaries(session)[-1] and summaries(session)[-1]["added-records"] == "1"
 
 
-@pytest.mark.parametrize("name", ["operation", "rowmerge.operation"])
+@pytest.mark.parametrize("name", RESERVED)
 def test_a_property_of_the_engine_is_refused_and_no_file_stays(settings: rowmerge.Session, tmp_path: Path, name: str) -> None:
     settings.sql("create table t (id int) using iceberg")
     settings.sql("create table d (id int) using delta")

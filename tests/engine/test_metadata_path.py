@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 import rowmerge
@@ -157,8 +158,34 @@ def test_metadata_files_that_leave_the_log_are_deleted(session: rowmerge.Session
     assert len(list(folder.glob("*.json"))) == 3 and ids(session, catalog) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("configuration", ["sql"], indirect=True)
+def test_metadata_of_a_table_that_was_renamed_after_the_commit_stays(
+    session: rowmerge.Session, catalog: Catalog, spark: SparkSession, configuration: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = "'write.metadata.delete-after-commit.enabled' = 'true', 'write.metadata.previous-versions-max' = '3'"
+    session.sql(f"create table t (id bigint) tblproperties ({properties})")
+    for id_ in range(3):
+        session.sql(f"insert into t values ({id_})")
+    other, location = rowmerge.connect(catalog=configuration, spark=spark, schema="raw"), session.describe("raw", "t").location
+    commit_table = SqlCatalog.commit_table
+
+    def commit_and_rename(*arguments: Any) -> Any:
+        response = commit_table(*arguments)
+        monkeypatch.undo()
+        catalog.rename_table("raw.t", "raw.renamed")
+        other.sql(f"create table t (id bigint) location '{location}' tblproperties ({properties})")
+        return response
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", commit_and_rename)
+    session.sql("insert into t values (3)")
+    log = catalog.load_table("raw.renamed").metadata.metadata_log
+    assert len(log) == 3 and all(Path(entry.metadata_file.removeprefix("file://")).exists() for entry in log)
+
+
 @pytest.mark.parametrize("name", [PATH, "write.data.path", "write.object-storage.path", "write.folder-storage.path"])
-@pytest.mark.parametrize("path", ["meta", "./meta", "~/meta", " "])
+@pytest.mark.parametrize(
+    "path", ["meta", "./meta", "~/meta", " ", "s3:/b/x", "s3://", "s3://b/x/../t", "s3://b/./x", "s3://b//x", "S3://b/x"]
+)
 def test_a_path_must_be_absolute(bare_session: rowmerge.Session, name: str, path: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name} is '{path}'. Set it to an absolute path"):
         bare_session.sql(f"create table t (id int) using iceberg tblproperties ('{name}' = '{path}')")

@@ -49,7 +49,7 @@ def test_all_spellings_of_the_folder_are_rejected(session: rowmerge.Session, tmp
         session.write(session.sql("select 1 as id"), "u", mode="replace", format="iceberg", properties={"write.data.path": path})
 
 
-@pytest.mark.parametrize("path", ["{t}", "{t}/data/new", "{other}2", "{root}/elsewhere", "{root}/warehouse/default"])
+@pytest.mark.parametrize("path", ["{t}", "{t}/data/new", "{root}/elsewhere", "{root}/warehouse/default", "{root}/warehouse/no_schema/x"])
 def test_folders_outside_other_tables_are_accepted(session: rowmerge.Session, tmp_path: Path, path: str) -> None:
     location = other(session)
     path = path.format(t=location.replace("other", "t"), other=location, root=tmp_path)
@@ -58,14 +58,13 @@ def test_folders_outside_other_tables_are_accepted(session: rowmerge.Session, tm
     assert list(Path(path).glob("*.parquet")) and sorted(session.sql("select id from t").collect()) == [(2,), (3,)]
 
 
-def test_the_folder_of_a_dropped_table_and_of_a_view_are_accepted(session: rowmerge.Session) -> None:
+@pytest.mark.parametrize("name", ["later", "v", "other"])
+def test_the_folder_of_a_name_is_rejected_because_a_table_can_get_it(session: rowmerge.Session, name: str) -> None:
     session.sql("create view v as select 1 as id")
-    location = other(session)
+    folder = other(session).replace("other", name)
     session.sql("drop table other")
-    for path in (location, location.replace("other", "v")):
-        session.sql(f"alter table t set tblproperties ('write.data.path' = '{path}')")
-    session.sql("insert into t values (3)")
-    assert sorted(session.sql("select id from t").collect()) == [(2,), (3,)]
+    with pytest.raises(ConfigurationError, match=f"is in the folder of the name default.{name}, which another table can get. DROP"):
+        session.sql(f"alter table t set tblproperties ('write.data.path' = '{folder}/data')")
 
 
 def test_catalogs_reject_the_folder_of_another_table(spark: SparkSession, tmp_path: Path) -> None:
@@ -79,6 +78,8 @@ def test_catalogs_reject_the_folder_of_another_table(spark: SparkSession, tmp_pa
             ConfigurationError, match=f"{name} of raw.t is .* in the folder of another table, file://{tmp_path}/w/raw/other"
         ):
             session.sql(f"create table t (id int) tblproperties ('{name}' = '{tmp_path}/w/raw/other/metadata')")
+    with pytest.raises(ConfigurationError, match="write.data.path of raw.t is .* in the folder of the name raw.later"):
+        session.sql(f"create table t (id int) tblproperties ('write.data.path' = '{tmp_path}/w/raw/later/data')")
     # A folder `metadata` is not in the folder of a table if the table is elsewhere.
     session.sql(f"create table t (id int) tblproperties ('write.metadata.path' = '{tmp_path}/shared/metadata')")
     session.sql(f"create table u (id int) tblproperties ('write.metadata.path' = '{tmp_path}/shared/metadata')")

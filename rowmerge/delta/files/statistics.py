@@ -165,7 +165,7 @@ def _parsed_to_json(value: Any) -> Any:
 
 
 def lower_bound(value: Any, length: int = PREFIX) -> Any:
-    """Return the JSON value of a minimum, or None if it has no JSON form. A string is truncated to `length`. With 0, it has no bound."""
+    """Return the JSON value of a minimum, or None if it has no JSON form. A string is truncated to `length`; with 0, it has no minimum."""
     if not isinstance(value, str):
         return _bound_to_json(value)
     return value[: _prefix_end(value, length)] if length else None
@@ -176,7 +176,7 @@ def upper_bound(value: Any, length: int = PREFIX) -> Any:
 
     Args:
         value: The maximum.
-        length: The maximum length of a string before it is extended. With 0, strings have no bounds, as in delta-spark.
+        length: The maximum length of a string before it is extended. With 0, strings have no maximum.
     """
     if not isinstance(value, str):
         return _bound_to_json(value)

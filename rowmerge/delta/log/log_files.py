@@ -173,8 +173,8 @@ def list_newest(storage: Storage) -> LogListing:
 def list_and_read(storage: Storage, read: Callable[[LogListing], T]) -> T:
     """List the log and read files from the listing. Retry after CorruptLog, because a cleanup may have deleted listed files.
 
-    With a very short `delta.logRetentionDuration`, the next cleanup may delete the files of the second listing, too. So there are more
-    retries, as long as other writers commit.
+    With a very short `delta.logRetentionDuration`, the next cleanup may delete the files of the second listing, too. So the function lists
+    the log up to _MAX_LISTINGS times, as long as each listing has a newer version than the previous one.
 
     Args:
         storage: The storage of the table.

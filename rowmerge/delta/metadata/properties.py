@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from rowmerge.delta.metadata import registry
@@ -25,8 +25,8 @@ CONSTRAINT_PREFIX = "delta.constraints."
 REWRITE_FILE_SIZE = 32 * 1024 * 1024
 """The target size of rewritten files with `delta.tuneFileSizesForRewrites`. Databricks, which defined the property, documents no number.
 
-It is a quarter of the default size, so that a row that changes costs a quarter of the rewrite. It is above the size up to which statements
-combine small files, so that such files are not rewritten again and again.
+It is a quarter of the default size, so that a statement that changes one row of a file writes a quarter of the bytes. It is above the size
+up to which statements combine small files (`TOGETHER`). Otherwise, each statement would rewrite the combined files again.
 """
 MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
@@ -91,12 +91,13 @@ class DeltaSettings(TableSettings):
             return setting
         return registry.AUTO_OPTIMIZE.value(self.properties) or registry.AUTO_COMPACT.value(self.properties) != "false"
 
-    def optimizes_write(self, setting: bool | None) -> bool | None:
+    def optimizes_write(self, read_setting: Callable[[], bool | None]) -> bool | None:
         """Return the setting of the session or, without it, `delta.autoOptimize.optimizeWrite`. Return None if both are not set.
 
         Raises:
             ConfigurationError: The property is neither true nor false.
         """
+        setting = read_setting()
         return registry.OPTIMIZE_WRITE.parse(self.properties) if setting is None else setting
 
     @cached_property

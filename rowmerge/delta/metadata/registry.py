@@ -86,12 +86,16 @@ AUTO_COMPACT = TableProperty(
     since="0.3.0",
 )
 AUTO_OPTIMIZE = TableProperty(
-    "delta.autoOptimize", BOOLEAN, "`true`: as `delta.autoOptimize.autoCompact`, by an older name", "false", since="0.3.0"
+    "delta.autoOptimize",
+    BOOLEAN,
+    "the older name of `delta.autoOptimize.autoCompact`; compactions need one of them to be `true`",
+    "false",
+    since="0.3.0",
 )
 OPTIMIZE_WRITE = TableProperty(
     "delta.autoOptimize.optimizeWrite",
     BOOLEAN,
-    "`true`: Spark shuffles rows before a write, into few files; `false`: no shuffle; by default only partitioned tables have one",
+    "`true`: Spark shuffles rows before a write, so that it writes few files; `false`: no shuffle; by default only for partitioned tables",
     since="0.3.0",
 )
 TUNE_FOR_REWRITES = TableProperty(
@@ -104,7 +108,7 @@ TUNE_FOR_REWRITES = TableProperty(
 STRING_PREFIX_LENGTH = TableProperty(
     "delta.dataSkippingStringPrefixLength",
     whole_number(0, 2**31 - 1),
-    "how many characters of a string its bounds in the log have; 0: strings have no bounds",
+    "the maximum length of the bounds of strings in the log; 0: strings have no bounds",
     str(PREFIX),
     since="0.3.0",
 )

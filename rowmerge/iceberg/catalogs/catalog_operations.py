@@ -75,14 +75,13 @@ class CatalogOperations:
         self._last_loaded: CurrentMetadata | None = None
 
     def current(self) -> CurrentMetadata | None:
-        loaded = self._client.load(*self._identifier)
+        loaded, newest = self._client.load(*self._identifier), self._last_loaded
         if loaded is None:
-            self._last_loaded = None
-        elif self._last_loaded is None or _has_changed(self._last_loaded, loaded):
-            self._last_loaded = CurrentMetadata(
-                loaded.metadata, loaded.metadata_location, highest_format_version=self.highest_format_version
-            )
-        return self._last_loaded
+            newest = None
+        elif newest is None or _has_changed(newest, loaded):
+            newest = CurrentMetadata(loaded.metadata, loaded.metadata_location, highest_format_version=self.highest_format_version)
+        self._last_loaded = newest
+        return newest  # not the attribute, into which a concurrent call may have put older metadata
 
     def creation_version(self) -> CreationVersion | None:
         return FIRST_VERSION if self.current() is None else None
@@ -133,7 +132,8 @@ class CatalogOperations:
         """Delete the metadata files that left the metadata log since `base`, if the table has the property for it. Never raise an error."""
         with suppress(RowmergeError):
             newest = self.current() if DELETE_AFTER_COMMIT.value(base.properties) else None
-            if newest is None:
+            # Another process may have given the name, and even the folder, to a new table since the commit.
+            if newest is None or newest.metadata.table_uuid != base.table_uuid:
                 return
             properties, log = newest.metadata.properties, newest.metadata.metadata_log
             folder = IcebergSettings(properties).metadata_location(self.storage.location)

@@ -112,9 +112,10 @@ class DirectoryOperations:
 
         Raises CorruptLog or StorageError if it cannot be read.
         """
-        if self._last_read is None or not self._is_newest(self._last_read):
-            self._last_read = self._read_newest()
-        return self._last_read
+        newest = self._last_read
+        if newest is None or not self._is_newest(newest):
+            self._last_read = newest = self._read_newest()
+        return newest  # not the attribute, into which a concurrent call may have put older metadata
 
     def creation_version(self) -> CreationVersion | None:
         return creation_version(self.storage, "iceberg", lambda: _first_version_after(self.newest()))

@@ -108,7 +108,7 @@ METADATA_PATH = TableProperty(
     "write.metadata.path",
     LOCATION,
     "the folder of new metadata files, manifests and manifest lists, outside other tables' folders; by default `metadata` in its own; an "
-    "error for tables in a folder, whose readers look for metadata files in `metadata`",
+    "error for tables in a warehouse folder without a catalog, because their readers look for metadata files in `metadata`",
     since="0.3.0",
 )
 PREVIOUS_VERSIONS = TableProperty(

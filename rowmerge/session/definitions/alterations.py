@@ -136,7 +136,7 @@ def _change_properties(context: SessionContext, command: commands.PropertyComman
 
     def definition(snapshot: Snapshot) -> TableDefinition:
         if isinstance(command, commands.SetProperties):
-            context.tables_by_path.check_file_locations(snapshot.name, snapshot.shape.location, dict(command.properties))
+            context.tables_by_path.check_file_locations(context.catalog, snapshot.name, snapshot.shape.location, dict(command.properties))
         return TableDefinition(properties=columns.new_properties(command, snapshot.settings.properties))
 
     if isinstance(command, commands.SetProperties):

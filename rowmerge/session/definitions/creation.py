@@ -163,7 +163,7 @@ def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable
     name, definition = str(new_table.name), new_table.definition
     if not definition.schema:
         raise PlanError(f"CREATE TABLE {name} has no columns. List columns, add AS SELECT, or specify the LOCATION of an existing table.")
-    context.tables_by_path.check_file_locations(name, table.location, definition.properties or {})
+    context.tables_by_path.check_file_locations(context.catalog, name, table.location, definition.properties or {})
     check_rules(context.spark, name, definition.schema, table.resolve_shape(definition).rules)
     table = with_iceberg_settings(context.spark, table)
     audited_table = context.audit.new_table(table, definition.properties or {})
@@ -201,7 +201,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     target = _open_clone_target(context, command, name, source_relation.format)
     if target.location == source.shape.location:
         raise PlanError(f"{name} would be a clone of itself. Choose another name, or use RESTORE TABLE to return to an older version.")
-    context.tables_by_path.check_file_locations(str(name), target.location, command.properties)
+    context.tables_by_path.check_file_locations(context.catalog, str(name), target.location, command.properties)
     result = Clone(target, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
     if command.location is not None and name.relation is None:  # a new table outside the catalog's folder
         context.catalog.register(name.schema, name.name, source_relation.format, command.location)

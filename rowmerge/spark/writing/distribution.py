@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.functions import pandas_udf
@@ -21,8 +22,8 @@ from rowmerge.table.metadata.shape import TableShape
 _MICROS_PER_HOUR = 3_600_000_000
 _TASK_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 """The setting of Spark for the size of the rows in a task after a shuffle."""
-_running_writes: dict[int, tuple[int, str | None]] = {}
-"""By session, the number of optimized writes that run, and the value of _TASK_SIZE before them."""
+_running_writes: dict[int, tuple[int, str | None, str]] = {}
+"""By session, the number of optimized writes that run, and the values of _TASK_SIZE before them and while they run."""
 _lock = threading.Lock()
 
 
@@ -140,13 +141,15 @@ def _repartition(
 
 
 def is_write_optimized(spark: SparkSession, table: TableShape) -> bool | None:
-    """Return whether rows are shuffled before a write into a Delta table, also without partitions. None: the partitioning decides.
+    """Return whether Spark shuffles rows before it writes them into a Delta table, even if the table has no partitions.
+
+    None means that neither the setting nor the property is set, or that the table is an Iceberg table. The partitioning then decides.
 
     Args:
         spark: The session with the setting `spark.databricks.delta.optimizeWrite.enabled`.
         table: The target table with the property `delta.autoOptimize.optimizeWrite`.
     """
-    return table.settings.optimizes_write(optimize_write_enabled(spark))
+    return table.settings.optimizes_write(partial(optimize_write_enabled, spark))
 
 
 @contextmanager
@@ -154,6 +157,7 @@ def optimized_tasks(spark: SparkSession, table: TableShape) -> Iterator[None]:
     """Give the tasks of an optimized write rows of the size `spark.databricks.delta.optimizeWrite.binSize` while the block runs.
 
     Spark has no other way to set the size than a setting of the session. Until the block ends, queries of other threads can have it, too.
+    If another thread sets it to another value in the meantime, that value stays.
 
     Args:
         spark: The session that runs the write.
@@ -164,9 +168,9 @@ def optimized_tasks(spark: SparkSession, table: TableShape) -> Iterator[None]:
         return
     task_size = str(optimize_write_bin_size(spark))
     with _lock:
-        running_writes, old_size = _running_writes.get(id(spark)) or (0, spark.conf.get(_TASK_SIZE, None))
-        _running_writes[id(spark)] = running_writes + 1, old_size
-        spark.conf.set(_TASK_SIZE, task_size)
+        running_writes, old_size, _ = _running_writes.get(id(spark)) or (0, spark.conf.get(_TASK_SIZE, None), "")
+        spark.conf.set(_TASK_SIZE, task_size)  # if this raises an error, no write is counted
+        _running_writes[id(spark)] = running_writes + 1, old_size, task_size
     try:
         yield
     finally:
@@ -175,10 +179,12 @@ def optimized_tasks(spark: SparkSession, table: TableShape) -> Iterator[None]:
 
 
 def _end_optimized_write(spark: SparkSession) -> None:
-    """Count one write less. After the last one, restore the setting of the session."""
-    running_writes, old_size = _running_writes.pop(id(spark))
+    """Count one write less. After the last one, restore the setting of the session, unless another thread has set it."""
+    running_writes, old_size, task_size = _running_writes.pop(id(spark))
     if running_writes > 1:
-        _running_writes[id(spark)] = running_writes - 1, old_size
+        _running_writes[id(spark)] = running_writes - 1, old_size, task_size
+    elif spark.conf.get(_TASK_SIZE, None) != task_size:
+        return
     elif old_size is None:
         spark.conf.unset(_TASK_SIZE)
     else:

@@ -27,8 +27,10 @@ _MAX_INTERVAL = 100_000 * 365 * 86_400_000
 """The longest accepted interval in milliseconds. It keeps calculations with times within 64 bits."""
 _MOST = 2**63 - 1
 """The highest number: other engines store numbers in 64 bits."""
-_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
-"""The beginning of an absolute path, or of a URL such as `s3://bucket/folder` or `file:/folder`."""
+_LOCAL_PATH = re.compile(r"(?i:file:)?/")
+"""The beginning of an absolute path on a disk, or of a URL such as `file:/folder`."""
+_OBJECT_URL = re.compile(r"[a-z][a-z0-9+.-]*://(?P<names>.+)")
+"""A URL such as `s3://bucket/folder`, with the names of the bucket and of the folders."""
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "uncompressed": "none", "none": "none"}
 
 
@@ -125,14 +127,18 @@ def _milliseconds(text: str) -> int:
 
 def _bytes_with_unit(text: str) -> int:
     match = re.fullmatch(r"(?P<count>[1-9][0-9]{0,17})\s*(?P<unit>[kmgt]?)b?", text.lower())
-    if not match:
+    if not match or (size := int(match["count"]) * _BYTES_BY_UNIT[match["unit"]]) > _MOST:
         raise ValueError(f"{text!r} is not a size")
-    return int(match["count"]) * _BYTES_BY_UNIT[match["unit"]]
+    return size
 
 
 def _location(text: str) -> str:
-    if not _ABSOLUTE.match(text):
-        raise ValueError(f"{text!r} is not absolute")
+    """Return an absolute path or a URL. Object stores have no folders `.` and `..`, but some clients remove them from names."""
+    if _LOCAL_PATH.match(text):
+        return text
+    url = _OBJECT_URL.fullmatch(text)
+    if url is None or {"", ".", ".."} & set(url["names"].rstrip("/").split("/")):
+        raise ValueError(f"{text!r} is neither an absolute path nor the URL of a folder")
     return text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -142,10 +142,10 @@ class TableSettings:
         """Return whether small files are combined after a commit. `setting`: Delta's setting of the session, or None."""
         return False
 
-    def optimizes_write(self, setting: bool | None) -> bool | None:
-        """Return whether Spark shuffles rows into few files before a write. `setting`: Delta's setting of the session, or None.
+    def optimizes_write(self, read_setting: Callable[[], bool | None]) -> bool | None:
+        """Return whether Spark shuffles rows into few files before a write. `read_setting`: returns Delta's setting of the session.
 
-        None means that only the partitioning and the size of the statement decide.
+        None means that only the partitioning and the size of the statement decide. Iceberg tables do not read the setting.
         """
         return None
 

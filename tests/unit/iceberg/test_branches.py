@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,15 @@ def test_reads_of_an_unchanged_branch_share_a_snapshot(lake: Lake) -> None:
     branches.drop("side", is_tag=False, if_exists=False)
     with pytest.raises(VersionNotFound):
         branches.table("side")
+
+
+def test_the_files_of_a_dropped_branch_leave_memory(lake: Lake) -> None:
+    snapshot = weakref.ref(lake.table.branches.snapshot("side"))
+    lake.table.branches.drop("side", is_tag=False, if_exists=False)
+    lake.table.branches.set_reference(SnapshotReference("next", False), create=True, replace=False, if_not_exists=False)
+    lake.table.branches.snapshot("next")
+    gc.collect()
+    assert snapshot() is None
 
 
 def test_commits_to_a_branch_and_to_main_do_not_conflict(lake: Lake) -> None:

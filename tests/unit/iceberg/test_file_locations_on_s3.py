@@ -59,7 +59,7 @@ def test_a_folder_in_another_table_on_s3_is_rejected(s3: FaultyS3) -> None:
     tables = TablesByPath(partial(Storage, options=s3.options()))
     for path in (other.location, f"{other.location}/data/x", f"{other.location}/".replace("s3:", "s3a:")):
         with pytest.raises(ConfigurationError, match=f"in the folder of another table, {other.location}"):
-            tables.check_file_locations("default.t", f"{root}/default/t", {"write.data.path": path})
-        tables.check_file_locations("default.other", other.location, {"write.data.path": path})
+            tables.check_file_locations(warehouse, "default.t", f"{root}/default/t", {"write.data.path": path})
+        tables.check_file_locations(warehouse, "default.other", other.location, {"write.data.path": path})
     s3.fail("GET", "", 403, times=1000)  # Without permission to list the folders, the check finds no table.
-    tables.check_file_locations("default.t", f"{root}/default/t", {"write.data.path": f"{root}/elsewhere"})
+    tables.check_file_locations(warehouse, "default.t", f"{root}/default/t", {"write.data.path": f"{root}/elsewhere"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +47,13 @@ def test_partitions_are_not_mixed() -> None:
     files = listing(("a", 1, 10, 0, "x"), ("b", 1, 10, 0, "y"), ("c", 1, 10, 0, None), ("d", 1, 10, 0, None))
     (chosen,) = bins_to_compact(files, MB * 100, CompactionOptions())
     assert (chosen.paths, dict(chosen.partition), chosen.size) == (("c", "d"), {"p": None}, 2 * MB)
+
+
+def test_nan_is_one_partition_and_the_zeros_are_two() -> None:
+    values = (math.nan, -0.0, 0.0, math.nan, -0.0, 0.0)
+    files = listing(*((path, 1, 10, 0, None) for path in "abcdef"))
+    partitions = pa.array([{"p": value} for value in values], pa.struct([("p", pa.float64())]))
+    assert compacted(FileListing(files.rows.set_column(4, "partition", partitions))) == [("a", "d"), ("b", "e"), ("c", "f")]
 
 
 def test_files_of_another_partition_spec_are_rewritten_at_any_size() -> None:

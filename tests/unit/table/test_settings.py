@@ -23,7 +23,7 @@ READS: dict[str, Callable[[TableSettings], Any]] = {
     "file size": lambda settings: settings.target_file_size,
     "Parquet": lambda settings: settings.parquet,
     "auto-compaction": lambda settings: settings.auto_compacts(None),
-    "optimized writes": lambda settings: settings.optimizes_write(None),
+    "optimized writes": lambda settings: settings.optimizes_write(lambda: None),
 }
 
 
@@ -75,9 +75,9 @@ def test_defaults_are_those_of_each_format() -> None:
 def test_settings_of_delta_precede_its_properties_and_ignore_iceberg_tables(setting: bool) -> None:
     other = str(not setting).lower()
     settings = DeltaSettings({"delta.autoOptimize.autoCompact": other, "delta.autoOptimize.optimizeWrite": other})
-    assert (settings.auto_compacts(setting), settings.optimizes_write(setting)) == (setting, setting)
-    assert (settings.auto_compacts(None), settings.optimizes_write(None)) == (not setting, not setting)
-    assert (IcebergSettings().auto_compacts(setting), IcebergSettings().optimizes_write(setting)) == (False, None)
+    assert (settings.auto_compacts(setting), settings.optimizes_write(lambda: setting)) == (setting, setting)
+    assert (settings.auto_compacts(None), settings.optimizes_write(lambda: None)) == (not setting, not setting)
+    assert (IcebergSettings().auto_compacts(setting), IcebergSettings().optimizes_write(lambda: setting)) == (False, None)
 
 
 def test_the_size_of_rewritten_files_is_lower_only_if_no_size_is_set() -> None:
