@@ -82,7 +82,7 @@ def selected(snapshot: IcebergSnapshot, condition: str) -> set[str]:
 
 
 def manifests_read(snapshot: IcebergSnapshot) -> int:
-    return sum(key[0] in {m.path for m in snapshot._manifests if m.content is ManifestContent.DATA} for key in snapshot.manifest_files)
+    return sum(key[0] in {m.path for m in snapshot.manifests if m.content is ManifestContent.DATA} for key in snapshot.manifest_files)
 
 
 def random_row(chance: random.Random, base: datetime) -> dict[str, Any]:
