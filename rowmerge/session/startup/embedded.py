@@ -145,7 +145,9 @@ def _check_server_answers(address: str) -> None:
     except grpc.FutureTimeoutError as error:
         advice = "Check the host, the port and use_ssl, and whether the server runs"
         example = "(sbin/start-connect-server.sh of a Spark distribution starts one)"
-        raise ConfigurationError(f"No Spark Connect server answers at {builder.endpoint}. {advice} {example}.") from error
+        # Before 3.11.4, Python takes the parameters of an address without a host for the host.
+        endpoint = _without_parameter_values(builder.endpoint)
+        raise ConfigurationError(f"No Spark Connect server answers at {endpoint}. {advice} {example}.") from error
     finally:
         channel.close()
 
