@@ -58,8 +58,11 @@ class IcebergMetadataTables:
                 return self._position_deletes(version)
             case "entries" | "all_entries":
                 return files.entry_rows(self._entries(self._manifests(name, version, contents)), metadata)
-        live_entries = [entry for entry in self._entries(self._manifests(name, version, contents)) if entry.live]
-        return files.file_rows([entry.file for entry in live_entries], metadata)
+        if name == kind:  # the snapshot has read its live files already, or reads them for the next statement, too
+            by_content = {ManifestContent.DATA: version.live.data, ManifestContent.DELETES: version.live.deletes}
+            return files.file_rows([entry.file for content in contents for entry in by_content[content]], metadata)
+        entries = self._entries(self._manifests(name, version, contents))
+        return files.file_rows([entry.file for entry in entries if entry.live], metadata)
 
     def _manifests(self, name: str, version: IcebergSnapshot, contents: Sequence[ManifestContent]) -> list[Manifest]:
         """Return the manifests that a metadata table describes: of all snapshots if its name begins with `all_`, else of one snapshot."""
