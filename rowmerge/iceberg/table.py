@@ -68,7 +68,7 @@ class IcebergTable:
         self._opened: IcebergSnapshot | None = None
         self._branch_tables: dict[str, IcebergTable] = {}
         self._last_variant: IcebergTable | None = None
-        """The last result of `with_write_properties`."""
+        """The table with the properties of the last call of `with_write_properties`, which the next statement reuses."""
 
     def with_write_properties(self, properties: Mapping[str, str]) -> IcebergTable:
         variant = self._last_variant

@@ -120,7 +120,7 @@ def with_iceberg_settings(spark: SparkSession, table: Table) -> Table:
 def begin_snapshot_properties(spark: SparkSession) -> Callable[[], Mapping[str, str]]:
     """Begin to read the settings below SNAPSHOT_PROPERTIES, and return a function that waits for these properties of new snapshots.
 
-    Spark reads only all settings together, which takes 15 to 20 ms. So a thread reads them while the statement runs.
+    Spark cannot list settings by a prefix, and returning all settings takes 15 to 20 ms. So a thread reads them while the statement runs.
 
     Args:
         spark: The Spark session with the settings.
@@ -166,7 +166,7 @@ class CompactionLimits:
     """The limits of auto-compaction.
 
     `min_files`: how many small files a partition has before they are combined. `max_size`: the target size of a combined file in bytes, or
-    None for the table's properties. `min_size`: the size in bytes below which a file is small, or None for half of the target size.
+    None for the table's properties. `min_size`: the size in bytes below which a file counts as small, or None for half of the target.
     """
 
     min_files: int = 50

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.snapshots.deletion_vectors import read_vector, vector_path
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type, bare
+from rowmerge.table.snapshots.files import nested_field
 from rowmerge.table.snapshots.metadata_tables import (
     HISTORY,
     LONG,
@@ -25,6 +25,7 @@ from rowmerge.table.snapshots.metadata_tables import (
     file_types,
     metrics_type,
     partition_types,
+    utc_time,
 )
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
@@ -68,7 +69,7 @@ def _snapshot_rows(entries: Sequence[HistoryEntry], version: DeltaSnapshot) -> M
     return MetadataRows.of(
         SNAPSHOTS,
         {
-            "committed_at": [_utc_time(entry.timestamp) for entry in entries],
+            "committed_at": [utc_time(entry.timestamp) for entry in entries],
             "snapshot_id": [entry.version for entry in entries],
             "parent_id": _parents(entries),
             "operation": [entry.operation for entry in entries],
@@ -82,7 +83,7 @@ def _history_rows(entries: Sequence[HistoryEntry]) -> MetadataRows:
     return MetadataRows.of(
         HISTORY,
         {
-            "made_current_at": [_utc_time(entry.timestamp) for entry in entries],
+            "made_current_at": [utc_time(entry.timestamp) for entry in entries],
             "snapshot_id": [entry.version for entry in entries],
             "parent_id": _parents(entries),
             "is_current_ancestor": [True] * len(entries),
@@ -182,7 +183,7 @@ def _partition_rows(version: DeltaSnapshot) -> MetadataRows:
     if partition.fields:
         arrays = [_chunk(groups[key]) for key in keys]
         values["partition"] = pa.StructArray.from_arrays(arrays, fields=list(arrow_type(partition)))
-    return MetadataRows.of(partition_types(partition), {name: values.get(name) for name in partition_types(partition)} | values)
+    return MetadataRows.of(partition_types(partition), values)
 
 
 def _partition_type(version: DeltaSnapshot) -> Struct:
@@ -194,7 +195,7 @@ def _partition_values(listing: pa.Table, partition: Struct) -> pa.Array | None:
 
 
 def _leaves(schema: Struct, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Yield each column and each field of a struct, except structs: its path, and a field with the path as its name."""
+    """Yield the path of each leaf column (see `metrics_type`), and a field with its type, whose name is the path."""
     for field in schema:
         field_path = (*path, field.name)
         if isinstance(field.type, Struct):
@@ -210,7 +211,7 @@ def _metrics(listing: pa.Table, leaves: Mapping[tuple[str, ...], Field]) -> pa.A
     count, columns = listing.num_rows, []
     for column in type_:
         path, bound_type = path_by_name[column.name], column.type.field("lower_bound").type
-        nulls, lower, upper = (_nested(_chunk(listing[kind]), path) for kind in ("nulls", "lower", "upper"))
+        nulls, lower, upper = (nested_field(_chunk(listing[kind]), path) for kind in ("nulls", "lower", "upper"))
         unknown = pa.nulls(count, pa.int64())
         counts = [unknown, unknown if nulls is None else _chunk(listing["records"]), unknown if nulls is None else nulls, unknown]
         bounds = [pa.nulls(count, bound_type) if bound is None else bound.cast(bound_type) for bound in (lower, upper)]
@@ -220,19 +221,5 @@ def _metrics(listing: pa.Table, leaves: Mapping[tuple[str, ...], Field]) -> pa.A
     return pa.StructArray.from_arrays(columns, fields=list(type_))
 
 
-def _nested(values: pa.Array, path: Sequence[str]) -> pa.Array | None:
-    """Return the values of a nested field of a struct array, or None if the type has no such field."""
-    for name in path:
-        index = values.type.get_field_index(name) if pa.types.is_struct(values.type) else -1
-        if index < 0:
-            return None
-        values = pc.struct_field(values, [index])
-    return values
-
-
 def _chunk(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks()
-
-
-def _utc_time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from itertools import accumulate, chain
 from typing import Any
 
@@ -21,7 +20,7 @@ from rowmerge.iceberg.metadata.partition_values import source_type
 from rowmerge.iceberg.metadata.types import columns_of, nested_fields
 from rowmerge.iceberg.snapshots.partition_ranges import value_array
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.metadata_tables import INT, LONG, MetadataRows, file_types, metrics_type, partition_types
+from rowmerge.table.snapshots.metadata_tables import INT, LONG, MetadataRows, file_types, metrics_type, partition_types, utc_time
 
 _COUNTS = {
     "column_size": "column_sizes",
@@ -224,8 +223,3 @@ def _metrics_array(files: Sequence[ContentFile], leaves: Mapping[int, tuple[Fiel
     if not columns:
         return pa.Array.from_buffers(type_, len(files), [None], children=[])
     return pa.StructArray.from_arrays(columns, fields=list(type_))
-
-
-def utc_time(milliseconds: int) -> datetime:
-    """Return a time in milliseconds since the epoch as a datetime in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)

@@ -7,10 +7,9 @@ from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 
-from rowmerge.iceberg.inspection.files import utc_time
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors
 from rowmerge.table.metadata.schema import DataType
-from rowmerge.table.snapshots.metadata_tables import HISTORY, INT, LONG, REFS, SNAPSHOTS, STRING, TIME, MetadataRows
+from rowmerge.table.snapshots.metadata_tables import HISTORY, INT, LONG, REFS, SNAPSHOTS, STRING, TIME, MetadataRows, utc_time
 
 _METADATA_LOG: dict[str, DataType] = {
     "timestamp": TIME,
@@ -24,7 +23,7 @@ _METADATA_LOG: dict[str, DataType] = {
 def snapshot_rows(metadata: TableMetadata) -> MetadataRows:
     """Return the rows of `snapshots`: one for each snapshot in the metadata, in the order of their commits."""
     snapshots = metadata.snapshots
-    summaries = [None if snapshot.summary is None else snapshot.summary for snapshot in snapshots]
+    summaries = [snapshot.summary for snapshot in snapshots]
     return MetadataRows.of(
         SNAPSHOTS,
         {

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rowmerge.plan.bounds.bounds import Buckets, ColumnBounds, as_array, comparison_bounds, unknown_bounds
 from rowmerge.plan.bounds.source_ranges import source_range
 from rowmerge.table.metadata.schema import Field
-from rowmerge.table.snapshots.files import LOCAL, OF_UUIDS, SOURCE, TRANSFORM, FileListing
+from rowmerge.table.snapshots.files import LOCAL, OF_UUIDS, SOURCE, TRANSFORM, FileListing, nested_field
 
 
 class FileBounds:
@@ -61,13 +61,7 @@ class FileBounds:
 
     def _nested(self, struct: str, path: Sequence[str]) -> pa.Array | None:
         """Return a nested field of the struct column `struct` of the listing, or None if the listing does not have it."""
-        column = as_array(self._files[struct])
-        for name in path:
-            index = column.type.get_field_index(name) if pa.types.is_struct(column.type) else -1
-            if index < 0:
-                return None
-            column = pc.struct_field(column, [index])
-        return column
+        return nested_field(as_array(self._files[struct]), path)
 
     def _ranges(self, column: str) -> Iterator[tuple[Mapping[bytes, bytes], pa.StructArray]]:
         """Yield the metadata and the range of each transform of a column."""

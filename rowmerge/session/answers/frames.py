@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from rowmerge.session.answers.description import RelationDescription
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.partitioning import IDENTITY, partition_by
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_schema
+from rowmerge.table.snapshots.metadata_tables import utc_time
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
 
@@ -26,7 +26,7 @@ _STRING, _LONG, _TIME, _BOOLEAN = Primitive("string"), Primitive("long"), Primit
 _STRINGS = Map(_STRING, _STRING)
 _HISTORY_COLUMNS: dict[str, tuple[DataType, Callable[[HistoryEntry], object]]] = {
     "version": (_LONG, lambda entry: entry.version),
-    "timestamp": (_TIME, lambda entry: _utc_time(entry.timestamp)),
+    "timestamp": (_TIME, lambda entry: utc_time(entry.timestamp)),
     "operation": (_STRING, lambda entry: entry.operation),
     "operationParameters": (_STRINGS, lambda entry: list(entry.parameters.items())),
     "readVersion": (_LONG, lambda entry: entry.read_version),
@@ -205,7 +205,7 @@ def describe_detail(spark: SparkSession, description: RelationDescription, snaps
         "name": (_STRING, snapshot.name),
         "description": (_STRING, snapshot.description),
         "location": (_STRING, snapshot.shape.location),
-        "lastModified": (_TIME, _utc_time(snapshot.timestamp)),
+        "lastModified": (_TIME, utc_time(snapshot.timestamp)),
         "partitionColumns": (Array(_STRING), partition_by(snapshot.shape.partitioning)),
         "numFiles": (_LONG, len(files)),
         "sizeInBytes": (_LONG, files.total_size),
@@ -320,7 +320,3 @@ def matches_pattern(name: str, like: str | None) -> bool:
         return True
     patterns = [pattern.strip().replace("[", "[[]").replace("?", "[?]").replace("%", "*") for pattern in like.lower().split("|")]
     return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
-
-
-def _utc_time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)

@@ -33,7 +33,7 @@ TABLES: dict[str, dict[str, DataType]] = {
 
 
 def is_information_table(name: TableName, default_schema: str) -> bool:
-    """Return whether a name is that of a table of `information_schema`.
+    """Return whether a name refers to a table of `information_schema`.
 
     Args:
         name: The name without the name of the catalog.

@@ -52,7 +52,7 @@ def metadata_rows(
 
 
 def table_of(names: NameResolver, name: TableName, schema: str) -> ResolvedName | None:
-    """Return the table or view before the last part of a metadata table's name, or None if there is none.
+    """Return the table or view that a metadata table describes: `orders` for `orders.files`. Return None if it does not exist.
 
     Args:
         names: The resolver of names.

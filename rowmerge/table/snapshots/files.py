@@ -56,6 +56,21 @@ def listing_schema(
     return pa.schema([("path", pa.string()), *counts, ("partition", partition_type), *bounds, ("nulls", null_counts_type), *ranges])
 
 
+def nested_field(values: pa.Array, path: Iterable[str]) -> pa.Array | None:
+    """Return the values of a nested field of a struct array, or None if the type has no such field.
+
+    Args:
+        values: The struct array.
+        path: The names of the fields from the outermost struct to the nested field.
+    """
+    for name in path:
+        index = values.type.get_field_index(name) if pa.types.is_struct(values.type) else -1
+        if index < 0:
+            return None
+        values = pc.struct_field(values, [index])
+    return values
+
+
 class ListedFile(NamedTuple):
     """One file of a listing. The fields have the same meaning as the columns in `listing_schema`."""
 

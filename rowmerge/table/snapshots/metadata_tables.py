@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -163,3 +164,8 @@ def _array(values: pa.Array | Sequence[Any] | None, type_: pa.DataType, count: i
     if values is None:
         return pa.nulls(count, type_)
     return values if isinstance(values, pa.Array) else pa.array(values, type_)
+
+
+def utc_time(milliseconds: int) -> datetime:
+    """Return a time in milliseconds since the epoch as a datetime in UTC."""
+    return datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)
