@@ -18,7 +18,8 @@ from rowmerge.errors import Unparsable
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import first_word, tokenize
 from rowmerge.sql.queries.relations import FLINK_HINT
-from rowmerge.sql.statements import alter, definitions, describe, maintenance, merge, partitioning, procedure_calls, rows
+from rowmerge.sql.statements import definitions, describe, maintenance, merge, partitioning, procedure_calls, rows
+from rowmerge.sql.statements.alterations import alter
 from rowmerge.table.metadata.partitioning import PartitionField
 
 _Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand

@@ -10,7 +10,8 @@ from rowmerge.commands.maintenance import DropReference, SetReference
 from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import parse_last_expression
-from rowmerge.sql.statements import alter_columns, columns, partitioning, snapshot_references
+from rowmerge.sql.statements import columns, partitioning
+from rowmerge.sql.statements.alterations import alter_columns, snapshot_references
 
 _REWRITE = "Rewrite the table with CREATE OR REPLACE TABLE … AS SELECT …"
 _NOT_SUPPORTED = "ALTER TABLE … {form} is not supported. {advice}"

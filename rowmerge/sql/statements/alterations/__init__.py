@@ -1,0 +1,1 @@
+"""The grammar of ALTER statements: tables and views, columns, branches and tags."""
