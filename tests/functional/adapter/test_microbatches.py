@@ -16,12 +16,13 @@ EVENTS = """
 select id, timestamp'2024-01-01 00:00:00+00:00' + make_interval(0, 0, 0, id % {days}, 6) as at, {{{{ var('amount', 1) }}}} as amount
 from range(60)
 """
-# A batch that would need another attempt fails.
+# A batch that would need another attempt fails. The pause makes batches overlap on a busy machine.
 BATCHES = """
 {{{{ config(
     materialized='incremental', incremental_strategy='microbatch', event_time='at', batch_size='day', begin='2024-01-01', lookback={days},
     concurrent_batches=true, file_format='{format}', tblproperties={{'rowmerge.commit.retry.num-retries': '0'}}
 ) }}}}
+{{% if execute %}}{{% do run_query("select java_method('java.lang.Thread', 'sleep', bigint(500))") %}}{{% endif %}}
 select * from {{{{ ref('events') }}}}
 """
 
@@ -43,7 +44,7 @@ class TestBatchesAtOnce:
 
     def test_concurrent_batches_never_conflict(self, project):
         def build(amount):
-            arguments = ["run", "--threads", "4", "--vars", f"{{amount: {amount}}}"]
+            arguments = ["run", "--threads", "8", "--vars", f"{{amount: {amount}}}"]
             with patch_microbatch_end_time(f"2024-01-0{DAYS} 13:00:00"):
                 results, log = run_dbt_and_capture(arguments)
             assert [result.status for result in results] == ["success"] * 3
