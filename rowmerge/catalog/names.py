@@ -13,6 +13,7 @@ from rowmerge.table.metadata.schema import quote
 MAX_FOLDER_BYTES = 200
 """The maximum length of a folder name in bytes. File systems allow 255 bytes, but some file names consist of a folder name and a suffix."""
 
+_FORMATS_OF_PATHS = {"delta": "delta", "iceberg": "iceberg", "path": "delta"}
 _SEGMENT_ADVICE = (
     "Choose a name that is not empty, . or .., and that has no slash, backslash or control character, not even percent-encoded."
 )
@@ -32,6 +33,20 @@ def quoted_name(schema: str, name: str) -> str:
         name: The name of the relation or function, in any capitalization.
     """
     return f"{quote(lower_case(schema))}.{quote(lower_case(name))}"
+
+
+def format_of_path(schema: str, name: str) -> str | None:
+    """Return the format of a table that a statement names by path, or None for a name of a catalog.
+
+    The schema of such a name is a format, and its name an absolute path or a URL: `delta.`/data/orders``. A path in quotation marks, as in
+    `VACUUM '/data/orders'`, has the schema `path`: the folder decides about the format. CREATE TABLE needs a format, so it gets `delta`.
+
+    Args:
+        schema: The first part of the name, in any capitalization.
+        name: The second part of the name.
+    """
+    is_path = name.startswith("/") or "://" in name
+    return _FORMATS_OF_PATHS.get(schema.lower()) if is_path else None
 
 
 def folder_of(name: str) -> str:

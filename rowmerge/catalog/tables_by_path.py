@@ -46,7 +46,7 @@ class TablesByPath:
             FilesNotFound: The folder does not contain a table of this format.
             UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
-        folder = self._open_storage(normalize_location(path))
+        folder = self.folder(path)
         key = (format_, folder.location)
         if key in self._tables:
             return self._tables[key]
@@ -55,10 +55,27 @@ class TablesByPath:
             raise errors.foreign_metadata(label, "read")
         if not isinstance(content, TableFolder) or content.format != format_:
             raise FilesNotFound(label, f"{format_} table", "Check the format, and that the path is the table's own folder.")
+        return self.new_table(path, format_, label)
+
+    def new_table(self, path: str, format_: str, label: str) -> Table:
+        """Return the table in a folder, which may not exist yet. Repeated calls return the same object.
+
+        Args:
+            path: The location of the table's folder.
+            format_: `delta` or `iceberg`.
+            label: The name of the table in messages.
+
+        Raises:
+            ConfigurationError: The path is empty or has credentials.
+        """
+        folder = self.folder(path)
         # The session replaces the attribute later. With the lambda, the table uses the attribute's value of the moment.
         table = open_table(folder, label, format_, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
-        self._tables[key] = table
-        return table
+        return self._tables.setdefault((format_, folder.location), table)
+
+    def folder(self, path: str) -> Storage:
+        """Return the storage of a folder. Raises ConfigurationError if the path is empty or has credentials."""
+        return self._open_storage(normalize_location(path))
 
     def check_file_locations(self, catalog: Catalog, table: str, location: str, properties: Mapping[str, str]) -> None:
         """Check that the folders in which the properties of an Iceberg table put its files are not inside the folder of another table.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
-from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath
+from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath, with_paths
 from rowmerge.commands.definitions import Explain, Query
 from rowmerge.commands.functions import FunctionCommand
 from rowmerge.commands.maintenance import MaintenanceCommand
@@ -171,10 +171,11 @@ class Session:
             tables_by_path: The tables that `read_files(…)` opens by their paths. None means that default storage options apply.
             catalog_name: A name of the catalog that may qualify a schema, or None if there is no such name.
         """
-        self._catalog, self._spark, self._owns_spark = catalog, spark, owns_spark
-        self._options = CommitOptions(retries=commit_retries)
         tables_by_path = tables_by_path or TablesByPath()
         _apply_checksum_setting(spark, catalog, tables_by_path)
+        catalog = with_paths(catalog, tables_by_path)
+        self._catalog, self._spark, self._owns_spark = catalog, spark, owns_spark
+        self._options = CommitOptions(retries=commit_retries)
         names = NameResolver(catalog, TemporaryViews(spark), schema, catalog_name)
         functions = WarehouseFunctions(spark, catalog)
         views, task_sizes = SparkViews(spark), TaskSizes(spark, may_set=owns_spark)

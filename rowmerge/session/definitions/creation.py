@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from rowmerge.catalog.names import format_of_path
 from rowmerge.commands.definitions import CloneTable, CreateTable
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.execution.commit import CommitOptions
@@ -85,7 +86,8 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     partition_fields = resolve_partitioning(columns, command.partitioned_by)
     checks = checks_by_name(command.checks, name.name)
     replaced_format = None if name.relation is None else name.relation.format
-    defaults = default_properties(context.spark) if (command.format or replaced_format or context.default_format) == "delta" else {}
+    format_ = command.format or replaced_format or format_of_path(name.schema, name.name) or context.default_format
+    defaults = default_properties(context.spark) if format_ == "delta" else {}
     definition = TableDefinition(columns, partition_fields, {**defaults, **command.properties}, command.comment, checks or None)
     return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base, scans)
 
@@ -137,7 +139,8 @@ def _create_and_register(context: SessionContext, new_table: NewTable, options: 
 
     A table without a LOCATION is in the folder that the catalog chose for its name. So it needs no registration.
     """
-    name, location, format_ = new_table.name, new_table.location, new_table.format or context.default_format
+    name, location = new_table.name, new_table.location
+    format_ = new_table.format or format_of_path(name.schema, name.name) or context.default_format
     table = context.catalog.new_table(name.schema, name.name, format_, location)
     has_only_location = location is not None and new_table.rows is None and not new_table.definition.schema
     if has_only_location and table.exists():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from rowmerge.catalog import Catalog, Relation
+from rowmerge.catalog.names import format_of_path
 from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.errors import ChangesNotRecorded, PlanError, SchemaNotFound, TableError, TableNotFound
 from rowmerge.session.names.spark_names import TemporaryViews
@@ -131,7 +132,8 @@ class NameResolver:
     def table(self, name: TableName) -> Table:
         """Open an existing table. Raises TableNotFound or SchemaNotFound if it does not exist, and TableError if it is a view."""
         schema, table = self.locate(name)
-        self.check_schema(schema)
+        if format_of_path(schema, table) is None:
+            self.check_schema(schema)
         return self._catalog.open(schema, table)
 
     def check_schema(self, schema: str) -> None:

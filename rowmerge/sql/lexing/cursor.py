@@ -209,6 +209,19 @@ class Cursor(TokenCursor):
             raise self.unsupported("IDENTIFIER(…) is not supported here. Write the name itself")
         return TableName(self.path(description))
 
+    def table_or_path(self) -> TableName:
+        """Read the name of a table, or the path of its folder as a string literal, which becomes the name `path` and the path.
+
+        Raises:
+            Unparsable: The next token is neither a name nor an absolute path.
+        """
+        if self.token().kind is not Kind.STRING:
+            return self.table_name()
+        token, path = self.token(), self.string("a path")
+        if not path.startswith("/") and "://" not in path:
+            raise self.error("The path of a table is absolute, or a URL. Write the name of a table, or a path that begins with /", token)
+        return TableName(("path", path))
+
     def string(self, description: str) -> str:
         """Read a string literal, and return its value.
 

@@ -25,7 +25,7 @@ def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
         return None
     cursor.accept_before_name("TABLE")
     detail = _accept_detail(cursor)
-    name = cursor.table_name()
+    name = cursor.table_or_path()
     if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
         return None  # the name of a column, or a partition, follows
     limit = cursor.integer("a number of versions") if detail is Detail.HISTORY and cursor.accept("LIMIT") else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowmerge.commands.maintenance import GenerateManifests, Optimize, Reorg, Restore, Vacuum
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import SqlText
 from rowmerge.errors import StatementError
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import parse_expression, parse_time_travel
@@ -15,9 +15,9 @@ def parse_vacuum(cursor: Cursor) -> Vacuum:
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement has LITE or USING INVENTORY, or a path instead of a table.
+        UnsupportedStatement: The statement has LITE or USING INVENTORY.
     """
-    target = _parse_target(cursor)
+    target = cursor.table_or_path()
     retain_hours: float | None = None
     dry_run = full = False
     while not cursor.at_end:
@@ -46,9 +46,9 @@ def parse_optimize(cursor: Cursor) -> Optimize:
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement has FULL or ZORDER BY, or a path instead of a table.
+        UnsupportedStatement: The statement has FULL or ZORDER BY.
     """
-    target = _parse_target(cursor)
+    target = cursor.table_or_path()
     if cursor.next_is("FULL"):
         raise cursor.unsupported("OPTIMIZE … FULL is for clustered tables, and clustering is not supported. Leave FULL out")
     condition = _parse_optional_where(cursor, following="ZORDER")
@@ -63,9 +63,9 @@ def parse_reorg(cursor: Cursor) -> Reorg:
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement has APPLY (UPGRADE UNIFORM …), or a path instead of a table.
+        UnsupportedStatement: The statement has APPLY (UPGRADE UNIFORM …).
     """
-    target = _parse_target(cursor)
+    target = cursor.table_or_path()
     condition = _parse_optional_where(cursor, following="APPLY")
     cursor.expect("APPLY", "(")
     if cursor.next_is("UPGRADE"):
@@ -83,7 +83,7 @@ def parse_restore(cursor: Cursor) -> Restore:
         UnsupportedStatement: The statement has a path instead of a table.
     """
     cursor.accept_before_name("TABLE")
-    target = _parse_target(cursor)
+    target = cursor.table_or_path()
     cursor.accept("TO")
     travel = parse_time_travel(cursor)
     if travel is None:
@@ -102,7 +102,7 @@ def parse_generate(cursor: Cursor) -> GenerateManifests:
     if not cursor.accept("SYMLINK_FORMAT_MANIFEST"):
         raise cursor.expected("symlink_format_manifest")
     cursor.expect("FOR", "TABLE")
-    target = _parse_target(cursor)
+    target = cursor.table_or_path()
     cursor.expect_end("the table")
     return GenerateManifests(target)
 
@@ -112,13 +112,6 @@ def _parse_optional_where(cursor: Cursor, following: str) -> SqlText | None:
     if not cursor.accept("WHERE"):
         return None
     return parse_expression(cursor, "a condition after WHERE", lambda c: c.next_is_keyword(following))
-
-
-def _parse_target(cursor: Cursor) -> TableName:
-    """Parse the name of a table. Raise UnsupportedStatement for a path."""
-    if cursor.token().kind is Kind.STRING:
-        raise cursor.unsupported("A path is not supported here. Create a table for it: CREATE TABLE name USING delta LOCATION 'path'")
-    return cursor.table_name()
 
 
 def _parse_hours(cursor: Cursor) -> float:
