@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from inspect import signature
 from typing import Any
 
@@ -13,13 +14,66 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
-from rowmerge.commands.functions import FunctionDefinition
+from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import PlanError
+from rowmerge.parquet.transforms import transformed
 from rowmerge.spark.spark_session import require_spark
 from rowmerge.table.metadata.schema import backquote
 
 BUILT_IN = frozenset(name.lower() for name in dir(spark_functions))
 """The names of most built-in Spark functions, as PySpark lists them."""
+
+_VALUE = Parameter("value", "")
+_TRANSFORMS = {
+    "bucket": FunctionDefinition((Parameter("numBuckets", "int"), _VALUE), "int", "", "python"),
+    "years": FunctionDefinition((_VALUE,), "int", "", "python"),
+    "months": FunctionDefinition((_VALUE,), "int", "", "python"),
+    "days": FunctionDefinition((_VALUE,), "date", "", "python"),
+    "hours": FunctionDefinition((_VALUE,), "int", "", "python"),
+}
+"""The functions of the schema `system` of Iceberg's catalogs that apply a transform. A parameter without a type takes any type."""
+
+
+def system_function(name: str) -> FunctionDefinition | None:
+    """Return the definition of a function `system.<name>` of Iceberg's Spark catalogs, or None if there is none of this name.
+
+    Raises:
+        PlanError: The function is `truncate`, whose result has the type of its argument.
+    """
+    if name.lower() == "truncate":
+        raise PlanError("system.truncate is not supported. Write substring(value, 1, width) or value - pmod(value, width).")
+    if name.lower() == "iceberg_version":
+        return FunctionDefinition((), "string", f"'pyiceberg {version('pyiceberg')}'")
+    return _TRANSFORMS.get(name.lower())
+
+
+def register_transform(spark: SparkSession, name: str, transform: str) -> str:
+    """Register a partition transform of Iceberg as a temporary function, and return its quoted name.
+
+    The function computes the values that the engine writes into partitions, which are those of the Iceberg specification.
+
+    Args:
+        spark: The session that gets the function.
+        name: The name of the temporary function, without backquotes.
+        transform: `bucket`, `years`, `months`, `days` or `hours`.
+
+    Raises:
+        SparkTooOld: Spark is older than 4.1, which passes no Arrow arrays to functions.
+    """
+    require_spark(spark, "4.1", f"The function system.{transform}", "Compute the value with functions of Spark.")
+    unit = transform.removesuffix("s")
+
+    def bucket(counts: pa.Array, values: pa.Array) -> pa.Array:
+        return transformed(values, f"bucket[{counts[0].as_py()}]") if len(values) else pa.array([], pa.int32())
+
+    def time_unit(values: pa.Array) -> pa.Array:
+        result = transformed(values, unit)
+        return result.cast(pa.date32()) if unit == "day" else result
+
+    function = bucket if transform == "bucket" else time_unit
+    arrow_udf: Any = spark_functions.arrow_udf  # type: ignore[attr-defined]  # PySpark does not list it for type checkers
+    spark.udf.register(name, arrow_udf(function, _TRANSFORMS[transform].returns))
+    return backquote(name)
 
 
 def is_known(spark: SparkSession, name: str) -> bool:

@@ -30,7 +30,7 @@ insert into t values (1, 2);
 select * from t;
 => 1 | 2
 insert into t values (null, 2);
-!> ConstraintViolation: id
+!> ConstraintViolated: id
 
 --- ALTER TABLE t SET LOCATION 'path'
 create table t (id int) using delta location '{folder}/one';
@@ -154,8 +154,8 @@ select count(*) from t;
 
 --- rejected: CREATE TABLE t (column type PRIMARY KEY)
 create table t (id int not null primary key) using delta;
-!> UnsupportedStatement: PRIMARY KEY
+!> UnsupportedStatement: Leave it out; NOT NULL and CHECK are enforced, and a MERGE keeps its keys unique
 
 --- rejected: CREATE TABLE t (column variant)
 create table t (v variant) using delta;
-!> DefinitionError: variant
+!> TypeMismatch: Cast it to a type that tables can store

@@ -147,7 +147,7 @@ insert into t values (2);
 restore table t to version as of {id -2 of t};
 select * from t;
 => 1
-restore table t to timestamp as of '{time -1 of t}';
+restore table t to timestamp as of '{time -3 of t}';
 select * from t;
 => 1
 
@@ -194,11 +194,11 @@ select count(*) from t.files;
 --- rejected: OPTIMIZE t [WHERE …] ZORDER BY (columns)
 create table t (id int) using delta;
 optimize t zorder by (id);
-!> UnsupportedStatement: ZORDER
+!> UnsupportedStatement: Leave ZORDER BY out, or write the table sorted: INSERT … ORDER BY
 
 --- rejected: CREATE TABLE t … CLUSTER BY (columns), ALTER TABLE t CLUSTER BY
 create table t (id int) using delta cluster by (id);
-!> UnsupportedStatement: CLUSTER BY
+!> UnsupportedStatement: Leave it out, or use PARTITIONED BY
 
 --- delta: ALTER TABLE t DROP FEATURE name [TRUNCATE HISTORY]
 create table t (id int) using delta tblproperties ('delta.enableDeletionVectors' = 'true');

@@ -7,11 +7,19 @@ insert into t values (1);
 select * from rowmerge.default.t;
 => 1
 
---- iceberg: SELECT system.iceberg_version(), system.bucket(n, value), system.days(value)
-create table t (id bigint, ts timestamp) using iceberg;
-insert into t values (34, timestamp'2017-11-16 22:31:08');
-select system.bucket(16, id), system.days(ts), system.months(ts), system.years(ts), system.hours(ts), system.truncate(10, id) from t;
-=> 3 | 2017-11-16 | 574 | 47 | 419686 | 30
+--- SELECT system.iceberg_version(), system.bucket(n, value), system.years(value), system.months, system.days, system.hours
+create table t (id bigint, ts timestamp_ntz) using delta;
+insert into t values (34, timestamp_ntz'2017-11-16 22:31:08'), (null, null);
+select system.bucket(16, id), system.days(ts), system.months(ts), system.years(ts), system.hours(ts) from t order by id desc;
+=> 3 | 2017-11-16 | 574 | 47 | 419686
+=> NULL | NULL | NULL | NULL | NULL
+select rowmerge.system.bucket(100, 'iceberg'), system.iceberg_version() like 'pyiceberg %';
+=> 89 | true
+
+--- rejected: SELECT system.truncate(width, value)
+create table t (id int) using delta;
+select system.truncate(10, id) from t;
+!> PlanError: Write substring(value, 1, width) or value - pmod(value, width)
 
 --- SELECT … TIMESTAMP AS OF '…'
 create table t (id int) using delta;

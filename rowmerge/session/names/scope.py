@@ -22,7 +22,7 @@ from rowmerge.session.names.resolver import NameResolver, ResolvedName
 from rowmerge.session.names.simple_queries import answer_simple_query
 from rowmerge.session.names.spark_names import SparkViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import parse_change_range
-from rowmerge.spark.functions import BUILT_IN
+from rowmerge.spark.functions import BUILT_IN, register_transform, system_function
 from rowmerge.spark.reading.file_sources import absolute, read_file_source
 from rowmerge.spark.reading.task_sizes import TaskSizes
 from rowmerge.spark.spark_session import run_sql
@@ -259,8 +259,19 @@ class StatementScope:
         key = (schema.lower(), name.lower(), is_qualified)
         if key not in self._functions:
             function = self.context.functions.find(schema, name, is_qualified=is_qualified)
-            self._functions[key] = None if function is None else self.called_function(function)
+            if function is None:
+                self._functions[key] = self._system_function(name) if schema.lower() == "system" else None
+            else:
+                self._functions[key] = self.called_function(function)
         return self._functions[key]
+
+    def _system_function(self, name: str) -> CalledFunction | None:
+        """Return a function of Iceberg's schema `system`, such as `system.bucket`, or None for a function of Spark."""
+        definition, transform = system_function(name), name.lower()
+        if definition is None:
+            return None
+        register = partial(register_transform, self.context.spark, f"__rowmerge_system_{transform}", transform)
+        return CalledFunction(f"system.{transform}", definition, definition.body, register)
 
     def called_function(self, function: Function) -> CalledFunction:
         """Bind the body of a function, so that it can replace calls. For a body in SQL, raises the errors of `bind_expression`."""

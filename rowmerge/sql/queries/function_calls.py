@@ -165,12 +165,13 @@ def replacement_of_call(function: CalledFunction, arguments: Mapping[str, str]) 
 
     Args:
         function: The called function.
-        arguments: The SQL text of each argument, by the lower-case name of its parameter.
+        arguments: The SQL text of each argument, by the lower-case name of its parameter. A parameter without a type has no cast.
     """
     definition = function.definition
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
         return _inline(definition, function.body, arguments)
-    cast_arguments = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
+    values = [(arguments[p.name.lower()], p.type) for p in definition.parameters]
+    cast_arguments = ", ".join(f"cast({value} as {type_})" if type_ else value for value, type_ in values)
     registered_name = function.register()
     return f"{registered_name}({cast_arguments})"
 
