@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from rowmerge.catalog.names import format_of_path
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
@@ -58,7 +59,8 @@ def _evaluate_table_name(spark: SparkSession, text: str) -> TableName:
     value = spark.sql(f"select {text} as name").collect()[0]["name"]
     if not isinstance(value, str):
         raise TypeMismatch(f"The first argument of table_changes is {text}, which is not the name of a table. {_USAGE}")
-    return parse_table_name(value)
+    # `table_changes_by_path` gets the path of a folder.
+    return TableName(("path", value)) if format_of_path("path", value) else parse_table_name(value)
 
 
 def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Bound:

@@ -302,7 +302,7 @@ class _ReadFinder:
         if not allows_alias and not is_qualified:  # `TABLE name` and DESCRIBE do not accept a table function
             return
         arguments, files = None, None
-        if not is_qualified and name.parts[0].upper() == "TABLE_CHANGES":
+        if not is_qualified and name.parts[0].upper() in ("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH"):
             arguments = parse_table_changes_arguments(cursor)
         elif not is_qualified and name.parts[0].upper() == "READ_FILES":
             files = parse_file_source(cursor)
