@@ -2,7 +2,7 @@
 
 Each file has the title of a page and its address, and a case for each statement (tests/support/statement_cases.py). The title of a case
 is the form of the statement. `rejected: ` begins the title of a statement that the engine rejects. `{folder}` stands for a folder
-outside the warehouse, `{id 1 of t}` for the second version or snapshot of the table t, and `{time 1 of t}` for the time of its commit.
+outside the warehouse. `{id -2 of t}` stands for the last but one version or snapshot of the table t, and `{time -2 of t}` for its time.
 
 `page.py` prints docs/reference_statements.md from these files.
 """
