@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import NoFunctions
+from rowmerge.catalog.layout import METADATA_SUFFIXES
 from rowmerge.catalog.names import check_path_segment, lower_case, normalize_location, quoted_name
 from rowmerge.catalog.views import first_metadata, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
@@ -157,7 +160,7 @@ class IcebergCatalog:
             raise ConfigurationError(f"{problem}: {reason}. Write USING iceberg, or set the default format to iceberg.")
         check_path_segment("table", name)
         self._check_schema_exists(schema)
-        table_location = self._new_location(schema, name) if location is None else normalize_location(location)
+        table_location = self._unused_location(schema, name) if location is None else normalize_location(location)
         return self._cached_table(schema, name, self._namespace(schema), stored_name=lower_case(name), location=table_location)
 
     def location_of(self, schema: str, name: str) -> str:
@@ -174,8 +177,8 @@ class IcebergCatalog:
         view_metadata = self._load_view(namespace, name)
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
-    def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Check that a name refers to the new table at a location.
+    def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
+        """Check that a name refers to the table at a location.
 
         A warehouse folder registers a table in this method. An Iceberg catalog has already registered the table with the commit that
         created it. So only the check remains that the name does not refer to another relation.
@@ -185,16 +188,48 @@ class IcebergCatalog:
             name: The name of the table.
             format_: Ignored, because the catalog contains only Iceberg tables.
             location: The folder of the table.
+            is_new: Whether the statement has just created the table. Then nothing is checked.
 
         Raises:
             AlreadyExists: The name refers to a relation at another location.
         """
+        if is_new:
+            return
         registered_location = self.location_of(schema, name)
         if registered_location != normalize_location(location):
             raise errors.already_exists(schema, name)
 
+    def rename(self, relation: Relation, new_schema: str, new_name: str) -> None:
+        """Give a table or a view another name in the catalog. Its files stay at their location.
+
+        Args:
+            relation: The existing table or view.
+            new_schema: The name of the new schema, which may be the old one.
+            new_name: The new name.
+
+        Raises:
+            AlreadyExists: A relation has the new name.
+            SchemaNotFound: The new schema does not exist.
+            TableNotFound: The relation does not exist any longer.
+        """
+        check_path_segment(relation.kind, new_name)
+        self._check_schema_exists(new_schema)
+        if self.relation(new_schema, new_name) is not None:
+            raise errors.already_exists(new_schema, new_name)
+        namespace, target = self._namespace(relation.schema), (self._namespace(new_schema), lower_case(new_name))
+        if relation.kind == "view":
+            was_renamed = self._client.rename_view((namespace, relation.name), target)
+        else:
+            stored_name, _ = self._require_table(namespace, relation.schema, relation.name, advice="Rename it with ALTER VIEW.")
+            was_renamed = self._client.rename_table((namespace, stored_name), target)
+        self._cached_tables.pop((relation.schema, relation.name), None)
+        if not was_renamed:
+            raise errors.already_exists(new_schema, new_name)
+
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a table. Its files are deleted if its location is the one that the catalog would choose for a new table with this name.
+
+        So a renamed table keeps its files.
 
         Args:
             schema: The name of the schema.
@@ -211,7 +246,7 @@ class IcebergCatalog:
         self._cached_tables.pop((lower_case(schema), lower_case(name)), None)
         # The catalog drops the table first. So if the deletion of files is interrupted, no table in the catalog lacks files.
         was_dropped = self._client.drop_table(namespace, stored_name)
-        if was_dropped and last_metadata is not None and location == self._new_location(schema, stored_name):
+        if was_dropped and last_metadata is not None and _is_chosen(location, self._new_location(schema, stored_name)):
             delete_dropped_files(operations.storage, last_metadata)
 
     def view(self, schema: str, name: str) -> View:
@@ -332,6 +367,17 @@ class IcebergCatalog:
         if self._warehouse is None:
             return self._client.default_location(self._namespace(schema), lower_case(name))
         return f"{self._warehouse}/{lower_case(schema)}/{lower_case(name)}"
+
+    def _unused_location(self, schema: str, name: str) -> str:
+        """Return the location for a new table. It is another one than `_new_location` if a renamed table may have its metadata there."""
+        location = self._new_location(schema, name)
+        is_used = any(file.path.endswith(METADATA_SUFFIXES) for file in self._open_storage(location).list("metadata"))
+        return f"{location}-{uuid4().hex}" if is_used else location
+
+
+def _is_chosen(location: str, default_location: str) -> bool:
+    """Return whether a location is one that `IcebergCatalog` chooses for new tables with this default location."""
+    return re.fullmatch(rf"{re.escape(default_location)}(-[0-9a-f]{{32}})?", location) is not None
 
 
 def _sync_file(open_storage: Callable[[str], Storage], path: str) -> None:

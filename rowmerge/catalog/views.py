@@ -280,6 +280,22 @@ def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
         finish_drops(folder, name)
 
 
+def drop_if_exists(folder: Storage, name: str) -> None:
+    """Drop the view in a folder, or do nothing if there is none.
+
+    Args:
+        folder: The folder of the view.
+        name: The name of the view, for messages.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the view was dropped.
+        StorageError: The folder cannot be read, or the view's files cannot be deleted.
+    """
+    content = inspect_folder(folder)
+    if isinstance(content, ViewFolder):
+        drop_view(folder, name, content)
+
+
 def withdraw_if_hidden(folder: Storage, version: int, view: str) -> bool:
     """Delete the version of a view that was just put if the view is hidden, and return whether it was deleted.
 
