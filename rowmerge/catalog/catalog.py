@@ -178,6 +178,18 @@ class Catalog(Protocol):
             TableNotFound: The relation does not exist any longer.
         """
 
+    def set_location(self, relation: Relation, location: str) -> None:
+        """Change the folder of a table. For Delta, another table is there. For Iceberg, the new files of the table go there.
+
+        Args:
+            relation: The existing table.
+            location: The new folder.
+
+        Raises:
+            PlanError: The catalog cannot change the location.
+            TableNotFound: The table does not exist any longer.
+        """
+
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a table and delete its files. For an external table, drop only its name and keep the files.
 

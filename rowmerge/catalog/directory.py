@@ -10,10 +10,10 @@ from uuid import uuid4
 from rowmerge.catalog import errors, layout, views
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import FunctionFiles
-from rowmerge.catalog.layout import FOREIGN_TABLE, ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
-from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location, quoted_name
+from rowmerge.catalog.layout import FOREIGN_TABLE, ExternalTable, TableFolder, ViewFolder, inspect_folder
+from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location, path_of, quoted_name
 from rowmerge.catalog.renames import Names, Place
-from rowmerge.errors import AlreadyExists, SchemaNotFound, TableError
+from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableError
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import try_delete_files
 from rowmerge.storage.store import Storage
@@ -68,9 +68,8 @@ class DirectoryCatalog:
             SchemaNotFound: The schema does not exist.
             TableError: The name is not valid for a schema.
         """
-        if not self.schema_exists(name):
-            folder_of(name)
-            raise SchemaNotFound(lower_case(name), self.schemas())
+        folder_of(name)
+        errors.check_schema_exists(self, name)
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
@@ -124,8 +123,7 @@ class DirectoryCatalog:
             errors.check_schema_is_empty(schema, relations, functions)
         # All checks come before the first drop, so that an error leaves the schema unchanged.
         for relation in relations:
-            place = self._find(relation.schema, relation.name)
-            _check_can_drop(None if place is None else place.content, relation)
+            _check_can_drop(self._find(relation.schema, relation.name), relation)
         for relation in relations:
             self._drop(relation)
         for function in functions:
@@ -151,7 +149,7 @@ class DirectoryCatalog:
             name: The name of the relation.
         """
         place = self._find(schema, name)
-        return None if place is None else _relation(schema, name, place.content)
+        return None if place is None else place.relation(schema, name)
 
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table. Repeated calls return the same object.
@@ -190,7 +188,7 @@ class DirectoryCatalog:
             ConfigurationError: The location is empty or has credentials.
             SchemaNotFound: The schema does not exist.
         """
-        default_home, path = self._prepare_home(schema, name), self._path(schema, name)
+        default_home, path = self._prepare_home(schema, name), path_of(schema, name)
         if location is None:
             return self._table(self._storage.child(default_home), schema, name, format_)
         folder = self._storage.at(normalize_location(location))
@@ -210,7 +208,7 @@ class DirectoryCatalog:
             name: The name of the relation.
         """
         place = self._find(schema, name)
-        return self._storage.child(self._path(schema, name) if place is None else place.home).location
+        return self._storage.child(path_of(schema, name) if place is None else place.home).location
 
     def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
         """Give a name to a table that was just created, or to an existing external table.
@@ -230,14 +228,14 @@ class DirectoryCatalog:
             ConfigurationError: The location is empty or has credentials.
             SchemaNotFound: The schema does not exist.
         """
-        self.check_schema_exists(schema)
-        path, label = self._path(schema, name), quoted_name(schema, name)
+        path, label = path_of(schema, name), quoted_name(schema, name)
         external = ExternalTable(normalize_location(location), format_)
         home = self._names.home_at(path, external.location)
         if home is not None and is_new:
             self._names.confirm(path, home, label, lambda: layout.drop_table(self._storage.child(home), label, format_))
         place = self._find(schema, name) if home is None else None
         if home is None and place is None:
+            self._prepare_home(schema, name)
             self._names.register(path, external, label)
         elif place is not None and place.content != external:
             raise errors.already_exists(schema, name)
@@ -264,8 +262,30 @@ class DirectoryCatalog:
             raise errors.table_not_found(self, relation.schema, relation.name)
         if place.content == FOREIGN_TABLE:
             raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), "rename")
-        path, label = self._path(relation.schema, relation.name), quoted_name(relation.schema, relation.name)
-        self._names.rename(place, path, self._path(new_schema, new_name), label)
+        path, label = path_of(relation.schema, relation.name), quoted_name(relation.schema, relation.name)
+        self._names.rename(place, path, path_of(new_schema, new_name), label)
+
+    def set_location(self, relation: Relation, location: str) -> None:
+        """Let the name of a Delta table refer to the table in another folder. The files of the old table stay where they are.
+
+        Args:
+            relation: The existing table.
+            location: The folder of the other table, which the caller has verified.
+
+        Raises:
+            MetadataChanged: A concurrent statement renamed the table, or set its location.
+            PlanError: The table is an Iceberg table, whose metadata files contain its location.
+            TableNotFound: The table does not exist any longer.
+        """
+        schema, name = relation.schema, relation.name
+        place, label = self._find(schema, name), quoted_name(schema, name)
+        if place is None:
+            raise errors.table_not_found(self, schema, name)
+        if relation.format != "delta":
+            raise PlanError(f"The location of the Iceberg table {label} cannot change: in a warehouse folder, its folder is its catalog.")
+        external = ExternalTable(normalize_location(location), "delta")
+        if self.open(schema, name).location != external.location:
+            self._names.set_location(place, path_of(schema, name), external, label)
 
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a managed table with its files, or only the name of an external table.
@@ -322,7 +342,7 @@ class DirectoryCatalog:
         home = self._prepare_home(schema, name)
         folder, label = self._storage.child(home), quoted_name(schema, name)
         new_view = views.put_view(folder, view, or_replace=or_replace)
-        self._names.confirm(self._path(schema, name), home, label, lambda: views.drop_if_exists(folder, label))
+        self._names.confirm(path_of(schema, name), home, label, lambda: views.drop_if_exists(folder, label))
         return new_view
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -338,16 +358,11 @@ class DirectoryCatalog:
         """
         self._drop(errors.require_relation_to_drop(self, schema, name, "view"))
 
-    def _path(self, schema: str, name: str) -> str:
-        """Return the path of a relation's name in the warehouse. Raises TableError for an invalid name."""
-        return f"{folder_of(schema)}/{folder_of(name)}"
-
     def _find(self, schema: str, name: str, *, uses_cache: bool = True) -> Place | None:
         """Return the relation that has a name, or None if there is none. `uses_cache`: see `inspect_folder`."""
         if not (is_valid_name(schema) and is_valid_name(name)):
             return None
-        place = self._names.find(self._path(schema, name), self._known_iceberg_files if uses_cache else Cache(0))
-        return None if place is None or isinstance(place.content, Leftovers) else place
+        return self._names.find(path_of(schema, name), self._known_iceberg_files if uses_cache else Cache(0))
 
     def _table(self, folder: Storage, schema: str, name: str, format_: str) -> Table:
         """Return the table in a folder. Repeated calls return the same object."""
@@ -363,18 +378,17 @@ class DirectoryCatalog:
     def _prepare_home(self, schema: str, name: str) -> str:
         """Return the path of the folder for a new relation, after finishing an interrupted drop there. Raises SchemaNotFound."""
         self.check_schema_exists(schema)
-        path = self._path(schema, name)
+        path = path_of(schema, name)
         layout.finish_drops(self._storage.child(path), quoted_name(schema, name), try_delete_files)
         return self._names.home_of_new(path)
 
     def _drop(self, relation: Relation) -> None:
         """Drop a relation. Do nothing if another process has replaced it by a relation of another kind."""
-        path = self._path(relation.schema, relation.name)
-        place = self._find(relation.schema, relation.name, uses_cache=False)
+        path, place = path_of(relation.schema, relation.name), self._find(relation.schema, relation.name, uses_cache=False)
+        _check_can_drop(place, relation)
         if place is None:
             return
         folder = self._storage.child(place.home)
-        _check_can_drop(place.content, relation)
         match relation.kind, place.content:
             case "table", ExternalTable(location, format_):
                 self._cached_tables.pop((format_, self._storage.at(location).location, str(relation)), None)
@@ -390,14 +404,7 @@ class DirectoryCatalog:
             self._storage.child(possibly_empty_folder).remove_folders()
 
 
-def _check_can_drop(content: FolderContent | None, relation: Relation) -> None:
+def _check_can_drop(place: Place | None, relation: Relation) -> None:
     """Raise UnsupportedTableFeature if the relation is an Iceberg table whose metadata belongs to another catalog."""
-    if content == FOREIGN_TABLE:
+    if place is not None and place.content == FOREIGN_TABLE:
         raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), "drop")
-
-
-def _relation(schema: str, name: str, content: FolderContent) -> Relation:
-    """Return the relation that the content of a folder describes."""
-    if isinstance(content, TableFolder | ExternalTable):
-        return Relation.of_table(schema, name, content.format)
-    return Relation.of_view(schema, name)

@@ -2,11 +2,11 @@
 
 A relation stays in its *home*, the folder in which it was created. Two kinds of files, in the subfolder `_names`, connect names and homes:
 
-- A *record* in the home, `_names/<number>.json`, states the current name of the relation there. The newest record counts. Without
-  a record, or with a record without an id, the home belongs to the name of its folder.
-- A *claim* in the folder of the new name, `_names/claim.json`, states the home. It counts only if it has the id of the home's newest record.
+- A *record* in the home, `_names/<number>.json`, states the current name of the relation there. The newest record counts. Without a
+  record, or with a record without an id, the home belongs to the name of its folder.
+- A *claim* in the folder of the new name, `_names/claim.json`, states the home. It counts if it has the id of the home's newest record.
 
-RENAME puts the claim first and then the record, each only if it is absent. Before the record, the old name refers to the relation; after
+RENAME puts the claim first and then the record, each only if it is absent. Before the record, the old name refers to the relation. After
 it, the new name does. So a killed rename leaves one of the two, and no reader finds both or none. A claim without its record has no effect.
 A statement that needs the name first puts the record which the claim announces, but with the old id. The interrupted rename then cannot
 continue.
@@ -19,14 +19,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from rowmerge.catalog.catalog import Relation
 from rowmerge.catalog.layout import (
+    METADATA_SUFFIXES,
     POINTER,
     ExternalTable,
     FolderContent,
+    Leftovers,
     RenamedFolder,
     TableFolder,
     ViewFolder,
@@ -80,6 +83,17 @@ class Place:
     record: Record = Record()
     claim: Claim | None = None
 
+    def relation(self, schema: str, name: str) -> Relation:
+        """Return the relation with its name.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
+        if isinstance(self.content, TableFolder | ExternalTable):
+            return Relation.of_table(schema, name, self.content.format)
+        return Relation.of_view(schema, name)
+
 
 class Names:
     """The relations of a warehouse folder by the path of their name, which is `<schema>/<name>` in the form of folders."""
@@ -101,7 +115,7 @@ class Names:
         """
         content = inspect_name(self._warehouse.child(path), known_iceberg_files)
         if not isinstance(content, RenamedFolder):
-            return None if content is None else Place(path, content)
+            return None if content is None or isinstance(content, Leftovers) else Place(path, content)
         claim = self._claim(path)
         if claim is not None and (place := self._claimed(claim, known_iceberg_files)) is not None:
             return place
@@ -123,7 +137,8 @@ class Names:
         """
         while (record := self._newest_record(path)).id is not None:
             claim = None if record.claimed is None else self._claim(record.claimed)
-            if claim is not None and claim.id == record.id and self._claimed(claim, Cache(0)) is not None:
+            counts = claim is not None and claim.id == record.id and self._claimed(claim, Cache(0)) is not None
+            if counts or isinstance(inspect_folder(self._warehouse.child(path)), TableFolder | ViewFolder):
                 return _other_home(path)
             # The renamed relation was dropped, so its home belongs to the name again. A killed rename may have left its old pointer.
             self._warehouse.delete([f"{path}/{POINTER}"])
@@ -207,6 +222,26 @@ class Names:
             raise MetadataChanged(label, new_record.number, "ALTER … RENAME TO", action="changed its name, or needs the new one")
         self.release(path, place)
 
+    def set_location(self, place: Place, path: str, external: ExternalTable, label: str) -> None:
+        """Let the name of a table refer to an external table instead. The files of the table stay where they are.
+
+        Args:
+            place: The table that has the name.
+            path: The path of the name.
+            external: The external table.
+            label: The name in messages.
+
+        Raises:
+            CommitStateUnknown: It is not known whether the name refers to the external table.
+            MetadataChanged: A concurrent statement renamed the table, or set its location.
+        """
+        old_claim, record = place.claim, Record(place.record.number + 1, str(uuid4()), path)
+        if old_claim is not None:
+            # One put replaces the claim, and the record stays. A rename between the lookup and the put has made the claim void.
+            self._warehouse.put(f"{path}/{_CLAIM}", _claim_content(replace(old_claim, external=external)))
+        elif not self._try_claim(path, Claim(place.home, record.number, record.id, external)) or not self._put_record(path, record):
+            raise MetadataChanged(label, record.number, "ALTER TABLE", action="changed its name or its location")
+
     def release(self, path: str, place: Place) -> None:
         """Delete the files that connect a name with a relation that was dropped, or that has another name now.
 
@@ -251,10 +286,8 @@ class Names:
     def _try_claim(self, path: str, claim: Claim) -> bool:
         """Put a claim on a name. Return False if another claim on it counts. Replace claims that do not count."""
         folder = self._warehouse.child(path)
-        external = None if claim.external is None else {"location": claim.external.location, "format": claim.external.format}
-        content = {"home": claim.home, "number": claim.number, "id": claim.id, "external": external, "writer": str(uuid4())}
         for _ in range(_ATTEMPTS):
-            if put_once(folder, _CLAIM, json.dumps(content, ensure_ascii=False).encode(), f"the new name {path}"):
+            if put_once(folder, _CLAIM, _claim_content(claim), f"the new name {path}"):
                 return True
             other = self._claim(path)
             if other is not None and self._is_taken(path):
@@ -305,5 +338,29 @@ def _name_taken(label: str) -> AlreadyExists:
     return AlreadyExists(f"A concurrent statement gave the name {label} to another table or view. Choose another name.")
 
 
+def _claim_content(claim: Claim) -> bytes:
+    """Return the content of the file with a claim. The UUID makes the bytes unique for `put_once`."""
+    external = None if claim.external is None else {"location": claim.external.location, "format": claim.external.format}
+    content = {"home": claim.home, "number": claim.number, "id": claim.id, "external": external, "writer": str(uuid4())}
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
 def _record_path(number: int) -> str:
     return f"{NAMES}/{number:020d}.json"
+
+
+def unused_location(storage: Storage) -> str:
+    """Return the location of a new table in an Iceberg catalog, which records names itself.
+
+    It is that of `storage`, or another one if a renamed table may have its metadata there.
+
+    Raises:
+        StorageError: The location cannot be listed.
+    """
+    is_used = any(file.path.endswith(METADATA_SUFFIXES) for file in storage.list("metadata"))
+    return f"{storage.location}-{uuid4().hex}" if is_used else storage.location
+
+
+def is_chosen_location(location: str, default_location: str) -> bool:
+    """Return whether `unused_location` can return a location for a storage at `default_location`."""
+    return re.fullmatch(rf"{re.escape(default_location)}(-[0-9a-f]{{32}})?", location) is not None

@@ -131,6 +131,18 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class Rename:
+    """ALTER TABLE … RENAME TO, or ALTER VIEW … RENAME TO if `view` is true.
+
+    A new name without a schema stays in the schema of the relation.
+    """
+
+    name: TableName
+    new_name: TableName
+    view: bool
+
+
+@dataclass(frozen=True)
 class AddColumns:
     """ALTER TABLE … ADD COLUMN[S] (…).
 
@@ -354,7 +366,7 @@ PropertyCommand = SetProperties | UnsetProperties
 ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 AlterTable = ColumnCommand | ConstraintCommand | PropertyCommand | CommentOn | CommentOnColumns | ChangePartitioning | SetWriteOrder
 ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns
-DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand | AlterTable | ListingCommand
+DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | Rename | SchemaCommand | AlterTable | ListingCommand
 
 
 @dataclass(frozen=True)

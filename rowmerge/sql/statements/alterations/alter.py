@@ -19,7 +19,6 @@ _NOT_SUPPORTED = "ALTER TABLE … {form} is not supported. {advice}"
 Alteration = definitions.DefinitionCommand | SetReference | DropReference
 
 _UNSUPPORTED = {
-    ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the original table"),
     ("REPLACE", "COLUMNS"): ("REPLACE COLUMNS", _REWRITE),
     ("SET", "LOCATION"): ("SET LOCATION", "Create a table at the new location with CREATE TABLE … LOCATION"),
     ("CLUSTER", "BY"): ("CLUSTER BY", "Leave it out, or rewrite the table with PARTITIONED BY"),
@@ -67,6 +66,13 @@ def _parse_column_of_table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
     longest_table_name = 3 if path[0].lower() in CATALOGS else 2
     size = min(len(path) - 1, longest_table_name)
     return TableName(path[:size]), path[size:]
+
+
+def _parse_rename(cursor: Cursor, name: TableName, *, view: bool) -> definitions.Rename:
+    """Parse the new name after RENAME TO. `view`: whether the statement is ALTER VIEW."""
+    new_name = cursor.table_name("the new name")
+    cursor.expect_end("the new name")
+    return definitions.Rename(name, new_name, view)
 
 
 def _parse_set_properties(cursor: Cursor, name: TableName) -> definitions.SetProperties:
@@ -141,7 +147,7 @@ def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple
 def _refusal(cursor: Cursor, kind: str) -> Exception:
     """Return the error for an unsupported form of ALTER, with the statement to use instead if there is one."""
     if kind == "VIEW":
-        return cursor.unsupported("ALTER VIEW supports only SET and UNSET TBLPROPERTIES. Use CREATE OR REPLACE VIEW")
+        return cursor.unsupported("ALTER VIEW supports only RENAME TO, and SET and UNSET TBLPROPERTIES. Use CREATE OR REPLACE VIEW")
     if cursor.at_end:
         return cursor.expected("what to alter")
     form, advice = _UNSUPPORTED.get((cursor.key(), cursor.key(1)), (cursor.key() or cursor.token().text, _REWRITE))
@@ -149,9 +155,11 @@ def _refusal(cursor: Cursor, kind: str) -> Exception:
 
 
 _Forms = dict[tuple[str, ...], Callable[[Cursor, TableName], Alteration]]
-_VIEW_FORMS: _Forms = {("SET", "TBLPROPERTIES"): _parse_set_properties, ("UNSET", "TBLPROPERTIES"): _parse_unset_properties}
+_PROPERTY_FORMS: _Forms = {("SET", "TBLPROPERTIES"): _parse_set_properties, ("UNSET", "TBLPROPERTIES"): _parse_unset_properties}
+_VIEW_FORMS: _Forms = {**_PROPERTY_FORMS, ("RENAME", "TO"): partial(_parse_rename, view=True)}
 _TABLE_FORMS: _Forms = {
-    **_VIEW_FORMS,
+    **_PROPERTY_FORMS,
+    ("RENAME", "TO"): partial(_parse_rename, view=False),
     **{(verb, "PARTITION", "FIELD"): partial(partitioning.parse_partition_field_change, verb=verb) for verb in ("ADD", "DROP", "REPLACE")},
     ("ADD", "COLUMN"): _parse_add_columns,
     ("ADD", "COLUMNS"): _parse_add_columns,
