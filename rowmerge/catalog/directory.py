@@ -10,9 +10,9 @@ from uuid import uuid4
 from rowmerge.catalog import errors, layout, views
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import FunctionFiles
-from rowmerge.catalog.layout import FOREIGN_TABLE, ExternalTable, TableFolder, ViewFolder, inspect_folder
+from rowmerge.catalog.layout import ExternalTable, TableFolder, ViewFolder
 from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location, path_of, quoted_name
-from rowmerge.catalog.renames import Names, Place
+from rowmerge.catalog.renames import Names, Place, check_metadata
 from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableError
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import try_delete_files
@@ -123,7 +123,7 @@ class DirectoryCatalog:
             errors.check_schema_is_empty(schema, relations, functions)
         # All checks come before the first drop, so that an error leaves the schema unchanged.
         for relation in relations:
-            _check_can_drop(self._find(relation.schema, relation.name), relation)
+            check_metadata(self._find(relation.schema, relation.name), relation, "drop")
         for relation in relations:
             self._drop(relation)
         for function in functions:
@@ -194,10 +194,7 @@ class DirectoryCatalog:
         folder = self._storage.at(normalize_location(location))
         if default_home != path and folder.location == self._storage.child(path).location:
             raise AlreadyExists(f"{folder.location} contains a renamed table or view. Leave out LOCATION, or choose another one.")
-        content = inspect_folder(folder)
-        if isinstance(content, TableFolder) and content.format != format_:
-            advice = f"Write USING {content.format}, or choose another location."
-            raise AlreadyExists(f"{folder.location} contains a table in the format {content.format}. {advice}")
+        layout.check_format(folder, format_)
         return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
@@ -260,8 +257,7 @@ class DirectoryCatalog:
         place = self._find(relation.schema, relation.name)
         if place is None:
             raise errors.table_not_found(self, relation.schema, relation.name)
-        if place.content == FOREIGN_TABLE:
-            raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), "rename")
+        check_metadata(place, relation, "rename")
         path, label = path_of(relation.schema, relation.name), quoted_name(relation.schema, relation.name)
         self._names.rename(place, path, path_of(new_schema, new_name), label)
 
@@ -385,7 +381,7 @@ class DirectoryCatalog:
     def _drop(self, relation: Relation) -> None:
         """Drop a relation. Do nothing if another process has replaced it by a relation of another kind."""
         path, place = path_of(relation.schema, relation.name), self._find(relation.schema, relation.name, uses_cache=False)
-        _check_can_drop(place, relation)
+        check_metadata(place, relation, "drop")
         if place is None:
             return
         folder = self._storage.child(place.home)
@@ -402,9 +398,3 @@ class DirectoryCatalog:
         self._names.release(path, place)
         for possibly_empty_folder in {path, place.home}:
             self._storage.child(possibly_empty_folder).remove_folders()
-
-
-def _check_can_drop(place: Place | None, relation: Relation) -> None:
-    """Raise UnsupportedTableFeature if the relation is an Iceberg table whose metadata belongs to another catalog."""
-    if place is not None and place.content == FOREIGN_TABLE:
-        raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), "drop")

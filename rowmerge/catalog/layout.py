@@ -22,7 +22,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.delta.maintenance import dropping as delta
-from rowmerge.errors import CommitStateUnknown, CorruptLog, StorageError
+from rowmerge.errors import AlreadyExists, CommitStateUnknown, CorruptLog, StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.operations import DROPPED
 from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
@@ -234,6 +234,22 @@ def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
     if "view-uuid" in content:
         return ViewFolder(version, content)
     return None if is_iceberg_drop(content) else TableFolder("iceberg")
+
+
+def check_format(folder: Storage, format_: str) -> None:
+    """Check that a folder contains no table of another format.
+
+    Args:
+        folder: The folder of an external table.
+        format_: The format of the table, `delta` or `iceberg`.
+
+    Raises:
+        AlreadyExists: The folder contains a table of another format.
+    """
+    content = inspect_folder(folder)
+    if isinstance(content, TableFolder) and content.format != format_:
+        advice = f"Write USING {content.format}, or choose another location."
+        raise AlreadyExists(f"{folder.location} contains a table in the format {content.format}. {advice}")
 
 
 def read_pointer(folder: Storage) -> ExternalTable | None:

@@ -23,8 +23,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation
 from rowmerge.catalog.layout import (
+    FOREIGN_TABLE,
     METADATA_SUFFIXES,
     POINTER,
     ExternalTable,
@@ -37,6 +39,7 @@ from rowmerge.catalog.layout import (
     inspect_name,
     put_pointer,
 )
+from rowmerge.catalog.names import quoted_name
 from rowmerge.errors import AlreadyExists, CorruptLog, MetadataChanged
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, get_if_exists
@@ -347,6 +350,21 @@ def _claim_content(claim: Claim) -> bytes:
 
 def _record_path(number: int) -> str:
     return f"{NAMES}/{number:020d}.json"
+
+
+def check_metadata(place: Place | None, relation: Relation, action: str) -> None:
+    """Check that a relation, if it exists, is not an Iceberg table whose metadata belongs to another catalog.
+
+    Args:
+        place: The place of the relation, or None if it does not exist.
+        relation: The relation.
+        action: The verb of the attempted action, such as `drop`.
+
+    Raises:
+        UnsupportedTableFeature: The metadata belongs to another catalog.
+    """
+    if place is not None and place.content == FOREIGN_TABLE:
+        raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), action)
 
 
 def unused_location(storage: Storage) -> str:

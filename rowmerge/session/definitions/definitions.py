@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowmerge.commands import definitions as commands
-from rowmerge.errors import PlanError, TableError
+from rowmerge.commands.tables import CreateTableLike, Rename, SetLocation
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.alterations import build_alteration
 from rowmerge.session.definitions.creation import clone_table, run_create_table
+from rowmerge.session.definitions.like import create_table_like
 from rowmerge.session.definitions.listings import listing_rows
+from rowmerge.session.definitions.relocation import rename, set_location
 from rowmerge.session.definitions.views import AlterView, alter_view, create_view
 from rowmerge.session.names.scope import SessionContext
 
@@ -38,9 +40,14 @@ def run_definition(context: SessionContext, command: commands.DefinitionCommand,
         case commands.Drop():
             _drop(context, command)
             return empty_result(context.spark, "DROP VIEW" if command.view else "DROP TABLE")
-        case commands.Rename():
-            _rename(context, command)
+        case Rename():
+            rename(context, command)
             return empty_result(context.spark, "ALTER VIEW" if command.view else "ALTER TABLE")
+        case SetLocation():
+            set_location(context, command)
+            return empty_result(context.spark, "ALTER TABLE")
+        case CreateTableLike():
+            return create_table_like(context, command, options)
         case commands.CreateSchema() | commands.DropSchema() | commands.UseSchema():
             return _run_schema_command(context, command)
     return _alter(context, command)
@@ -75,18 +82,6 @@ def _drop(context: SessionContext, command: commands.Drop) -> None:
         return
     drop = context.catalog.drop_view if command.view else context.catalog.drop_table
     drop(name.schema, name.name)
-
-
-def _rename(context: SessionContext, command: commands.Rename) -> None:
-    """Rename a table or a view. Raise PlanError for a temporary view, and TableError for a table instead of a view or the reverse."""
-    if context.names.is_temporary_view(command.name):
-        raise PlanError(f"{command.name} is a temporary view, which keeps its name. Create another one, and drop this one with DROP VIEW.")
-    relation = context.names.existing_relation(command.name)
-    if command.view != (relation.kind == "view"):
-        raise TableError(f"{relation} is a {relation.kind}. Rename it with ALTER {relation.kind.upper()} … RENAME TO.")
-    new_schema, new_name = context.names.locate(command.new_name, default_schema=relation.schema)
-    context.names.check_schema(new_schema)
-    context.catalog.rename(relation, new_schema, new_name)
 
 
 def _run_schema_command(context: SessionContext, command: commands.SchemaCommand) -> StatementResult:
