@@ -214,7 +214,7 @@ class Names:
             CommitStateUnknown: It is not known whether the relation was renamed.
             MetadataChanged: A concurrent statement renamed the relation.
         """
-        new_record = Record(place.record.number + 1, str(uuid4()), new_path)
+        new_record = self._next_record(place, new_path, label)
         external = place.content if isinstance(place.content, ExternalTable) else None
         claim = Claim(place.home, new_record.number, new_record.id, external)
         if not self._try_claim(new_path, claim) or self._has_own_relation(new_path):
@@ -222,7 +222,7 @@ class Names:
             raise AlreadyExists(f"A concurrent statement created a table or view with the new name of {label}. Choose another name.")
         if not self._put_record(place.home, new_record):
             self.delete_claim(new_path, claim)
-            raise MetadataChanged(label, new_record.number, "ALTER … RENAME TO", action="changed its name, or needs the new one")
+            raise _name_changed(label, new_record)
         self.release(path, place)
 
     def set_location(self, place: Place, path: str, external: ExternalTable, label: str) -> None:
@@ -238,12 +238,12 @@ class Names:
             CommitStateUnknown: It is not known whether the name refers to the external table.
             MetadataChanged: A concurrent statement renamed the table, or set its location.
         """
-        old_claim, record = place.claim, Record(place.record.number + 1, str(uuid4()), path)
+        old_claim, record = place.claim, self._next_record(place, path, label)
         if old_claim is not None:
             # One put replaces the claim, and the record stays. A rename between the lookup and the put has made the claim void.
             self._warehouse.put(f"{path}/{_CLAIM}", _claim_content(replace(old_claim, external=external)))
         elif not self._try_claim(path, Claim(place.home, record.number, record.id, external)) or not self._put_record(path, record):
-            raise MetadataChanged(label, record.number, "ALTER TABLE", action="changed its name or its location")
+            raise _name_changed(label, record)
 
     def release(self, path: str, place: Place) -> None:
         """Delete the files that connect a name with a relation that was dropped, or that has another name now.
@@ -312,6 +312,14 @@ class Names:
         content = self._read(f"{home}/{_record_path(number)}") or {}
         return Record(number, content.get("id"), content.get("claimed"))
 
+    def _next_record(self, place: Place, path: str, label: str) -> Record:
+        """Return the record after that of a place, for a claim in the folder `path`. Raise MetadataChanged if another record came first."""
+        self._is_taken(path)  # A claim of a killed rename there may announce the same number, and is void from now on.
+        newest_record = self._newest_record(place.home)
+        if newest_record.id != place.record.id:
+            raise _name_changed(label, newest_record)
+        return Record(newest_record.number + 1, str(uuid4()), path)
+
     def _put_record(self, home: str, record: Record) -> bool:
         content = {"id": record.id, "claimed": record.claimed, "writer": str(uuid4())}
         data = json.dumps(content, ensure_ascii=False).encode()
@@ -339,6 +347,10 @@ def _other_home(path: str) -> str:
 
 def _name_taken(label: str) -> AlreadyExists:
     return AlreadyExists(f"A concurrent statement gave the name {label} to another table or view. Choose another name.")
+
+
+def _name_changed(label: str, record: Record) -> MetadataChanged:
+    return MetadataChanged(label, record.number, "another statement", action="changed its name or its location, or needs the new name")
 
 
 def _claim_content(claim: Claim) -> bytes:

@@ -11,7 +11,7 @@ from rowmerge.commands import definitions as commands
 from rowmerge.commands.tables import ChangeIdentifiers
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
 from rowmerge.session.definitions import columns
-from rowmerge.session.definitions.column_replacement import check_names, dropped_paths, merge_columns
+from rowmerge.session.definitions.column_replacement import dropped_paths, merge_columns
 from rowmerge.session.definitions.partitioning import change_partitioning, change_write_order, partitioning_operation, write_order_operation
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.types import check_storable, parse_columns
@@ -92,7 +92,6 @@ def _replace_columns(context: SessionContext, command: commands.ReplaceColumns) 
     is_delta = context.names.existing_relation(command.name).format == "delta"
 
     def definition(snapshot: Snapshot) -> TableDefinition | None:
-        check_names(declared)
         if not is_delta:
             return TableDefinition(schema=declared)
         for path in dropped_paths(snapshot.schema, declared):

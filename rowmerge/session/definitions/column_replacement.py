@@ -20,27 +20,14 @@ def merge_columns(old: Struct, declared: Struct) -> Struct:
         declared: The columns in the statement.
 
     Raises:
-        PlanError: Two columns have the same name, or a column gets another type.
+        PlanError: A column gets another type.
     """
-    check_names(declared)
     return Struct(tuple(_merged_field(old.find(field.name), field, (field.name,)) for field in declared))
 
 
 def dropped_paths(old: Struct, declared: Struct) -> list[Path]:
     """Return the paths of the columns that REPLACE COLUMNS drops. `old`: before the statement. `declared`: in the statement."""
     return [(field.name,) for field in old if declared.find(field.name) is None]
-
-
-def check_names(columns: Struct) -> None:
-    """Check that column names are unique.
-
-    Raises:
-        PlanError: Two columns have the same name.
-    """
-    names = [field.name.lower() for field in columns]
-    for field in columns:
-        if names.count(field.name.lower()) > 1:
-            raise PlanError(f"REPLACE COLUMNS lists the column `{field.name}` twice. List it once.")
 
 
 def _merged_field(old: Field | None, declared: Field, path: Path) -> Field:
