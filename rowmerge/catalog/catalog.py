@@ -128,7 +128,7 @@ class Catalog(Protocol):
         """
 
     def new_table(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
-        """Return the table for CREATE TABLE, which may not exist yet. After creating the table at a `location`, call `register`.
+        """Return the table for CREATE TABLE, which may not exist yet. After creating the table, call `register`.
 
         Args:
             schema: The name of the schema.
@@ -149,7 +149,7 @@ class Catalog(Protocol):
             name: The name of the relation.
         """
 
-    def register(self, schema: str, name: str, format_: str, location: str) -> None:
+    def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
         """Register the table at a location under a name.
 
         Args:
@@ -157,10 +157,37 @@ class Catalog(Protocol):
             name: The name of the table.
             format_: `delta` or `iceberg`.
             location: The folder of the table.
+            is_new: Whether the statement has just created the table. Then this method must be called for every location.
 
         Raises:
             AlreadyExists: The name refers to another relation.
             SchemaNotFound: The schema does not exist.
+        """
+
+    def rename(self, relation: Relation, new_schema: str, new_name: str) -> None:
+        """Give a table or a view another name. Its rows, its history and its location stay the same.
+
+        Args:
+            relation: The existing table or view.
+            new_schema: The name of the new schema, which may be the old one.
+            new_name: The new name.
+
+        Raises:
+            AlreadyExists: A relation has the new name.
+            SchemaNotFound: The new schema does not exist.
+            TableNotFound: The relation does not exist any longer.
+        """
+
+    def set_location(self, relation: Relation, location: str) -> None:
+        """Change the folder of a table. For Delta, another table is there. For Iceberg, the new files of the table go there.
+
+        Args:
+            relation: The existing table.
+            location: The new folder.
+
+        Raises:
+            PlanError: The catalog cannot change the location.
+            TableNotFound: The table does not exist any longer.
         """
 
     def drop_table(self, schema: str, name: str) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 from rowmerge.catalog import errors, layout, views
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import FunctionFiles
-from rowmerge.catalog.layout import FOREIGN_TABLE, ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
-from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location, quoted_name
-from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError
+from rowmerge.catalog.layout import ExternalTable, TableFolder, ViewFolder
+from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location, path_of, quoted_name
+from rowmerge.catalog.renames import Names, Place, check_metadata
+from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableError
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.deletion import PathOrigin, try_delete_files
-from rowmerge.storage.store import Storage, local_path
+from rowmerge.storage.deletion import try_delete_files
+from rowmerge.storage.store import Storage
 from rowmerge.table.commits.commit import put_once
 from rowmerge.table.metadata.schema import quote
 from rowmerge.table.table import Table
@@ -37,14 +38,14 @@ class DirectoryCatalog:
     def __init__(self, storage: Storage) -> None:
         """Create the warehouse folder if it does not exist. Raises StorageError if it is not a folder, or is not writable."""
         normalize_location(storage.location)
-        self._storage = storage
+        self._storage, self._names = storage, Names(storage)
         self._cached_tables: dict[tuple[str, str, str], Table] = {}
         """The open tables by format, location and name."""
         self._known_iceberg_files: Cache[bool] = Cache(_MAX_ICEBERG_FILES)
         self.functions = FunctionFiles(storage, self.check_schema_exists)
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
         """Returns whether a mismatch between a Delta table's version and its checksum file is an error rather than a warning."""
-        _check_warehouse(storage)
+        layout.check_warehouse(storage)
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, sorted. `default` is always one of them."""
@@ -58,7 +59,7 @@ class DirectoryCatalog:
         if not is_valid_name(name):
             return False
         has_marker = self._storage.exists(f"{folder_of(name)}/{_MARKER}")
-        return has_marker or any(True for _ in self._inspect_schema(name)) or bool(self.functions.names(name))
+        return has_marker or bool(self.relations(name)) or bool(self.functions.names(name))
 
     def check_schema_exists(self, name: str) -> None:
         """Raise an error unless a schema exists.
@@ -67,9 +68,8 @@ class DirectoryCatalog:
             SchemaNotFound: The schema does not exist.
             TableError: The name is not valid for a schema.
         """
-        if not self.schema_exists(name):
-            folder_of(name)
-            raise SchemaNotFound(lower_case(name), self.schemas())
+        folder_of(name)
+        errors.check_schema_exists(self, name)
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
@@ -120,10 +120,10 @@ class DirectoryCatalog:
             raise SchemaNotFound(schema, self.schemas())
         relations, functions = self.relations(schema), self.functions.names(schema)
         if not cascade:
-            _check_is_empty(schema, relations, functions)
+            errors.check_schema_is_empty(schema, relations, functions)
         # All checks come before the first drop, so that an error leaves the schema unchanged.
         for relation in relations:
-            _check_can_drop(self._inspect(relation.schema, relation.name), relation)
+            check_metadata(self._find(relation.schema, relation.name), relation, "drop")
         for relation in relations:
             self._drop(relation)
         for function in functions:
@@ -136,7 +136,10 @@ class DirectoryCatalog:
 
     def relations(self, schema: str) -> list[Relation]:
         """Return the tables and views of a schema, sorted by name. The list is empty if the schema does not exist."""
-        return [_relation(schema, name, content) for name, content in self._inspect_schema(schema)]
+        if not is_valid_name(schema):
+            return []
+        names = [name for folder in self._storage.folders(folder_of(schema)) if (name := name_of(folder)) is not None]
+        return [relation for name in sorted(names) if (relation := self.relation(schema, name)) is not None]
 
     def relation(self, schema: str, name: str) -> Relation | None:
         """Return the table or view with this name, or None if the folder of the name does not contain a relation.
@@ -145,8 +148,8 @@ class DirectoryCatalog:
             schema: The name of the schema.
             name: The name of the relation.
         """
-        content = self._inspect(schema, name)
-        return None if content is None else _relation(schema, name, content)
+        place = self._find(schema, name)
+        return None if place is None else place.relation(schema, name)
 
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table. Repeated calls return the same object.
@@ -160,14 +163,14 @@ class DirectoryCatalog:
             TableError: The relation is a view.
             UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
-        match self._inspect(schema, name):
-            case TableFolder(format_, versioned=True):
-                return self._table(self._folder(schema, name), schema, name, format_)
-            case TableFolder(versioned=False):  # an Iceberg table of another catalog, which alone has the path of the newest metadata file
+        match self._find(schema, name):
+            case Place(home, TableFolder(format_, versioned=True)):
+                return self._table(self._storage.child(home), schema, name, format_)
+            case Place(_, TableFolder()):  # an Iceberg table of another catalog, which alone has the path of the newest metadata file
                 raise errors.foreign_metadata(quoted_name(schema, name), "open")
-            case ExternalTable(location, format_):
+            case Place(_, ExternalTable(location, format_)):
                 return self._table(self._storage.at(location), schema, name, format_)
-            case ViewFolder():
+            case Place(_, ViewFolder()):
                 raise errors.wrong_kind(schema, name, "view", "Name a table, or read the view in a query.")
         raise errors.table_not_found(self, schema, name)
 
@@ -181,54 +184,104 @@ class DirectoryCatalog:
             location: The folder of an external table, or None for the folder of the name in the warehouse.
 
         Raises:
-            AlreadyExists: The location contains a table of another format.
+            AlreadyExists: The location contains a table of another format, or a renamed table that had this name.
             ConfigurationError: The location is empty or has credentials.
             SchemaNotFound: The schema does not exist.
         """
-        default_folder = self._finish_drop_in_folder(schema, name)
+        default_home, path = self._prepare_home(schema, name), path_of(schema, name)
         if location is None:
-            return self._table(default_folder, schema, name, format_)
+            return self._table(self._storage.child(default_home), schema, name, format_)
         folder = self._storage.at(normalize_location(location))
-        content = inspect_folder(folder)
-        if isinstance(content, TableFolder) and content.format != format_:
-            advice = f"Write USING {content.format}, or choose another location."
-            raise AlreadyExists(f"{folder.location} contains a table in the format {content.format}. {advice}")
+        if default_home != path and folder.location == self._storage.child(path).location:
+            raise AlreadyExists(f"{folder.location} contains a renamed table or view. Leave out LOCATION, or choose another one.")
+        layout.check_format(folder, format_)
         return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
-        """Return the location of a managed table or a view, whether or not it exists.
+        """Return the location of a managed table or a view. If it does not exist, return the folder of its name.
 
         Args:
             schema: The name of the schema.
             name: The name of the relation.
         """
-        return self._folder(schema, name).location
+        place = self._find(schema, name)
+        return self._storage.child(path_of(schema, name) if place is None else place.home).location
 
-    def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Register an external table by putting a pointer in the folder of its name. A table in this folder needs no pointer.
+    def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
+        """Give a name to a table that was just created, or to an existing external table.
 
-        Registering the same table again has no effect.
+        An external table gets a pointer in the folder of its name. A table in this folder needs no pointer. But a concurrent statement may
+        have renamed another relation to the name. Then a new table is dropped again. Registering the same table again has no effect.
 
         Args:
             schema: The name of the schema.
             name: The name of the table.
             format_: `delta` or `iceberg`.
             location: The folder of the table.
+            is_new: Whether the statement has just created the table.
 
         Raises:
             AlreadyExists: The name refers to another relation.
             ConfigurationError: The location is empty or has credentials.
             SchemaNotFound: The schema does not exist.
         """
-        folder = self._finish_drop_in_folder(schema, name)
-        location = normalize_location(location)
-        if location == folder.location:
-            return
-        if isinstance(inspect_folder(folder), TableFolder | ViewFolder):
+        path, label = path_of(schema, name), quoted_name(schema, name)
+        external = ExternalTable(normalize_location(location), format_)
+        home = self._names.home_at(path, external.location)
+        if home is not None and is_new:
+            self._names.confirm(path, home, label, lambda: layout.drop_table(self._storage.child(home), label, format_))
+        place = self._find(schema, name) if home is None else None
+        if home is None and place is None:
+            self._prepare_home(schema, name)
+            self._names.register(path, external, label)
+        elif place is not None and place.content != external:
             raise errors.already_exists(schema, name)
-        label = f"the name {quoted_name(schema, name)} of the table at {location}"
-        if not layout.put_pointer(folder, ExternalTable(location, format_), label):
-            raise errors.already_exists(schema, name)
+
+    def rename(self, relation: Relation, new_schema: str, new_name: str) -> None:
+        """Give a table or a view another name. No file is moved. A killed rename leaves the old or the new name.
+
+        Args:
+            relation: The existing table or view.
+            new_schema: The name of the new schema, which may be the old one.
+            new_name: The new name.
+
+        Raises:
+            AlreadyExists: A relation has the new name.
+            MetadataChanged: A concurrent statement renamed or dropped the relation.
+            SchemaNotFound: The new schema does not exist.
+            UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
+        """
+        self._prepare_home(new_schema, new_name)
+        if self.relation(new_schema, new_name) is not None:
+            raise errors.already_exists(new_schema, new_name)
+        place = self._find(relation.schema, relation.name)
+        if place is None:
+            raise errors.table_not_found(self, relation.schema, relation.name)
+        check_metadata(place, relation, "rename")
+        path, label = path_of(relation.schema, relation.name), quoted_name(relation.schema, relation.name)
+        self._names.rename(place, path, path_of(new_schema, new_name), label)
+
+    def set_location(self, relation: Relation, location: str) -> None:
+        """Let the name of a Delta table refer to the table in another folder. The files of the old table stay where they are.
+
+        Args:
+            relation: The existing table.
+            location: The folder of the other table, which the caller has verified.
+
+        Raises:
+            MetadataChanged: A concurrent statement renamed the table, or set its location.
+            PlanError: The table is an Iceberg table, whose metadata files contain its location.
+            TableNotFound: The table does not exist any longer.
+        """
+        schema, name = relation.schema, relation.name
+        place, label = self._find(schema, name), quoted_name(schema, name)
+        if place is None:
+            raise errors.table_not_found(self, schema, name)
+        if relation.format != "delta":
+            raise PlanError(f"The location of the Iceberg table {label} cannot change: in a warehouse folder, its folder is its catalog.")
+        external = ExternalTable(normalize_location(location), "delta")
+        if self.open(schema, name).location != external.location:
+            self._names.set_location(place, path_of(schema, name), external, label)
 
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a managed table with its files, or only the name of an external table.
@@ -242,8 +295,7 @@ class DirectoryCatalog:
             TableError: The relation is a view.
             UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
-        relation = errors.require_relation_to_drop(self, schema, name, "table")
-        self._drop(relation)
+        self._drop(errors.require_relation_to_drop(self, schema, name, "table"))
 
     def view(self, schema: str, name: str) -> View:
         """Return the newest definition of a view.
@@ -257,12 +309,13 @@ class DirectoryCatalog:
             TableError: The relation is a table, or the view has no SQL in Spark's dialect.
             CorruptLog: The metadata file of the view is invalid.
         """
-        content = self._inspect(schema, name)
-        if content is None:
+        place = self._find(schema, name)
+        if place is None:
             raise errors.table_not_found(self, schema, name)
+        content = place.content
         if not isinstance(content, ViewFolder):
             raise errors.wrong_kind(schema, name, "table", "Name a view.")
-        metadata_path = f"{self._folder(schema, name).location}/{layout.metadata_file(content.version)}"
+        metadata_path = f"{self._storage.child(place.home).location}/{layout.metadata_file(content.version)}"
         return views.parse_view(Relation.of_view(schema, name), content.metadata, content.version, metadata_path)
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
@@ -277,8 +330,16 @@ class DirectoryCatalog:
             CommitStateUnknown: It is not known whether the version was written.
             SchemaNotFound: The schema does not exist.
         """
-        folder = self._finish_drop_in_folder(view.relation.schema, view.relation.name)
-        return views.put_view(folder, view, or_replace=or_replace)
+        schema, name = view.relation.schema, view.relation.name
+        if place := self._find(schema, name):
+            if not (or_replace and isinstance(place.content, ViewFolder)):
+                raise errors.already_exists(schema, name)
+            return views.put_view(self._storage.child(place.home), view, or_replace=True)
+        home = self._prepare_home(schema, name)
+        folder, label = self._storage.child(home), quoted_name(schema, name)
+        new_view = views.put_view(folder, view, or_replace=or_replace)
+        self._names.confirm(path_of(schema, name), home, label, lambda: views.drop_if_exists(folder, label))
+        return new_view
 
     def drop_view(self, schema: str, name: str) -> None:
         """Drop a view.
@@ -291,26 +352,13 @@ class DirectoryCatalog:
             TableNotFound: The relation does not exist.
             TableError: The relation is a table.
         """
-        relation = errors.require_relation_to_drop(self, schema, name, "view")
-        self._drop(relation)
+        self._drop(errors.require_relation_to_drop(self, schema, name, "view"))
 
-    def _folder(self, schema: str, name: str) -> Storage:
-        """Return the folder of a relation in the warehouse."""
-        return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")
-
-    def _inspect(self, schema: str, name: str) -> FolderContent | None:
-        """Return the relation in the folder of a name, or None if the folder contains no relation."""
+    def _find(self, schema: str, name: str, *, uses_cache: bool = True) -> Place | None:
+        """Return the relation that has a name, or None if there is none. `uses_cache`: see `inspect_folder`."""
         if not (is_valid_name(schema) and is_valid_name(name)):
             return None
-        content = inspect_folder(self._folder(schema, name), self._known_iceberg_files)
-        return None if isinstance(content, Leftovers) else content
-
-    def _inspect_schema(self, schema: str) -> list[tuple[str, FolderContent]]:
-        """Return the names of a schema's relations, and the content of their folders, sorted by name."""
-        if not is_valid_name(schema):
-            return []
-        names = [name for folder in self._storage.folders(folder_of(schema)) if (name := name_of(folder)) is not None]
-        return [(name, content) for name in sorted(names) if (content := self._inspect(schema, name)) is not None]
+        return self._names.find(path_of(schema, name), self._known_iceberg_files if uses_cache else Cache(0))
 
     def _table(self, folder: Storage, schema: str, name: str, format_: str) -> Table:
         """Return the table in a folder. Repeated calls return the same object."""
@@ -323,59 +371,30 @@ class DirectoryCatalog:
             self._cached_tables.setdefault(key, table)
         return self._cached_tables[key]
 
-    def _finish_drop_in_folder(self, schema: str, name: str) -> Storage:
-        """Return the folder for a new relation, after finishing an interrupted drop in it. Raises SchemaNotFound for an unknown schema."""
+    def _prepare_home(self, schema: str, name: str) -> str:
+        """Return the path of the folder for a new relation, after finishing an interrupted drop there. Raises SchemaNotFound."""
         self.check_schema_exists(schema)
-        folder = self._folder(schema, name)
-        layout.finish_drops(folder, quoted_name(schema, name), try_delete_files)
-        return folder
+        path = path_of(schema, name)
+        layout.finish_drops(self._storage.child(path), quoted_name(schema, name), try_delete_files)
+        return self._names.home_of_new(path)
 
     def _drop(self, relation: Relation) -> None:
         """Drop a relation. Do nothing if another process has replaced it by a relation of another kind."""
-        folder = self._folder(relation.schema, relation.name)
-        content = inspect_folder(folder)
-        _check_can_drop(content, relation)
-        match relation.kind, content:
+        path, place = path_of(relation.schema, relation.name), self._find(relation.schema, relation.name, uses_cache=False)
+        check_metadata(place, relation, "drop")
+        if place is None:
+            return
+        folder = self._storage.child(place.home)
+        match relation.kind, place.content:
             case "table", ExternalTable(location, format_):
-                folder.delete([layout.POINTER])
                 self._cached_tables.pop((format_, self._storage.at(location).location, str(relation)), None)
             case "table", TableFolder(format_):
                 layout.drop_table(folder, str(relation), format_)
                 self._cached_tables.pop((format_, folder.location, str(relation)), None)
             case "view", ViewFolder():
-                views.drop_view(folder, str(relation), content)
-        folder.remove_folders()  # those that are empty now
-
-
-def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:
-    """Raise TableError if a schema contains relations or functions."""
-    names = [*(relation.name for relation in relations), *(f"{function}()" for function in functions)]
-    if names:
-        raise errors.schema_not_empty(schema, ", ".join(names[:5]) + (", …" if len(names) > 5 else ""))
-
-
-def _check_can_drop(content: FolderContent | None, relation: Relation) -> None:
-    """Raise UnsupportedTableFeature if the relation is an Iceberg table whose metadata belongs to another catalog."""
-    if content == FOREIGN_TABLE:
-        raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), "drop")
-
-
-def _check_warehouse(storage: Storage) -> None:
-    """Raise StorageError unless the warehouse is a writable folder. To verify this, write and delete an empty file."""
-    path = local_path(storage.location)
-    if path is not None and path.exists() and not path.is_dir():
-        raise StorageError(storage.location, "it is a file", "Set the warehouse to a folder.")
-    probe_file = f".rowmerge-probe-{uuid4()}"
-    try:
-        storage.put(probe_file, b"")
-    except StorageError as error:
-        advice = "The warehouse must be a writable folder: check the path, its permissions and storage_options."
-        raise StorageError(storage.location, error.reason, advice) from error
-    try_delete_files(storage, [[f"{storage.location}/{probe_file}"]], PathOrigin.THIS_PROCESS)
-
-
-def _relation(schema: str, name: str, content: FolderContent) -> Relation:
-    """Return the relation that the content of a folder describes."""
-    if isinstance(content, TableFolder | ExternalTable):
-        return Relation.of_table(schema, name, content.format)
-    return Relation.of_view(schema, name)
+                views.drop_view(folder, str(relation), place.content)
+            case _:
+                return
+        self._names.release(path, place)
+        for possibly_empty_folder in {path, place.home}:
+            self._storage.child(possibly_empty_folder).remove_folders()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Literal
 
 from rowmerge.catalog.catalog import Catalog, Relation
 from rowmerge.catalog.names import lower_case, quoted_name
-from rowmerge.errors import AlreadyExists, TableError, TableNotFound, UnsupportedTableFeature
+from rowmerge.errors import AlreadyExists, SchemaNotFound, TableError, TableNotFound, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import quote
 
 
@@ -81,6 +82,36 @@ def schema_not_empty(name: str, content: str) -> TableError:
         content: The names of some relations and functions, separated by commas.
     """
     return TableError(f"The schema {quote(lower_case(name))} is not empty: it contains {content}. Drop these first, or add CASCADE.")
+
+
+def check_schema_exists(catalog: Catalog, schema: str) -> None:
+    """Check that a catalog has a schema.
+
+    Args:
+        catalog: The catalog.
+        schema: The name of the schema, in any capitalization.
+
+    Raises:
+        SchemaNotFound: The catalog has no such schema.
+    """
+    if not catalog.schema_exists(schema):
+        raise SchemaNotFound(lower_case(schema), catalog.schemas())
+
+
+def check_schema_is_empty(name: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:
+    """Check that a schema contains neither relations nor functions.
+
+    Args:
+        name: The name of the schema.
+        relations: The relations of the schema.
+        functions: The names of its functions.
+
+    Raises:
+        TableError: The schema is not empty.
+    """
+    names = [*(relation.name for relation in relations), *(f"{function}()" for function in functions)]
+    if names:
+        raise schema_not_empty(name, ", ".join(names[:5]) + (", …" if len(names) > 5 else ""))
 
 
 def foreign_metadata(label: str, action: str) -> UnsupportedTableFeature:

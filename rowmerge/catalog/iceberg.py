@@ -11,9 +11,10 @@ from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import NoFunctions
 from rowmerge.catalog.names import check_path_segment, lower_case, normalize_location, quoted_name
-from rowmerge.catalog.views import first_metadata, parse_view
-from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
-from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
+from rowmerge.catalog.renames import is_chosen_location, unused_location
+from rowmerge.catalog.views import check_has_views, commit_view, first_metadata, parse_view
+from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound
+from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files, set_location
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.table import Table
 
@@ -121,7 +122,7 @@ class IcebergCatalog:
         namespace = self._namespace(schema)
         if self._find_table(namespace, name) is not None:
             return Relation.of_table(schema, name, "iceberg")
-        return None if self._load_view(namespace, name) is None else Relation.of_view(schema, name)
+        return None if _load_view(self._client, namespace, name) is None else Relation.of_view(schema, name)
 
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table. Repeated calls return the same object as long as the location stays the same.
@@ -156,8 +157,9 @@ class IcebergCatalog:
             reason = f"the catalog {self._client.name} supports only Iceberg tables"
             raise ConfigurationError(f"{problem}: {reason}. Write USING iceberg, or set the default format to iceberg.")
         check_path_segment("table", name)
-        self._check_schema_exists(schema)
-        table_location = self._new_location(schema, name) if location is None else normalize_location(location)
+        errors.check_schema_exists(self, schema)
+        default_location = self._new_location(schema, name)
+        table_location = unused_location(self._open_storage(default_location)) if location is None else normalize_location(location)
         return self._cached_table(schema, name, self._namespace(schema), stored_name=lower_case(name), location=table_location)
 
     def location_of(self, schema: str, name: str) -> str:
@@ -171,11 +173,11 @@ class IcebergCatalog:
         if table := self._find_table(namespace, name):
             _, location = table
             return location
-        view_metadata = self._load_view(namespace, name)
+        view_metadata = _load_view(self._client, namespace, name)
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
-    def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Check that a name refers to the new table at a location.
+    def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
+        """Check that a name refers to the table at a location.
 
         A warehouse folder registers a table in this method. An Iceberg catalog has already registered the table with the commit that
         created it. So only the check remains that the name does not refer to another relation.
@@ -185,16 +187,65 @@ class IcebergCatalog:
             name: The name of the table.
             format_: Ignored, because the catalog contains only Iceberg tables.
             location: The folder of the table.
+            is_new: Whether the statement has just created the table. Then nothing is checked.
 
         Raises:
             AlreadyExists: The name refers to a relation at another location.
         """
+        if is_new:
+            return
         registered_location = self.location_of(schema, name)
         if registered_location != normalize_location(location):
             raise errors.already_exists(schema, name)
 
+    def rename(self, relation: Relation, new_schema: str, new_name: str) -> None:
+        """Give a table or a view another name in the catalog. Its files stay at their location.
+
+        Args:
+            relation: The existing table or view.
+            new_schema: The name of the new schema, which may be the old one.
+            new_name: The new name.
+
+        Raises:
+            AlreadyExists: A relation has the new name.
+            SchemaNotFound: The new schema does not exist.
+            TableNotFound: The relation does not exist any longer.
+        """
+        check_path_segment(relation.kind, new_name)
+        errors.check_schema_exists(self, new_schema)
+        if self.relation(new_schema, new_name) is not None:
+            raise errors.already_exists(new_schema, new_name)
+        namespace, target = self._namespace(relation.schema), (self._namespace(new_schema), lower_case(new_name))
+        if relation.kind == "view":
+            was_renamed = self._client.rename_view((namespace, relation.name), target)
+        else:
+            stored_name, _ = self._require_table(namespace, relation.schema, relation.name, advice="Rename it with ALTER VIEW.")
+            was_renamed = self._client.rename_table((namespace, stored_name), target)
+        self._cached_tables.pop((relation.schema, relation.name), None)
+        if not was_renamed:
+            raise errors.already_exists(new_schema, new_name)
+
+    def set_location(self, relation: Relation, location: str) -> None:
+        """Set the folder for the new files of a table. Its old files stay where they are, and are still read.
+
+        Args:
+            relation: The existing table.
+            location: The new folder.
+
+        Raises:
+            CommitConflict: Concurrent statements change the table.
+            ConfigurationError: The location is empty or contains credentials.
+            TableNotFound: The table does not exist any longer.
+        """
+        namespace = self._namespace(relation.schema)
+        stored_name, old_location = self._require_table(namespace, relation.schema, relation.name, advice="Name a table.")
+        operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(old_location))
+        set_location(operations, str(relation), normalize_location(location))
+
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a table. Its files are deleted if its location is the one that the catalog would choose for a new table with this name.
+
+        So a renamed table keeps its files.
 
         Args:
             schema: The name of the schema.
@@ -211,7 +262,7 @@ class IcebergCatalog:
         self._cached_tables.pop((lower_case(schema), lower_case(name)), None)
         # The catalog drops the table first. So if the deletion of files is interrupted, no table in the catalog lacks files.
         was_dropped = self._client.drop_table(namespace, stored_name)
-        if was_dropped and last_metadata is not None and location == self._new_location(schema, stored_name):
+        if was_dropped and last_metadata is not None and is_chosen_location(location, self._new_location(schema, stored_name)):
             delete_dropped_files(operations.storage, last_metadata)
 
     def view(self, schema: str, name: str) -> View:
@@ -226,7 +277,7 @@ class IcebergCatalog:
             TableError: The relation is a table, or the view has no SQL in Spark's dialect.
         """
         namespace = self._namespace(schema)
-        metadata = self._load_view(namespace, name)
+        metadata = _load_view(self._client, namespace, name)
         if metadata is None:
             if self._find_table(namespace, name) is not None:
                 raise errors.wrong_kind(schema, name, "table", "Name a view.")
@@ -247,16 +298,16 @@ class IcebergCatalog:
         """
         schema, name = view.relation.schema, view.relation.name
         check_path_segment("view", name)
-        self._check_schema_exists(schema)
+        errors.check_schema_exists(self, schema)
         existing = self.relation(schema, name)
-        _check_has_views(self._client, quoted_name(schema, name))
+        check_has_views(self._client, quoted_name(schema, name))
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise errors.already_exists(schema, name)
         namespace = self._namespace(schema)
-        old_metadata = None if existing is None else self._load_view(namespace, name)
+        old_metadata = None if existing is None else _load_view(self._client, namespace, name)
         # The catalog takes only the definition from this metadata. It chooses the location itself.
         definition = first_metadata(location="", view=view, now=time.time_ns() // 1_000_000)
-        if not _commit_view(self._client, namespace, lower_case(name), old_metadata, definition):
+        if not commit_view(self._client, namespace, lower_case(name), old_metadata, definition):
             raise AlreadyExists(f"A concurrent statement created the view {quoted_name(schema, name)}. Run this statement again.")
         return self.view(schema, name)
 
@@ -273,11 +324,6 @@ class IcebergCatalog:
         """
         errors.require_relation_to_drop(self, schema, name, "view")
         self._client.drop_view(self._namespace(schema), lower_case(name))
-
-    def _check_schema_exists(self, schema: str) -> None:
-        """Raise SchemaNotFound unless the catalog has a namespace with this name."""
-        if not self.schema_exists(schema):
-            raise SchemaNotFound(lower_case(schema), self.schemas())
 
     def _namespace(self, schema: str) -> str:
         """Return the name of a schema as the catalog spells it, or the lower-case name if the catalog does not contain the schema."""
@@ -304,14 +350,9 @@ class IcebergCatalog:
         """
         if table := self._find_table(namespace, name):
             return table
-        if self._load_view(namespace, name) is not None:
+        if _load_view(self._client, namespace, name) is not None:
             raise errors.wrong_kind(schema, name, "view", advice)
         raise errors.table_not_found(self, schema, name)
-
-    def _load_view(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return the metadata of a view (Iceberg View Spec), or None if the catalog does not contain the view."""
-        check_path_segment("view", name)
-        return self._client.load_view(namespace, lower_case(name))
 
     def _cached_table(self, schema: str, name: str, namespace: str, stored_name: str, location: str) -> IcebergTable:
         """Return the table at a location. Repeated calls return the same object as long as the location stays the same.
@@ -334,31 +375,16 @@ class IcebergCatalog:
         return f"{self._warehouse}/{lower_case(schema)}/{lower_case(name)}"
 
 
+def _load_view(client: CatalogClient, namespace: str, name: str) -> dict[str, Any] | None:
+    """Return the metadata of a view (Iceberg View Spec), or None if the catalog does not contain the view."""
+    check_path_segment("view", name)
+    return client.load_view(namespace, lower_case(name))
+
+
 def _sync_file(open_storage: Callable[[str], Storage], path: str) -> None:
     """Sync a metadata file to disk. A catalog without a service (SQLite) writes these files in this process, which must sync them."""
     location = absolute_location(path)
     open_storage(location).sync([location])
-
-
-def _check_has_views(client: CatalogClient, view: str) -> None:
-    """Raise TableError if the catalog does not support views. `view`: the name of the view to create, for the message."""
-    if not client.has_views:
-        problem = f"The view {view} cannot be created: the catalog {client.name} ({client.kind}) does not support views"
-        raise TableError(f"{problem}. Create a table, or use a REST catalog that supports views, or a warehouse folder without a catalog.")
-
-
-def _commit_view(client: CatalogClient, namespace: str, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> bool:
-    """Store a view in a catalog. Return False if another process has created the view in the meantime.
-
-    `name`: the name of the view in lower case. `old`: the metadata of the view to replace, or None for a new view. `new`: metadata with the
-    new definition.
-    """
-    if old is not None:
-        if client.replace_view(namespace, name, old, new):
-            return True
-        # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
-        client.drop_view(namespace, name)
-    return client.create_view(namespace, name, new)
 
 
 def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:

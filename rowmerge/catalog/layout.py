@@ -22,17 +22,17 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.delta.maintenance import dropping as delta
-from rowmerge.errors import CommitStateUnknown, CorruptLog
+from rowmerge.errors import AlreadyExists, CommitStateUnknown, CorruptLog, StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.operations import DROPPED
 from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
-from rowmerge.storage.store import Put, Storage, StoredObject, get_if_exists
+from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files, try_delete_files
+from rowmerge.storage.store import Put, Storage, StoredObject, get_if_exists, local_path
 from rowmerge.table.commits.commit import CommitSteps, put_once
 from rowmerge.table.commits.creation import is_iceberg_drop
-from rowmerge.table.commits.drop_markers import DROP_MARKERS
+from rowmerge.table.commits.drop_markers import DROP_MARKERS, NAMES
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.json_objects import parse_object
 from rowmerge.table.table import Table
@@ -44,6 +44,9 @@ rowmerge 0.1.0 puts the file DROPPED in one of these folders to drop the table. 
 
 POINTER = ".rowmerge-location.json"
 """The file that contains the location of an external table, in the folder of its name."""
+
+METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
+"""The ends of the paths of metadata files."""
 
 _NUMBERED_METADATA = re.compile(r"metadata/v\d+(\.gz|\.zstd)?\.metadata\.json(\.gz)?")
 _NO_CACHE: Cache[bool] = Cache(0)
@@ -85,6 +88,11 @@ class Leftovers:
     """The folder of a table that rowmerge 0.1.0 has not finished dropping."""
 
 
+@dataclass(frozen=True)
+class RenamedFolder:
+    """The folder of a name that a relation had or got by RENAME. The files in its subfolder NAMES state which relation has the name."""
+
+
 FolderContent = TableFolder | ExternalTable | ViewFolder | Leftovers
 
 
@@ -112,7 +120,26 @@ def inspect_folder(folder: Storage, known_iceberg_files: Cache[bool] = _NO_CACHE
         CorruptLog: The pointer or the metadata of a view is invalid.
         StorageError: A file cannot be listed or read.
     """
+    return _inspect_probed(folder, _probe_folder(folder), known_iceberg_files)
+
+
+def inspect_name(folder: Storage, known_iceberg_files: Cache[bool]) -> FolderContent | RenamedFolder | None:
+    """Return the relation in the folder of a name as `inspect_folder` does, or RenamedFolder if a rename concerns the folder.
+
+    Args:
+        folder: The folder of the name in the warehouse.
+        known_iceberg_files: A cache of metadata files that belong to Iceberg tables.
+
+    Raises:
+        CorruptLog: The pointer or the metadata of a view is invalid.
+        StorageError: A file cannot be listed or read.
+    """
     probe = _probe_folder(folder)
+    return RenamedFolder() if NAMES in probe.subfolders else _inspect_probed(folder, probe, known_iceberg_files)
+
+
+def _inspect_probed(folder: Storage, probe: _FolderProbe, known_iceberg_files: Cache[bool]) -> FolderContent | None:
+    """Return the relation in a folder, which `_probe_folder` has examined."""
     has_log, has_metadata = LOG in probe.subfolders, METADATA in probe.subfolders
     if probe.has_unfinished_drop and (has_log or has_metadata):
         return Leftovers()
@@ -173,7 +200,7 @@ def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], kno
     folder contains a table, a view, or a dropped relation. The cache `known_iceberg_files` has files that an earlier call found to belong
     to a table. If one of them is still there, nothing is read. Files with other names are not read either: they always belong to a table.
     """
-    metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
+    metadata_files = {file.path: file for file in listed_files if file.path.endswith(METADATA_SUFFIXES)}
     versions = [version for version in map(version_of_file, metadata_files) if version is not None]
     if not versions:  # no files, or compressed files, or files that another catalog names with UUIDs
         return _table_of_other_files(metadata_files)
@@ -207,6 +234,22 @@ def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
     if "view-uuid" in content:
         return ViewFolder(version, content)
     return None if is_iceberg_drop(content) else TableFolder("iceberg")
+
+
+def check_format(folder: Storage, format_: str) -> None:
+    """Check that a folder contains no table of another format.
+
+    Args:
+        folder: The folder of an external table.
+        format_: The format of the table, `delta` or `iceberg`.
+
+    Raises:
+        AlreadyExists: The folder contains a table of another format.
+    """
+    content = inspect_folder(folder)
+    if isinstance(content, TableFolder) and content.format != format_:
+        advice = f"Write USING {content.format}, or choose another location."
+        raise AlreadyExists(f"{folder.location} contains a table in the format {content.format}. {advice}")
 
 
 def read_pointer(folder: Storage) -> ExternalTable | None:
@@ -334,3 +377,21 @@ def open_table(folder: Storage, name: str, format_: str, is_mismatch_fatal: Call
     if format_ == "delta":
         return DeltaTable(folder, name, is_mismatch_fatal)
     return IcebergTable(DirectoryOperations(folder, name), name)
+
+
+def check_warehouse(storage: Storage) -> None:
+    """Check that the warehouse is a writable folder. To verify this, write and delete an empty file.
+
+    Raises:
+        StorageError: The location is a file, or cannot be written.
+    """
+    path = local_path(storage.location)
+    if path is not None and path.exists() and not path.is_dir():
+        raise StorageError(storage.location, "it is a file", "Set the warehouse to a folder.")
+    probe_file = f".rowmerge-probe-{uuid4()}"
+    try:
+        storage.put(probe_file, b"")
+    except StorageError as error:
+        advice = "The warehouse must be a writable folder: check the path, its permissions and storage_options."
+        raise StorageError(storage.location, error.reason, advice) from error
+    try_delete_files(storage, [[f"{storage.location}/{probe_file}"]], PathOrigin.THIS_PROCESS)

@@ -74,6 +74,19 @@ def folder_of(name: str) -> str:
     return folder
 
 
+def path_of(schema: str, name: str) -> str:
+    """Return the path of a relation's name in a warehouse, which consists of two folders.
+
+    Args:
+        schema: The name of the schema.
+        name: The name of the relation.
+
+    Raises:
+        TableError: One of the names is invalid.
+    """
+    return f"{folder_of(schema)}/{folder_of(name)}"
+
+
 def check_path_segment(object_kind: str, name: str) -> None:
     """Check that a name is a single path segment, even if a catalog, a URL or a store percent-decodes it several times.
 

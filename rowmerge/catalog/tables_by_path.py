@@ -95,13 +95,30 @@ class TablesByPath:
         """
         for name in FILE_LOCATIONS:
             path = properties.get(name, "").strip()
-            if not path or not LOCATION.allow(path):  # The check of the properties rejects such a value.
-                continue
-            folders = _folders_outside(location, path)
-            owner = self._table_in(folders) or _name_in(catalog, folders)
-            if owner is not None:
-                problem = f"The table property {name} of {table} is {path!r}, which is in the folder of {owner}"
-                raise ConfigurationError(f"{problem}. DROP TABLE or VACUUM would delete the files there. Choose a folder outside it.")
+            if path and LOCATION.allow(path):  # The check of the properties rejects any other value.
+                self._check_folder(catalog, location, path, f"The table property {name} of {table}")
+
+    def check_location(self, catalog: Catalog, table: str, location: str, new_location: str) -> None:
+        """Check that the new location of an Iceberg table is not inside the folder of another table, as `check_file_locations` does.
+
+        Args:
+            catalog: The catalog of the session.
+            table: The name of the table in messages.
+            location: The current location of the table.
+            new_location: The new location.
+
+        Raises:
+            ConfigurationError: The new location is empty, has credentials, or is in the folder of another table.
+        """
+        self._check_folder(catalog, location, normalize_location(new_location), f"The new location of {table}")
+
+    def _check_folder(self, catalog: Catalog, own_location: str, path: str, subject: str) -> None:
+        """Raise ConfigurationError if a folder for files of a table is in the folder of another table, or of a name that one can get."""
+        folders = _folders_outside(own_location, path)
+        owner = self._table_in(folders) or _name_in(catalog, folders)
+        if owner is not None:
+            problem = f"{subject} is {path!r}, which is in the folder of {owner}"
+            raise ConfigurationError(f"{problem}. DROP TABLE or VACUUM would delete the files there. Choose a folder outside it.")
 
     def _table_in(self, folders: Sequence[str]) -> str | None:
         """Return a text for the first folder that is the folder of a table, or None if none is."""

@@ -13,6 +13,7 @@ from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.layout import FolderContent, ViewFolder, finish_drops, inspect_folder, metadata_file, version_of_file
 from rowmerge.catalog.names import quoted_name
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, CorruptLog, StorageError, TableError
+from rowmerge.iceberg import CatalogClient
 from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
@@ -280,6 +281,22 @@ def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
         finish_drops(folder, name)
 
 
+def drop_if_exists(folder: Storage, name: str) -> None:
+    """Drop the view in a folder, or do nothing if there is none.
+
+    Args:
+        folder: The folder of the view.
+        name: The name of the view, for messages.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the view was dropped.
+        StorageError: The folder cannot be read, or the view's files cannot be deleted.
+    """
+    content = inspect_folder(folder)
+    if isinstance(content, ViewFolder):
+        drop_view(folder, name, content)
+
+
 def withdraw_if_hidden(folder: Storage, version: int, view: str) -> bool:
     """Delete the version of a view that was just put if the view is hidden, and return whether it was deleted.
 
@@ -305,3 +322,32 @@ def withdraw_if_hidden(folder: Storage, version: int, view: str) -> bool:
     if is_hidden:
         try_delete_files(folder, [[f"{folder.location}/{metadata_file(version)}"]], PathOrigin.THIS_PROCESS)
     return is_hidden
+
+
+def check_has_views(client: CatalogClient, view: str) -> None:
+    """Check that a catalog supports views. `view`: the name of the view to create, for the message.
+
+    Raises:
+        TableError: The catalog does not support views.
+    """
+    if not client.has_views:
+        problem = f"The view {view} cannot be created: the catalog {client.name} ({client.kind}) does not support views"
+        raise TableError(f"{problem}. Create a table, or use a REST catalog that supports views, or a warehouse folder without a catalog.")
+
+
+def commit_view(client: CatalogClient, namespace: str, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> bool:
+    """Store a view in a catalog. Return False if another process has created the view in the meantime.
+
+    Args:
+        client: The client of the catalog.
+        namespace: The namespace of the view, as the catalog spells it.
+        name: The name of the view in lower case.
+        old: The metadata of the view to replace, or None for a new view.
+        new: Metadata with the new definition.
+    """
+    if old is not None:
+        if client.replace_view(namespace, name, old, new):
+            return True
+        # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
+        client.drop_view(namespace, name)
+    return client.create_view(namespace, name, new)

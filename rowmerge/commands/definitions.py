@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rowmerge.commands.names import SqlText, TableName
-from rowmerge.commands.rows import RowCommand
+from rowmerge.commands.rows import ExplainedRowCommand
+from rowmerge.commands.tables import ChangeIdentifiers, CreateTableLike, Rename, SetLocation
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField
 
 
@@ -128,6 +129,14 @@ class Drop:
     name: TableName
     view: bool
     if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ReplaceColumns:
+    """ALTER TABLE … REPLACE COLUMNS (…)."""
+
+    name: TableName
+    columns: tuple[ColumnDefinition, ...]
 
 
 @dataclass(frozen=True)
@@ -349,12 +358,13 @@ class Query:
 
 
 SchemaCommand = CreateSchema | DropSchema | UseSchema
-ColumnCommand = AddColumns | RenameColumn | DropColumns | AlterColumn
+ColumnCommand = AddColumns | ReplaceColumns | ChangeIdentifiers | RenameColumn | DropColumns | AlterColumn
 PropertyCommand = SetProperties | UnsetProperties
 ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 AlterTable = ColumnCommand | ConstraintCommand | PropertyCommand | CommentOn | CommentOnColumns | ChangePartitioning | SetWriteOrder
 ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns
-DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand | AlterTable | ListingCommand
+TableCommand = CreateTable | CloneTable | CreateTableLike | CreateView | Drop | Rename | SetLocation
+DefinitionCommand = TableCommand | SchemaCommand | AlterTable | ListingCommand
 
 
 @dataclass(frozen=True)
@@ -365,5 +375,5 @@ class Explain:
     example EXTENDED, if it is not empty.
     """
 
-    command: RowCommand | CreateTable | Query
+    command: ExplainedRowCommand | CreateTable | Query
     mode: str = ""

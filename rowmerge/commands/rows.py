@@ -151,4 +151,14 @@ class Truncate:
     partition: tuple[tuple[str, SqlText], ...] = ()
 
 
-RowCommand = Merge | Update | Delete | Insert | Truncate
+@dataclass(frozen=True)
+class DropPartitions:
+    """ALTER TABLE … DROP [IF EXISTS] PARTITION (p = value, …), …: the columns and values of each partition."""
+
+    target: TableName
+    partitions: tuple[tuple[tuple[str, SqlText], ...], ...]
+    if_exists: bool = False
+
+
+ExplainedRowCommand = Merge | Update | Delete | Insert | Truncate
+RowCommand = ExplainedRowCommand | DropPartitions

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown, TableError
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.partition_masks import partition_mask
@@ -18,12 +22,15 @@ from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.partitioning import partition_by
 from rowmerge.table.metadata.shape import TableDefinition
-from rowmerge.table.snapshots.files import FileChanges
+from rowmerge.table.snapshots.files import FileChanges, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Partition = Sequence[tuple[str, str | None]]
+"""The columns of PARTITION (p = value, …), each with the SQL text of its value."""
 
 
 def create_table(
@@ -114,9 +121,7 @@ def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, op
     return earlier_result
 
 
-def truncate(
-    spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = DEFAULT_COMMIT_OPTIONS
-) -> ChangeResult:
+def truncate(spark: SparkSession, table: Table, partition: Partition = (), options: CommitOptions = DEFAULT_COMMIT_OPTIONS) -> ChangeResult:
     """Run TRUNCATE TABLE: remove all files, or the files of one partition, without reading them.
 
     Args:
@@ -125,24 +130,53 @@ def truncate(
         partition: The columns of PARTITION (p = value), each with the SQL text of its value. Empty to remove all files.
         options: The number of retries, and the transaction of the commit.
     """
-    return _commit_planned_change(table, lambda snapshot: _truncation(spark, snapshot, partition), options)
+    return _commit_planned_change(table, lambda snapshot: _removal(spark, snapshot, "TRUNCATE", [partition]), options)
 
 
-def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tuple[str, str | None]]) -> tuple[CommitRequest, RowCounts]:
-    """Return the commit that removes all files or the files of a partition, and the counts of removed rows and files.
+def drop_partitions(
+    spark: SparkSession, table: Table, partitions: Sequence[Partition], options: CommitOptions, *, if_exists: bool
+) -> ChangeResult:
+    """Run ALTER TABLE … DROP PARTITION: remove the files of whole partitions, without reading them.
+
+    Args:
+        spark: The Spark session that evaluates the partition values.
+        table: The table.
+        partitions: The columns of each PARTITION (p = value), with the SQL text of their values.
+        options: The number of retries, and the transaction of the commit.
+        if_exists: Whether a partition may have no rows. Otherwise, it is an error.
+    """
+
+    def plan_change(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
+        for partition in () if if_exists else partitions:
+            _, counts = _removal(spark, snapshot, "DROP PARTITION", [partition])
+            if not counts.files_removed:
+                text = ", ".join(f"{name} = {value}" for name, value in partition)
+                raise TableError(f"{snapshot.name} has no rows in PARTITION ({text}). Add IF EXISTS to accept that.")
+        change, counts = _removal(spark, snapshot, "DROP PARTITION", partitions)
+        return (change, counts) if counts.files_removed else None
+
+    return _commit_planned_change(table, plan_change, options)
+
+
+def _removal(spark: SparkSession, snapshot: Snapshot, operation: str, partitions: Sequence[Partition]) -> tuple[CommitRequest, RowCounts]:
+    """Return the commit that removes the files of partitions, and the counts of removed rows and files. An empty partition is the table.
 
     Raise AppendOnly for an append-only table, and UnknownColumn or PlanError for a column by which the table is not partitioned.
     """
     snapshot.check_writable()
     if snapshot.shape.rules.append_only:
-        raise AppendOnly(snapshot.name, "TRUNCATE")
-    partition_values = static_partition(snapshot.shape, partition)
-    mask = partition_mask(spark, snapshot, partition_values)
+        raise AppendOnly(snapshot.name, operation)
+    values = [static_partition(snapshot.shape, partition) for partition in partitions]
+    masks = [partition_mask(spark, snapshot, partition_values) for partition_values in values]
+
+    def mask(listing: FileListing) -> pa.BooleanArray:
+        return reduce(pc.or_, [partition_mask(listing) for partition_mask in masks])
+
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
-    predicate = [f"{name} <=> {text}" for name, text in partition_values.items()]
+    predicate = [" and ".join(f"{name} <=> {text}" for name, text in partition.items()) for partition in values if partition]
     change = CommitRequest(
-        "TRUNCATE",
+        operation,
         parameters={"predicate": predicate} if predicate else {},
         metrics={**removal_metrics(removed), "numDeletedRows": removed.live_rows},
         files=FileChanges(removed=tuple(removed.paths)),

@@ -48,6 +48,8 @@ ENDPOINTS = [
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "POST /v1/{prefix}/tables/rename",
+    "POST /v1/{prefix}/views/rename",
     "GET /v1/{prefix}/namespaces/{namespace}/views",
     "POST /v1/{prefix}/namespaces/{namespace}/views",
     "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
@@ -124,6 +126,8 @@ class Endpoints:
             "GET /v1/namespaces/{}/tables/{}": lambda body, n, t: (200, _loaded(self.catalog.load_table((n, t)))),
             "POST /v1/namespaces/{}/tables/{}": self.commit,
             "DELETE /v1/namespaces/{}/tables/{}": lambda body, n, t: (204, self.catalog.drop_table((n, t))),
+            "POST /v1/tables/rename": self.rename_table,
+            "POST /v1/views/rename": self.rename_view,
             "GET /v1/namespaces/{}/views": lambda body, n: (
                 200,
                 {"identifiers": [_serialize_identifier(each) for each in self.views if each[0] == n]},
@@ -180,6 +184,22 @@ class Endpoints:
         )
         response = self.catalog.commit_table(target, request.requirements, request.updates)
         return 200, {"metadata-location": response.metadata_location, "metadata": json.loads(response.metadata.model_dump_json())}
+
+    def rename_table(self, body: dict[str, Any]) -> Answer:
+        source, destination = ((*body[role]["namespace"], body[role]["name"]) for role in ("source", "destination"))
+        if destination in self.views:
+            raise TableAlreadyExistsError(".".join(destination))
+        self.catalog.rename_table(source, destination)
+        return 204, None
+
+    def rename_view(self, body: dict[str, Any]) -> Answer:
+        source, destination = ((*body[role]["namespace"], body[role]["name"]) for role in ("source", "destination"))
+        if source not in self.views:
+            raise NoSuchViewError(".".join(source))
+        if destination in self.views or self.catalog.table_exists(destination):
+            raise ViewAlreadyExistsError(".".join(destination))
+        self.views[destination] = self.views.pop(source)
+        return 204, None
 
     def create_view(self, body: dict[str, Any], namespace: str) -> Answer:
         key = (namespace, body["name"])

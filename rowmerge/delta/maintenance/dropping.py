@@ -18,7 +18,7 @@ from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import has_relation_of_other_format
-from rowmerge.table.commits.drop_markers import DROP_MARKERS, after_drop, versions_of_drop_markers
+from rowmerge.table.commits.drop_markers import DROP_MARKERS, NAMES, after_drop, versions_of_drop_markers
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.snapshots.files import FileChanges
 
@@ -106,7 +106,7 @@ def _dropped_data_files(storage: Storage, files: list[StoredObject], removed_pat
 
     `removed_paths`: the paths of the removed files. `dropped_at`: the time of the commit in milliseconds since the epoch.
     """
-    excluded_folders = (f"{LOG}/", f"{DROP_MARKERS}/", *foreign_folders(files))
+    excluded_folders = (f"{LOG}/", f"{DROP_MARKERS}/", f"{NAMES}/", *foreign_folders(files))
     data_files = [file for file in files if not file.path.startswith(excluded_folders)]
     # With a table of another format in the folder, an older file may belong to that table.
     is_only_table = not has_relation_of_other_format(storage, files, FORMAT)

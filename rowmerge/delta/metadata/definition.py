@@ -211,6 +211,8 @@ def metadata_after_alter(
         UnsupportedTableFeature: The change needs an unsupported feature or type.
     """
     _refuse_write_order(table, definition)
+    if definition.identifiers is not None:
+        raise PlanError(f"{table} is a Delta table, which has no identifier fields. Use a CHECK constraint, or a data test of the key.")
     _refuse_repartitioning(table, metadata, definition)
     new_metadata = _changed_metadata(table, metadata, definition, clustering)
     # When column mapping is enabled, the columns of existing data files keep their names as physical names.

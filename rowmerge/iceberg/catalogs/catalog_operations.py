@@ -104,6 +104,12 @@ class CatalogOperations:
 
         return self._send(_Request(staged, (table_update.AssertCreate(),), _creation_updates(metadata), status_in=status_in))
 
+    def tables_in_folder(self) -> list[str]:
+        """Return the names of the other tables at the location of this table. This loads every table of the catalog."""
+        names = [(namespace, table) for namespace in self._client.namespaces() for table in self._client.tables(namespace)]
+        others = (name for name in names if name != self._identifier)
+        return [".".join(name) for name in others if self._client.location(*name) == self.storage.location]
+
     def is_outdated(self, base: CurrentMetadata) -> bool:
         """Return False, because `commit` loads the table right before it commits."""
         return False

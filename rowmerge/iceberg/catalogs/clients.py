@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -13,7 +13,7 @@ from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.rest import Endpoints, RestCatalog
 from pyiceberg.io import FileIO
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.schema import Schema
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import LongType, NestedField
@@ -21,6 +21,7 @@ from pyiceberg.view.metadata import ViewVersion
 from requests import Response
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError
+from rowmerge.iceberg.catalogs.view_requests import current_version, replacement_request
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.storage.configuration import hide
@@ -159,6 +160,42 @@ class CatalogClient:
             return True
         return False
 
+    def rename_table(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
+        """Give a table another name. Return False if a table or view has the new name.
+
+        Args:
+            source: The namespace and the name of the table, as the catalog spells them.
+            target: The new namespace and the new name.
+
+        Raises:
+            CatalogFailed: The catalog refused the request, cannot rename tables, or cannot be reached.
+        """
+        with self._translating_errors(f"renaming {'.'.join(source)}"), suppress(exceptions.TableAlreadyExistsError):
+            self.catalog.rename_table(source, target)
+            return True
+        return False
+
+    def rename_view(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
+        """Give a view another name by a request to the REST server (renameView). Return False if a table or view has the new name.
+
+        Args:
+            source: The namespace and the name of the view, as the catalog spells them.
+            target: The new namespace and the new name.
+
+        Raises:
+            CatalogFailed: The server refused the request, cannot rename views, or cannot be reached.
+        """
+        rest_catalog = self._rest
+        assert rest_catalog is not None, "only REST catalogs support views"
+        with self._translating_errors(f"renaming the view {'.'.join(source)}"):
+            names = {"source": source, "destination": target}
+            request = {role: {"namespace": [namespace], "name": name} for role, (namespace, name) in names.items()}
+            # pyiceberg 0.12 has no method for this request, as for the replacement of views.
+            response = rest_catalog._session.post(rest_catalog.url("views/rename"), json=request)
+            if response.status_code != 409 and not response.ok:
+                raise exceptions.RESTError(_error_text(response))
+        return bool(response.ok)
+
     def views(self, namespace: str) -> list[str]:
         """Return the names of the views in a namespace, or an empty list if the catalog does not support views."""
         if not self.has_views:
@@ -195,7 +232,7 @@ class CatalogClient:
             metadata: The metadata of the view in the JSON form of the Iceberg view spec. The view gets the current version of this
                 metadata.
         """
-        version, schema = _current_version(metadata)
+        version, schema = current_version(metadata)
         with self._translating_errors(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
             # A new view has one version and one schema. Their ids do not depend on those in `metadata`.
             new_schema = Schema.model_validate({**schema, "schema-id": 0})
@@ -223,7 +260,7 @@ class CatalogClient:
         assert rest_catalog is not None, "only REST catalogs support views"
         with self._translating_errors(f"replacing the view {namespace}.{view}"):
             url = rest_catalog.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe=""))
-            request = _replacement_request(namespace, view, old_metadata, metadata)
+            request = replacement_request(namespace, view, old_metadata, metadata)
             # pyiceberg 0.12 has no method for this request. Only its private session has the user's certificates and tokens.
             response = rest_catalog._session.post(url, json=request)
             # In both cases, the caller can drop the view, if it exists, and create it again.
@@ -270,38 +307,6 @@ class CatalogClient:
         return (text if len(text) <= 500 else f"{text[:500]}…").rstrip(". ")
 
 
-def _replacement_request(namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the CommitViewRequest of the REST specification that replaces a view.
-
-    The version id -1 in a request stands for the version that the request adds.
-    """
-    version, schema = _current_version(metadata)
-    schema_id, schema_updates = _add_schema(old_metadata["schemas"], assign_fresh_schema_ids(Schema.model_validate(schema)))
-    version_id = max(old_version["version-id"] for old_version in old_metadata["versions"]) + 1
-    new_version = {**version, "version-id": version_id, "schema-id": schema_id}
-    updates = [
-        *schema_updates,
-        {"action": "add-view-version", "view-version": new_version},
-        {"action": "set-current-view-version", "view-version-id": -1},
-        {"action": "set-properties", "updates": metadata["properties"]},
-    ]
-    removed_properties = sorted(set(old_metadata.get("properties", {})) - set(metadata["properties"]))
-    if removed_properties:
-        updates.append({"action": "remove-properties", "removals": removed_properties})
-    requirements = [{"type": "assert-view-uuid", "uuid": old_metadata["view-uuid"]}]
-    return {"identifier": {"namespace": [namespace], "name": view}, "requirements": requirements, "updates": updates}
-
-
-def _add_schema(old_schemas: Sequence[Mapping[str, Any]], schema: Schema) -> tuple[int, list[dict[str, Any]]]:
-    """Return the id of a schema in a view, and the update that adds the schema. If the view has an equal schema, return no update."""
-    schemas = [Schema.model_validate(old_schema) for old_schema in old_schemas]
-    for old_schema in schemas:
-        if old_schema.as_struct() == schema.as_struct():
-            return old_schema.schema_id, []
-    schema_id = max((old_schema.schema_id for old_schema in schemas), default=-1) + 1
-    return schema_id, [{"action": "add-schema", "schema": {**schema.model_dump(mode="json", by_alias=True), "schema-id": schema_id}}]
-
-
 def _error_text(response: Response) -> str:
     """Return the server's message about a failed request."""
     try:
@@ -309,14 +314,6 @@ def _error_text(response: Response) -> str:
     except (ValueError, KeyError, TypeError):
         message = response.text
     return f"{response.status_code} {response.reason}: {message}"
-
-
-def _current_version(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the current version of a view, and its schema."""
-    versions = {version["version-id"]: version for version in metadata["versions"]}
-    schemas = {schema["schema-id"]: schema for schema in metadata["schemas"]}
-    current_version = versions[metadata["current-version-id"]]
-    return current_version, schemas[current_version["schema-id"]]
 
 
 def _secrets(configuration: Mapping[str, Any]) -> set[str]:

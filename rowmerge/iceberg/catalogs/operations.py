@@ -60,6 +60,10 @@ class TableOperations(Protocol):
             StorageError: The table was certainly not created.
         """
 
+    def tables_in_folder(self) -> list[str]:
+        """Return the names of the other tables of the catalog at the location of this table. In a folder, there are none."""
+        return []
+
     def is_outdated(self, base: CurrentMetadata) -> bool:
         """Return True if the newest metadata is certainly not `base`, so that a commit must fail. Otherwise, it may still be newer."""
 

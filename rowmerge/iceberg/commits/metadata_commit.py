@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pyiceberg.table.update import TableUpdate
+from pyiceberg.table.update import SetLocationUpdate, TableUpdate
 
 from rowmerge.errors import CommitStateUnknown, MetadataChanged, TableNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
@@ -72,6 +72,22 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
             raise CommitStateUnknown(f"It is not known whether {operation} of {table} was committed: {outcome.reason}. Run it again.")
         lost_races += 1
         _wait_or_give_up(operations, table, current, lost_races, time.monotonic() - start)
+
+
+def set_location(operations: TableOperations, table: str, location: str) -> None:
+    """Set the folder for the new files of a table in a catalog. The old files stay where they are.
+
+    Args:
+        operations: The operations of the table.
+        table: The name of the table in error messages.
+        location: The new folder.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the location was set.
+        MetadataChanged: Other commits came first in every attempt that the table's retry policy allows.
+        StorageError: The location was certainly not set.
+    """
+    commit_updates(operations, table, "SET LOCATION", lambda current: (SetLocationUpdate(location=location),))
 
 
 def _wait_or_give_up(operations: TableOperations, table: str, current: CurrentMetadata, lost_races: int, elapsed: float) -> None:

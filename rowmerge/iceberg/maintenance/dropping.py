@@ -24,7 +24,7 @@ from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, absolute_location
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import has_relation_of_other_format
-from rowmerge.table.commits.drop_markers import DROP_MARKERS, after_drop, versions_of_drop_markers
+from rowmerge.table.commits.drop_markers import DROP_MARKERS, NAMES, after_drop, versions_of_drop_markers
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.maintenance import inner_table_prefixes
 from rowmerge.table.snapshots.files import FileChanges
@@ -167,7 +167,7 @@ def _paths_of_dropped_table(storage: Storage, objects: list[StoredObject], neede
         needed_keys: The files that the table's last version needs, by `file_key`, which has one spelling for `s3://` and `s3a://`.
         dropped_at: The modification time of the drop's version, in milliseconds since the epoch.
     """
-    excluded_prefixes = ("_delta_log/", f"{DROP_MARKERS}/", HINT, *inner_table_prefixes(objects))
+    excluded_prefixes = ("_delta_log/", f"{DROP_MARKERS}/", f"{NAMES}/", HINT, *inner_table_prefixes(objects))
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded_prefixes)]
     has_other_table = has_relation_of_other_format(storage, objects, FORMAT)
     old_paths = set() if has_other_table else {file.path for file in files if file.modified < dropped_at}

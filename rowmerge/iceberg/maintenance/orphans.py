@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import posixpath
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from pyiceberg.table.metadata import TableMetadata
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.iceberg.catalogs.metadata_folder import HINT, CurrentMetadata, version_in
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.storage.disk import is_temporary
-from rowmerge.storage.store import StoredObject, local_path
+from rowmerge.storage.store import Storage, StoredObject, get_if_exists, local_path
 from rowmerge.table.maintenance import inner_table_prefixes
 
 
@@ -37,6 +40,34 @@ def find_orphans(
     orphans += [checksum for checksum in map(checksum_of, orphans) if checksum in listed_paths]
     # `DirectoryOperations` relies on this order: while a metadata file exists, the name of the next version has not become free.
     return sorted(orphans, key=lambda path: (_metadata_version(path), path))
+
+
+def has_other_table(storage: Storage, current: CurrentMetadata, objects: Sequence[StoredObject]) -> bool:
+    """Return whether a listing of a table's folder contains metadata of another table, which may be live or dropped.
+
+    A catalog can give the location of a renamed table to a new one. In a folder that is its own catalog, this cannot happen.
+
+    Args:
+        storage: The storage of the table's folder.
+        current: The current metadata of the table.
+        objects: The objects in the folder.
+
+    Raises:
+        StorageError: A metadata file cannot be read.
+    """
+    if current.version is not None:
+        return False
+    known_keys = {file_key(path) for path in (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log)) if path}
+    paths = [file.path for file in objects if file.path.endswith((".metadata.json", ".metadata.json.gz"))]
+    unknown_paths = [path for path in paths if file_key(f"{storage.location}/{path}") not in known_keys]
+    table_id = str(current.metadata.table_uuid).encode()
+    contents = run_concurrently([partial(get_if_exists, storage, path) for path in unknown_paths], is_remote=storage.is_remote)
+    return any(content is not None and table_id not in decompressed(content) for content in contents)
+
+
+def decompressed(data: bytes) -> bytes:
+    """Return the content of a file that may be compressed with gzip."""
+    return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
 
 def _orphan_rule(

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 from pyiceberg.table.update import TableUpdate
 
-from rowmerge.errors import PlanError, VersionNotFound
+from rowmerge.errors import PlanError, TableError, VersionNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import check_writable, commit_updates, newest
 from rowmerge.iceberg.maintenance.expiry import check_gc_enabled, expiry_updates
-from rowmerge.iceberg.maintenance.orphans import find_orphans, with_checksums
+from rowmerge.iceberg.maintenance.orphans import find_orphans, has_other_table, with_checksums
 from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, files_of_expired_snapshots, needed_files
 from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.metadata.properties import file_locations
@@ -210,6 +210,10 @@ class Vacuum:
         """Return the absolute paths of the orphans in a listing. Read the needed files only if an object is old enough."""
         if not any(file.modified < listing.orphans_before for file in listing.objects):
             return []
+        if has_other_table(self.storage, current, listing.objects) and (others := self.operations.tables_in_folder()):
+            problem = f"The files of {', '.join(others)} are in the same folder as those of {self.table}, {self.storage.location}"
+            reason = "so their orphan files cannot be told apart. A catalog gave the folder of a renamed table to another one"
+            raise TableError(f"{problem}, {reason}. Copy one of them with CREATE TABLE … AS SELECT, and drop it.")
         orphans = find_orphans(self.storage.location, current, self._needed(current).keys(), *listing)
         return [file_key(f"{self.storage.location}/{path}") for path in orphans]
 

@@ -18,13 +18,13 @@ from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, Unsuppo
 from rowmerge.iceberg.metadata.partition_values import FIRST_ID, find_or_build_order, find_or_build_spec, ordering_of, partitioning_of
 from rowmerge.iceberg.metadata.properties import check_properties
 from rowmerge.iceberg.metadata.registry import COMMENT, DISTRIBUTION, FORMAT_VERSION, GC_ENABLED, ICEBERG_PROPERTIES, METRICS_COLUMN
-from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_widen, columns_of
+from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_widen, columns_of, with_identifiers
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
 from rowmerge.table.metadata.parquet_settings import COLUMN_PROPERTIES
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED, INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, outermost_structs, parts, sql_name, stored_types
-from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.metadata.shape import IdentifierChange, TableDefinition
 
 _LAST_ADDED = -1
 """A placeholder for the id of the schema or spec that the preceding update added (Iceberg REST catalog specification)."""
@@ -50,6 +50,7 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
     columns = _validate_definition(table, definition, default_version=2)
     builder = SchemaBuilder(table, last_id=0)
     schema = builder.build_schema(columns)
+    schema = with_identifiers(table, schema, schema, definition.identifiers)
     spec = find_or_build_spec(definition.partitioning or (), schema, known_specs=(), last_field_id=FIRST_ID - 1)
     order = find_or_build_order(definition.ordering or (), schema, known_orders=())
     metadata = TableMetadataV2(
@@ -122,8 +123,8 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
     _reject_check_constraints(table, definition)
     updates: list[TableUpdate] = []
     schema = metadata.schema()
-    if definition.schema is not None:
-        schema = evolve_schema(table, metadata, definition.schema)
+    if definition.schema is not None or definition.identifiers is not None:
+        schema = evolve_schema(table, metadata, definition.schema or columns_of(schema, table), definition.identifiers)
         updates += _schema_updates(metadata, schema)
     if definition.partitioning is not None and definition.partitioning != partitioning_of(metadata.spec(), schema, table):
         updates += _spec_updates(metadata, schema, definition.partitioning)
@@ -174,16 +175,18 @@ def _with_new_column_names(properties: Mapping[str, str], old_schema: Schema, sc
     return new_properties
 
 
-def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schema:
+def evolve_schema(table: str, metadata: TableMetadata, columns: Struct, identifiers: IdentifierChange | None = None) -> Schema:
     """Return a schema with these columns: an existing schema of the table, or a new one ("Schema Evolution" in the Iceberg specification).
 
     Args:
         table: The name of the table in messages.
         metadata: The current metadata of the table.
         columns: The columns after the change. A field with a FIELD_ID is a field of the current schema. Other fields are new.
+        identifiers: The change of the identifier fields, or None.
 
     Raises:
-        PlanError: A new field is NOT NULL, the partitioning or sort order uses a dropped column, or a name is used twice.
+        PlanError: A new field is NOT NULL, an identifier field is dropped or cannot be one, a name is used twice, or the partitioning or
+            sort order uses a dropped column.
         TypeMismatch: A field cannot change to its new type.
         UnsupportedTableFeature: A column is generated, or has a default that the format version does not support.
     """
@@ -191,10 +194,10 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schem
     columns = Struct(tuple(_with_initial_default(column) for column in columns))
     _check_evolution(table, columns_of(metadata.schema(), table), columns)
     _check_dropped_columns(table, metadata, columns)
-    identifier_ids = frozenset(metadata.schema().identifier_field_ids)
-    new_schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, _next_schema_id(metadata), identifier_ids)
+    new_schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, _next_schema_id(metadata))
+    new_schema = with_identifiers(table, new_schema, metadata.schema(), identifiers)
     _check_partition_names(table, metadata, new_schema)
-    return next((schema for schema in metadata.schemas if schema.as_struct() == new_schema.as_struct()), new_schema)
+    return next((schema for schema in metadata.schemas if schema == new_schema), new_schema)
 
 
 def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct) -> None:
@@ -322,7 +325,7 @@ def _check_type(table: str, column: str, old_type: DataType, new_type: DataType)
 
 def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
     """Yield the updates that make a schema the current schema of the table. Yield nothing if it already is."""
-    if schema.schema_id == metadata.current_schema_id and schema.as_struct() == metadata.schema().as_struct():
+    if schema.schema_id == metadata.current_schema_id and schema == metadata.schema():
         return
     is_known = schema.schema_id in {old_schema.schema_id for old_schema in metadata.schemas}
     if not is_known:

@@ -19,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from rowmerge.iceberg.metadata.partition_values import ordering_of, partitioning_of
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.iceberg.metadata.registry import COMMENT
-from rowmerge.iceberg.metadata.types import can_widen, columns_of, nested_fields
+from rowmerge.iceberg.metadata.types import can_widen, columns_of, identifier_paths, nested_fields
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.metadata.rules import DEFAULT, Rules, not_null_checks
@@ -68,6 +68,7 @@ def table_shape(
         supports_merge_on_read=metadata.format_version > 1,
         supports_initial_defaults=metadata.format_version >= INITIAL_DEFAULTS,
         can_widen=can_widen,
+        identifiers=identifier_paths(schema),
         # These two are parsed on first use, which is a write, so that an error in them does not prevent reads.
         parse_rules=partial(_row_rules, columns),
         parse_ordering=partial(ordering_of, metadata.sort_order(), schema, name),

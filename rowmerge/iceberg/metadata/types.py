@@ -9,7 +9,7 @@ from typing import Any
 from pyiceberg import types as t
 from pyiceberg.schema import Schema
 
-from rowmerge.errors import TypeMismatch, UnsupportedTableFeature
+from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.defaults import default_sql, parse_default
 from rowmerge.table.metadata.rules import DEFAULT, INITIAL
 from rowmerge.table.metadata.schema import (
@@ -29,6 +29,7 @@ from rowmerge.table.metadata.schema import (
     sql_name,
     stored_types,
 )
+from rowmerge.table.metadata.shape import IdentifierChange
 
 TO_ICEBERG: Mapping[str, t.PrimitiveType] = {
     "boolean": t.BooleanType(),
@@ -156,21 +157,18 @@ class SchemaBuilder:
     def __init__(self, table: str, last_id: int) -> None:
         self._table, self.last_id = table, last_id
 
-    def build_schema(self, columns: Struct, schema_id: int = 0, identifier_ids: frozenset[int] = frozenset()) -> Schema:
+    def build_schema(self, columns: Struct, schema_id: int = 0) -> Schema:
         """Assign ids to new fields, which increases `last_id`, and return the Iceberg schema of the columns.
 
         Args:
             columns: The columns. A field with a FIELD_ID keeps its id.
             schema_id: The id of the schema.
-            identifier_ids: The ids of identifier fields. Ids that are not among the columns are omitted.
 
         Raises:
             TypeMismatch: Iceberg does not have the type of a column.
             UnsupportedTableFeature: A default is an expression.
         """
-        fields = self._fields(stored_types(columns))
-        field_ids = {field.field_id for field in fields}
-        return Schema(*fields, schema_id=schema_id, identifier_field_ids=sorted(identifier_ids & field_ids))
+        return Schema(*self._fields(stored_types(columns)), schema_id=schema_id)
 
     def _fields(self, columns: Struct) -> list[t.NestedField]:
         # All fields of a level get their ids before their nested fields, as in Iceberg's TypeUtil.assignFreshIds.
@@ -243,6 +241,72 @@ class SchemaBuilder:
         key_type = self._iceberg_type(map_.key, column, key_path)
         value_type = self._iceberg_type(map_.value, column, value_path)
         return t.MapType(key_id, key_type, value_id, value_type, not map_.value_contains_null)
+
+
+def with_identifiers(table: str, schema: Schema, old_schema: Schema, change: IdentifierChange | None) -> Schema:
+    """Return a new schema with its identifier fields, which are those of the old schema unless a statement changes them.
+
+    Args:
+        table: The name of the table in messages.
+        schema: The new schema, in which the columns of the old schema have the same ids.
+        old_schema: The current schema of the table.
+        change: SET or DROP IDENTIFIER FIELDS, or None for a statement that changes columns.
+
+    Raises:
+        PlanError: A field does not exist, cannot identify rows, or is not an identifier field that DROP can remove.
+    """
+    ids, names = set(old_schema.identifier_field_ids), old_schema.find_column_name
+    if change is not None:
+        named_ids = {_identifier_id(table, old_schema, path) for path in change.columns}
+        if change.drop and (others := named_ids - ids):
+            raise PlanError(f"{names(min(others))} is not an identifier field of {table}. Leave it out.")
+        ids = ids - named_ids if change.drop else named_ids
+    for field_id in sorted(ids):
+        _check_identifier(table, schema, field_id, str(names(field_id)))
+    return Schema(*schema.fields, schema_id=schema.schema_id, identifier_field_ids=sorted(ids))
+
+
+def identifier_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:
+    """Return the paths of the identifier fields of a schema."""
+    paths = (_fields_on_path(schema.fields, field_id) for field_id in schema.identifier_field_ids)
+    return tuple(tuple(field.name for field in path) for path in paths)
+
+
+def _identifier_id(table: str, schema: Schema, path: tuple[str, ...]) -> int:
+    """Return the id of a field, or raise UnknownColumn."""
+    try:
+        return schema.find_field(".".join(path), case_sensitive=False).field_id
+    except ValueError:
+        raise UnknownColumn(".".join(path), list(schema.column_names), where=table) from None
+
+
+def _check_identifier(table: str, schema: Schema, field_id: int, name: str) -> None:
+    """Raise PlanError if a field cannot identify rows ("Identifier Field IDs" in the Iceberg specification)."""
+    if field_id not in schema.field_ids:
+        advice = f"First run ALTER TABLE {table} DROP IDENTIFIER FIELDS {name}."
+        raise PlanError(f"The identifier field {name} of {table} cannot be dropped. {advice}")
+    *parents, field = _fields_on_path(schema.fields, field_id)
+    problem = None
+    if not field.field_type.is_primitive:
+        problem = "it is a struct, an array or a map"
+    elif isinstance(field.field_type, t.FloatType | t.DoubleType):
+        problem = "floating-point numbers have no exact equality"
+    elif not all(isinstance(parent.field_type, t.StructType) for parent in parents):
+        problem = "it is inside an array or a map"
+    elif not all(each.required for each in (*parents, field)):
+        problem = "it or a struct around it can be NULL"
+    if problem is not None:
+        advice = "Identifier fields are NOT NULL, of a simple type, and outside of arrays and maps."
+        raise PlanError(f"{name} cannot be an identifier field of {table}: {problem}. {advice}")
+
+
+def _fields_on_path(fields: Sequence[t.NestedField], field_id: int) -> list[t.NestedField]:
+    """Return the fields from a column down to the field with an id, or an empty list if the id is not among them."""
+    for field in fields:
+        below = [] if field.field_id == field_id else _fields_on_path(nested_fields(field.field_type), field_id)
+        if below or field.field_id == field_id:
+            return [field, *below]
+    return []
 
 
 def as_new_columns(columns: Struct) -> Struct:

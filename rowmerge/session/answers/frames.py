@@ -115,7 +115,7 @@ def _counts_by_change(operation: str, counts: RowCounts) -> dict[str, int]:
             return {"affected": counts.affected, "updated": counts.updated, "deleted": counts.deleted, "inserted": counts.inserted}
         case "UPDATE":
             return {"affected": counts.updated}
-        case "DELETE" | "TRUNCATE":
+        case "DELETE" | "TRUNCATE" | "ALTER TABLE":
             return {"affected": counts.deleted}
     return {"affected": counts.inserted, "inserted": counts.inserted}
 

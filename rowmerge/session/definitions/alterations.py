@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rowmerge.commands import definitions as commands
+from rowmerge.commands.tables import ChangeIdentifiers
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
 from rowmerge.session.definitions import columns
+from rowmerge.session.definitions.column_replacement import dropped_paths, merge_columns
 from rowmerge.session.definitions.partitioning import change_partitioning, change_write_order, partitioning_operation, write_order_operation
 from rowmerge.session.names.scope import SessionContext
-from rowmerge.spark.types import parse_columns
+from rowmerge.spark.types import check_storable, parse_columns
 from rowmerge.spark.values.rules import check_condition, check_default, check_existing
 from rowmerge.table.metadata.rules import DEFAULT, Check, not_null_checks
 from rowmerge.table.metadata.schema import Field, Struct
@@ -53,6 +55,12 @@ def build_alteration(context: SessionContext, command: commands.AlterTable) -> A
             return _drop_columns(command)
         case commands.AlterColumn():
             return _alter_column(context, command)
+        case commands.ReplaceColumns():
+            return _replace_columns(context, command)
+        case ChangeIdentifiers(_, change):
+            operation = f"{'DROP' if change.drop else 'SET'} IDENTIFIER FIELDS"
+            paths: dict[str, object] = {"columns": [".".join(path) for path in change.columns]}
+            return Alteration(operation, lambda snapshot: TableDefinition(identifiers=change), paths)
         case commands.SetProperties() | commands.UnsetProperties():
             return _change_properties(context, command)
         case commands.ChangePartitioning():
@@ -72,6 +80,26 @@ def _add_columns(context: SessionContext, command: commands.AddColumns) -> Alter
     fields = parse_columns(context.spark, command.columns)
     parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in fields]}
     return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=columns.add_columns(snapshot, fields, command)), parameters)
+
+
+def _replace_columns(context: SessionContext, command: commands.ReplaceColumns) -> Alteration:
+    """Return the change that REPLACE COLUMNS makes.
+
+    As on Spark, all columns of an Iceberg table become new, and columns of a Delta table with the same name keep their values.
+    """
+    declared = parse_columns(context.spark, command.columns)
+    check_storable(declared)
+    is_delta = context.names.existing_relation(command.name).format == "delta"
+
+    def definition(snapshot: Snapshot) -> TableDefinition | None:
+        if not is_delta:
+            return TableDefinition(schema=declared)
+        for path in dropped_paths(snapshot.schema, declared):
+            columns.check_column_unused(snapshot, path)
+        return TableDefinition(schema=merge_columns(snapshot.schema, declared))
+
+    parameters: dict[str, object] = {"columns": [{"name": column.name, "type": column.sql_type} for column in declared]}
+    return Alteration("REPLACE COLUMNS", definition, parameters)
 
 
 def _rename_column(command: commands.RenameColumn) -> Alteration:

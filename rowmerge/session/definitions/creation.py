@@ -135,20 +135,14 @@ def _check_no_view(name: QualifiedName) -> None:
 
 
 def _create_and_register(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:
-    """Create a table under an unused name, and register its location in the catalog if the statement has a LOCATION.
-
-    A table without a LOCATION is in the folder that the catalog chose for its name. So it needs no registration.
-    """
+    """Create a table under an unused name, or keep the existing table at the LOCATION, and register it in the catalog."""
     name, location = new_table.name, new_table.location
     format_ = new_table.format or format_of_path(name.schema, name.name) or context.default_format
     table = context.catalog.new_table(name.schema, name.name, format_, location)
     has_only_location = location is not None and new_table.rows is None and not new_table.definition.schema
-    if has_only_location and table.exists():
-        result = _keep_existing_table(table)
-    else:
-        result = _commit_new_table(context, table, new_table, options)
-    if location is not None:
-        context.catalog.register(name.schema, name.name, format_, location)
+    keeps_table = has_only_location and table.exists()
+    result = _keep_existing_table(table) if keeps_table else _commit_new_table(context, table, new_table, options)
+    context.catalog.register(name.schema, name.name, format_, table.location, is_new=not keeps_table)
     return result
 
 
@@ -206,8 +200,8 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
         raise PlanError(f"{name} would be a clone of itself. Choose another name, or use RESTORE TABLE to return to an older version.")
     context.tables_by_path.check_file_locations(context.catalog, str(name), target.location, command.properties)
     result = Clone(target, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
-    if command.location is not None and name.relation is None:  # a new table outside the catalog's folder
-        context.catalog.register(name.schema, name.name, source_relation.format, command.location)
+    if name.relation is None:
+        context.catalog.register(name.schema, name.name, source_relation.format, target.location, is_new=True)
     return StatementResult.from_change(frames.count_row(context.spark, result.result_row), "CLONE", result)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowmerge.commands import definitions as commands
+from rowmerge.commands.tables import CreateTableLike, Rename, SetLocation
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.alterations import build_alteration
 from rowmerge.session.definitions.creation import clone_table, run_create_table
+from rowmerge.session.definitions.like import create_table_like
 from rowmerge.session.definitions.listings import listing_rows
+from rowmerge.session.definitions.relocation import rename, set_location
 from rowmerge.session.definitions.views import AlterView, alter_view, create_view
 from rowmerge.session.names.scope import SessionContext
 
@@ -37,6 +40,14 @@ def run_definition(context: SessionContext, command: commands.DefinitionCommand,
         case commands.Drop():
             _drop(context, command)
             return empty_result(context.spark, "DROP VIEW" if command.view else "DROP TABLE")
+        case Rename():
+            rename(context, command)
+            return empty_result(context.spark, "ALTER VIEW" if command.view else "ALTER TABLE")
+        case SetLocation():
+            set_location(context, command)
+            return empty_result(context.spark, "ALTER TABLE")
+        case CreateTableLike():
+            return create_table_like(context, command, options)
         case commands.CreateSchema() | commands.DropSchema() | commands.UseSchema():
             return _run_schema_command(context, command)
     return _alter(context, command)

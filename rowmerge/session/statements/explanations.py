@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rowmerge.commands.definitions import CreateTable, Explain, Query
 from rowmerge.commands.names import TableName
-from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
+from rowmerge.commands.rows import ExplainedRowCommand, Insert, Merge, Truncate
 from rowmerge.execution.explanation import explain_create, explain_insert, explain_row_change, explain_truncate
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.partition_masks import partition_mask
@@ -68,14 +68,14 @@ def _spark_plan_lines(scope: StatementScope, mode: str, query: str) -> list[str]
     return lines
 
 
-def _query_of(command: RowCommand | CreateTable) -> str | None:
+def _query_of(command: ExplainedRowCommand | CreateTable) -> str | None:
     """Return the query of a command, for which Spark can show a plan, or None if the command has no query."""
     if isinstance(command, Merge):
         return source_query(command)
     return str(command.query) if isinstance(command, Insert | CreateTable) else None
 
 
-def _explain_rows(context: SessionContext, command: RowCommand) -> _Explanation:
+def _explain_rows(context: SessionContext, command: ExplainedRowCommand) -> _Explanation:
     """Return the lines of EXPLAIN for a command that changes rows of an existing table."""
     target = context.audit.target(context.names.target(command.target))
     snapshot = target.table.snapshot()

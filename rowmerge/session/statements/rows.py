@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.names import TableName
-from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
+from rowmerge.commands.rows import Assignment, Delete, DeleteAction, DropPartitions, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
-from rowmerge.execution.table_change import truncate
+from rowmerge.execution.table_change import drop_partitions, truncate
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import apart_from, build_side
@@ -51,7 +51,8 @@ def run_row_command(context: SessionContext, command: RowCommand, options: Commi
         options: The number of retries, and the transaction of the commit.
     """
     change, scans = _change_target(context, command, options)
-    operation = type(command).__name__.upper()  # INSERT for the class Insert
+    is_alteration = isinstance(command, DropPartitions)
+    operation = "ALTER TABLE" if is_alteration else type(command).__name__.upper()  # INSERT for the class Insert
     row_counts = frames.changed_row_counts(context.spark, operation, change.counts)
     return StatementResult.from_change(row_counts, operation, change, scans)
 
@@ -65,6 +66,9 @@ def _change_target(context: SessionContext, command: RowCommand, options: Commit
             return statement.run(options), statement.scans
         case Truncate():
             return truncate(context.spark, target.table, [(column, value.text) for column, value in command.partition], options), ()
+        case DropPartitions(_, partitions, if_exists):
+            texts = [[(column, value.text) for column, value in partition] for partition in partitions]
+            return drop_partitions(context.spark, target.table, texts, options, if_exists=if_exists), ()
         case _:
             planner = planner_of(context, command, target)
             return change_rows(context.spark, target.table, planner.plan, options), planner.scans

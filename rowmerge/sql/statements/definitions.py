@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from rowmerge.commands.definitions import CloneTable, ColumnDefinition, CreateSchema, CreateTable, CreateView, Drop, DropSchema
+from rowmerge.commands.definitions import (
+    CloneTable,
+    ColumnDefinition,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    Drop,
+    DropSchema,
+)
 from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.names import CATALOGS, TABLE_FORMATS, SqlText, TableName
+from rowmerge.commands.tables import CreateTableLike
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, parse_time_travel
 from rowmerge.sql.statements.columns import begins_constraint, parse_column_definition, parse_constraint, parse_options, parse_properties
@@ -14,10 +24,11 @@ from rowmerge.sql.statements.functions import parse_create_function, parse_drop_
 from rowmerge.sql.statements.partitioning import parse_partition_field
 from rowmerge.table.metadata.partitioning import PartitionField
 
+_TABLE_CLAUSES = ("USING", "COMMENT", "LOCATION", "TBLPROPERTIES", "OPTIONS", "PARTITIONED")
 SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
 
 
-def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | CreateFunction | None:
+def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateTableLike | CreateView | CreateSchema | CreateFunction | None:
     """Parse CREATE TABLE, VIEW, SCHEMA or FUNCTION. Return None for other objects and for other table formats, which Spark creates."""
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("TABLE"):
@@ -69,7 +80,7 @@ def parse_schema_name(cursor: Cursor) -> str:
     raise cursor.unsupported(f"Schemas have one level. Write only the schema's name `{path[-1]}`", token)
 
 
-def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
+def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | CreateTableLike | None:
     """Parse the definition or the clone of a table after CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
     Args:
@@ -81,7 +92,7 @@ def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | 
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement is a deep CLONE or CREATE TABLE … LIKE, or has an unsupported clause.
+        UnsupportedStatement: The statement is a deep CLONE, or has an unsupported clause.
     """
     if_not_exists = not or_replace and _accept_if_not_exists(cursor)
     name = cursor.table_name()
@@ -92,8 +103,10 @@ def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | 
         return _parse_clone(cursor, name, or_replace, if_not_exists)
     if _has_foreign_format(cursor):
         return None
-    if cursor.next_is("LIKE"):
-        raise cursor.unsupported("CREATE TABLE … LIKE is not supported. Use CREATE TABLE … AS SELECT * FROM … WHERE false")
+    if cursor.accept("LIKE"):
+        if or_replace:
+            raise cursor.error("CREATE OR REPLACE TABLE cannot have LIKE. Leave OR REPLACE out", cursor.token(-1))
+        return _parse_like(cursor, name, if_not_exists)
     return _parse_table_definition(cursor, CreateTable(name, or_replace=or_replace, if_not_exists=if_not_exists))
 
 
@@ -105,6 +118,14 @@ def _parse_clone(cursor: Cursor, name: TableName, or_replace: bool, if_not_exist
     location = cursor.optional_string("LOCATION", "a path")
     cursor.expect_end("the clone's clauses")
     return CloneTable(name, source, travel.version, travel.timestamp, travel.reference, properties, location, or_replace, if_not_exists)
+
+
+def _parse_like(cursor: Cursor, name: TableName, if_not_exists: bool) -> CreateTableLike:
+    """Parse `source [USING format] [TBLPROPERTIES (…)] [LOCATION '…']` after LIKE."""
+    table = CreateTableLike(name, cursor.table_name("the name of the table to imitate"), if_not_exists=if_not_exists)
+    clauses = _parse_table_clauses(cursor, CreateTable(name), ("USING", "LOCATION", "TBLPROPERTIES"))
+    cursor.expect_end("the clauses of CREATE TABLE … LIKE")
+    return replace(table, format=clauses.format, properties=clauses.properties, location=clauses.location)
 
 
 def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
@@ -131,10 +152,10 @@ def _parse_optional_columns(cursor: Cursor, table: CreateTable) -> CreateTable:
     return replace(table, columns=columns, checks=checks)
 
 
-def _parse_table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
-    """Parse the clauses of a table in any order, each at most once."""
+def _parse_table_clauses(cursor: Cursor, table: CreateTable, clauses: Sequence[str] = _TABLE_CLAUSES) -> CreateTable:
+    """Parse the clauses of a table in any order, each at most once. `clauses`: the first words of the clauses."""
     seen_clauses = set[str]()
-    while clause := cursor.accept_any("USING", "COMMENT", "LOCATION", "TBLPROPERTIES", "OPTIONS", "PARTITIONED"):
+    while clause := cursor.accept_any(*clauses):
         clause_token = cursor.token(-1)
         table = _parse_table_clause(cursor, clause, table)
         if clause in seen_clauses:

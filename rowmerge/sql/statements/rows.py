@@ -87,13 +87,25 @@ def parse_truncate(cursor: Cursor) -> Truncate:
         Unparsable: The statement does not follow the grammar, or a partition column has no value.
     """
     target = cursor.table_name()
-    partition = []
-    for column, value in _parse_optional_partition(cursor):
-        if value is None:
-            raise cursor.error(f"TRUNCATE TABLE … PARTITION needs a value for `{column}`. Write {column} = …, or leave it out")
-        partition.append((column, value))
+    partition = parse_partition(cursor, "TRUNCATE TABLE … PARTITION") if cursor.accept("PARTITION") else ()
     cursor.expect_end("the partition" if partition else "the table")
-    return Truncate(target, tuple(partition))
+    return Truncate(target, partition)
+
+
+def parse_partition(cursor: Cursor, statement: str) -> tuple[tuple[str, SqlText], ...]:
+    """Parse `(column = value, …)`, in which every column needs a value. `statement` describes the statement in the error message.
+
+    Raises:
+        Unparsable: The text does not follow the grammar, or a column has no value.
+    """
+
+    def read_value() -> tuple[str, SqlText]:
+        column, value = _parse_partition_value(cursor)
+        if value is None:
+            raise cursor.error(f"{statement} needs a value for `{column}`. Write {column} = …, or leave it out")
+        return column, value
+
+    return cursor.parenthesized(read_value)
 
 
 def parse_insert(cursor: Cursor) -> Insert | None:

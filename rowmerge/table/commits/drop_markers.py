@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 DROP_MARKERS = "_dropped"
 """The name of the folder with the markers, inside the table's folder."""
+NAMES = "_names"
+"""The name of the folder with the files of renamed relations, inside the folder of a name. DROP keeps these files."""
 _MARKER_PATH = re.compile(rf"{DROP_MARKERS}/(?P<format>[a-z]+)-(?P<version>\d{{20}})")
 
 

@@ -15,6 +15,14 @@ from rowmerge.table.metadata.settings import TableSettings
 
 
 @dataclass(frozen=True)
+class IdentifierChange:
+    """SET or DROP IDENTIFIER FIELDS of an Iceberg table. `columns`: the paths of the fields. SET replaces all identifier fields."""
+
+    columns: tuple[tuple[str, ...], ...]
+    drop: bool
+
+
+@dataclass(frozen=True)
 class TableDefinition:
     """The definition of a table in a statement: columns, partitioning, properties and rules. Values that are None stay unchanged."""
 
@@ -26,6 +34,7 @@ class TableDefinition:
     """The complete set of CHECK constraints: SQL conditions by name."""
     ordering: tuple[SortField, ...] | None = None
     distribution: Distribution | None = None
+    identifiers: IdentifierChange | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,8 @@ class TableShape:
     supports_merge_on_read: bool = True
     supports_initial_defaults: bool = False
     can_widen: Callable[[DataType, DataType], bool] = field(default=lambda old, new: False, compare=False)
+    identifiers: tuple[tuple[str, ...], ...] = ()
+    """The paths of the identifier fields of an Iceberg table."""
     parse_rules: Callable[[], Rules] = field(default=Rules, compare=False)
     parse_ordering: Callable[[], tuple[SortField, ...]] = field(default=tuple, compare=False)
 

@@ -48,6 +48,35 @@ class TestOperations:
         assert "nowhere" in operation("optimize", "{relation: nowhere}", expect_pass=False)
 
 
+RENAME = """
+{% macro rename(name, new_name) %}
+  {% set relation = adapter.get_relation(none, target.schema, name) %}
+  {% do adapter.rename_relation(relation, relation.incorporate(path={'identifier': new_name})) %}
+  {% do log('renamed: ' ~ (adapter.get_relation(none, target.schema, new_name) is not none), info=True) %}
+{% endmacro %}
+"""
+
+
+class TestRename:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"numbers.sql": NUMBERS, "numbers_view.sql": "{{ config(materialized='view') }} select 1 as one"}
+
+    @pytest.fixture(scope="class")
+    def macros(self):
+        return {"rename.sql": RENAME}
+
+    def test_a_macro_renames_a_table_and_a_view(self, project):
+        variables = ["--vars", "{number: 7, format: delta}"]
+        run_dbt(["run", *variables])
+        for name, new_name in (("counted", "kept"), ("numbers_view", "other_view")):
+            arguments = ["--args", f"{{name: {name}, new_name: {new_name}}}"]
+            assert "renamed: True" in run_dbt_and_capture(["run-operation", "rename", *arguments, *variables])[1]
+        run_dbt(["run", *variables])
+        assert project.run_sql("select id, one from {schema}.kept, {schema}.other_view", fetch="all") == [(7, 1)]
+        assert project.run_sql("select id from {schema}.counted", fetch="all") == [(7,)]
+
+
 class TestOperationsInHooks:
     @pytest.fixture(scope="class")
     def models(self):

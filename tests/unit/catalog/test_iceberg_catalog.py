@@ -24,12 +24,15 @@ from rowmerge.errors import (
     TableError,
     TableNotFound,
 )
-from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads
+from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.schema import Array, Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
 from tests.support.glue import needs_moto, serving_glue
 from tests.support.iceberg_rest_server import needs_jars, serving_with_java
 from tests.support.rest_catalog import ENDPOINTS, Answer, serving
+from tests.support.table_operations import write_rows_for
 
 COLUMNS = Struct((Field("id", Primitive("long")), Field("v", Primitive("string"))))
 DEFINITION = TableDefinition(COLUMNS, (), {"owner": "us"})
@@ -295,3 +298,91 @@ def test_invalid_catalog_configurations_are_refused(tmp_path: Path) -> None:
         IcebergCatalog({"type": "sqlite"}, str(tmp_path))
     with pytest.raises(ConfigurationError, match="URI missing"):
         IcebergCatalog({"type": "rest"}, str(tmp_path))
+
+
+def _rename(catalog: IcebergCatalog, name: str, new_name: str, schema: str = "raw") -> None:
+    relation = catalog.relation("raw", name)
+    assert relation is not None
+    catalog.rename(relation, schema, new_name)
+
+
+def test_a_renamed_table_keeps_its_folder_and_a_new_table_of_the_old_name_gets_another_one(catalog: IcebergCatalog, tmp_path: Path) -> None:
+    table = create_table(catalog, "a")
+    _rename(catalog, "a", "B")
+    assert catalog.open("raw", "b").location == table.location == f"file://{tmp_path}/w/raw/a"
+    with pytest.raises(TableNotFound):
+        catalog.open("raw", "a")
+    new_table = create_table(catalog, "a")
+    assert new_table.location.startswith(f"file://{tmp_path}/w/raw/a-")
+    with pytest.raises(AlreadyExists, match=r"raw\.b already exists"):
+        _rename(catalog, "a", "b")
+    with pytest.raises(SchemaNotFound):
+        _rename(catalog, "a", "c", "nowhere")
+    catalog.drop_table("raw", "a")
+    assert not [file for file in (tmp_path / "w").rglob("*") if file.is_file() and "/a-" in str(file)]
+    catalog.create_schema("other")
+    _rename(catalog, "b", "a", "other")
+    assert catalog.relations("raw") == [] and catalog.open("other", "a").snapshot().schema.names == COLUMNS.names
+
+
+def test_a_commit_to_a_table_that_another_client_renamed_is_an_error_and_changes_nothing(
+    catalog: IcebergCatalog, configuration: dict[str, Any]
+) -> None:
+    table = create_table(catalog, "a")
+    base = table.snapshot()
+    _rename(IcebergCatalog(configuration, None), "a", "b")
+    change = CommitRequest("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"}))
+    assert isinstance(table.commit(base, change), Conflicted)
+    with pytest.raises(TableNotFound):
+        table.snapshot()
+    assert "x" not in catalog.open("raw", "b").snapshot().settings.properties
+
+
+def test_vacuum_of_a_table_in_the_folder_of_another_table_is_refused(
+    catalog: IcebergCatalog, configuration: dict[str, Any], tmp_path: Path
+) -> None:
+    """pyiceberg gives the default folder of a renamed table to a new one."""
+    table = create_table(catalog, "a")
+    _rename(catalog, "a", "b")
+    schema = Schema(NestedField(1, "id", LongType()))
+    load_catalog("default", **configuration).create_table("raw.a", schema, location=table.location)
+    vacuum = VacuumOptions(retain_hours=0, check_retention=False)
+    for name, other in (("a", "b"), ("b", "a")):
+        with pytest.raises(TableError, match=rf"files of raw\.{other} are in the same folder as those of raw\.{name}"):
+            catalog.open("raw", name).vacuum(vacuum)
+    load_catalog("default", **configuration).drop_table("raw.a")
+    files = [file for file in (tmp_path / "w").rglob("*") if file.is_file()]
+    assert set(catalog.open("raw", "b").vacuum(vacuum).paths) < {f"file://{file}" for file in files}
+    assert catalog.open("raw", "b").snapshot().schema.names == COLUMNS.names
+
+
+def test_a_view_can_be_renamed_in_a_rest_catalog(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    if configuration["type"] != "rest":
+        pytest.skip("only REST catalogs have views")
+    create_table(catalog, "t")
+    catalog.put_view(View(Relation.of_view("raw", "v"), "select 1", "raw", COLUMNS))
+    _rename(catalog, "v", "w")
+    assert catalog.relation("raw", "v") is None and catalog.view("raw", "w").sql == "select 1"
+    with pytest.raises(AlreadyExists):
+        _rename(catalog, "w", "t")
+
+
+def test_new_files_go_to_a_new_location_and_old_files_stay(catalog: IcebergCatalog, tmp_path: Path) -> None:
+    columns = Struct((Field("id", Primitive("long")), Field("name", Primitive("string"))))
+    table = catalog.new_table("raw", "t", "iceberg")
+    assert isinstance(table.create(TableDefinition(columns), CommitRequest("CREATE TABLE")), Committed)
+    snapshot = table.snapshot()
+    request = CommitRequest("WRITE", files=FileChanges(write_rows_for(snapshot.shape, [1])), reads=Reads())
+    assert isinstance(table.commit(snapshot, request), Committed)
+    relation = catalog.relation("raw", "t")
+    assert relation is not None
+    catalog.set_location(relation, str(tmp_path / "new"))
+    moved = catalog.open("raw", "t")
+    assert moved.location == f"file://{tmp_path}/new"
+    snapshot = moved.snapshot()
+    request = CommitRequest("WRITE", files=FileChanges(write_rows_for(snapshot.shape, [2])), reads=Reads())
+    assert isinstance(moved.commit(snapshot, request), Committed)
+    paths = sorted(catalog.open("raw", "t").snapshot().files().paths)
+    assert [path.startswith(f"file://{tmp_path}/{folder}/") for path, folder in zip(paths, ("new", "w"), strict=True)] == [True, True]
+    catalog.drop_table("raw", "t")
+    assert all(Path(path.removeprefix("file://")).exists() for path in paths)

@@ -7,21 +7,24 @@ from functools import partial
 
 from rowmerge.commands import definitions
 from rowmerge.commands.maintenance import DropReference, SetReference
-from rowmerge.commands.names import CATALOGS, TableName
+from rowmerge.commands.names import CATALOGS, SqlText, TableName
+from rowmerge.commands.rows import DropPartitions
+from rowmerge.commands.tables import ChangeIdentifiers, Rename, SetLocation
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import parse_last_expression
 from rowmerge.sql.statements import columns, partitioning
 from rowmerge.sql.statements.alterations import alter_columns, snapshot_references
+from rowmerge.sql.statements.rows import parse_partition
+from rowmerge.table.metadata.shape import IdentifierChange
 
 _REWRITE = "Rewrite the table with CREATE OR REPLACE TABLE … AS SELECT …"
 _NOT_SUPPORTED = "ALTER TABLE … {form} is not supported. {advice}"
 
-Alteration = definitions.DefinitionCommand | SetReference | DropReference
+Alteration = definitions.DefinitionCommand | DropPartitions | SetReference | DropReference
 
 _UNSUPPORTED = {
-    ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the original table"),
-    ("REPLACE", "COLUMNS"): ("REPLACE COLUMNS", _REWRITE),
-    ("SET", "LOCATION"): ("SET LOCATION", "Create a table at the new location with CREATE TABLE … LOCATION"),
+    ("PARTITION", "("): ("PARTITION (…)", "Partitions have no names and no locations of their own. UPDATE the partition column instead"),
+    ("RECOVER", "PARTITIONS"): ("RECOVER PARTITIONS", "Every partition is in the metadata of the table"),
     ("CLUSTER", "BY"): ("CLUSTER BY", "Leave it out, or rewrite the table with PARTITIONED BY"),
 }
 
@@ -69,6 +72,40 @@ def _parse_column_of_table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
     return TableName(path[:size]), path[size:]
 
 
+def _parse_rename(cursor: Cursor, name: TableName, *, view: bool) -> Rename:
+    """Parse the new name after RENAME TO. `view`: whether the statement is ALTER VIEW."""
+    new_name = cursor.table_name("the new name")
+    cursor.expect_end("the new name")
+    return Rename(name, new_name, view)
+
+
+def _parse_set_location(cursor: Cursor, name: TableName) -> SetLocation:
+    """Parse the path after SET LOCATION."""
+    location = cursor.string("a path")
+    cursor.expect_end("the path")
+    return SetLocation(name, location)
+
+
+def _parse_identifiers(cursor: Cursor, name: TableName, *, drop: bool) -> ChangeIdentifiers:
+    """Parse `a, b.c` after SET IDENTIFIER FIELDS, or after DROP IDENTIFIER FIELDS if `drop` is true."""
+    paths = cursor.comma_separated(lambda: cursor.path("a column's name"))
+    cursor.expect_end("the columns")
+    return ChangeIdentifiers(name, IdentifierChange(paths, drop))
+
+
+def _parse_drop_partitions(cursor: Cursor, name: TableName, *, if_exists: bool) -> DropPartitions:
+    """Parse `(p = value, …)[, PARTITION (…)]… [PURGE]` after DROP [IF EXISTS] PARTITION."""
+
+    def read_partition() -> tuple[tuple[str, SqlText], ...]:
+        cursor.accept("PARTITION")  # which precedes each partition, and the cursor is behind the first one
+        return parse_partition(cursor, "ALTER TABLE … DROP PARTITION")
+
+    partitions = cursor.comma_separated(read_partition)
+    cursor.accept("PURGE")  # without effect
+    cursor.expect_end("the partition")
+    return DropPartitions(name, partitions, if_exists)
+
+
 def _parse_set_properties(cursor: Cursor, name: TableName) -> definitions.SetProperties:
     """Parse `('key' = 'value', …)` after SET TBLPROPERTIES."""
     properties = columns.parse_properties(cursor)
@@ -108,6 +145,8 @@ def _parse_drop_constraint(cursor: Cursor, name: TableName) -> definitions.DropC
 
 def _parse_add_constraint(cursor: Cursor, name: TableName) -> definitions.AddConstraint:
     """Parse `[CONSTRAINT name] CHECK (…)` after ADD. Raise UnsupportedStatement for other objects, such as partitions."""
+    if cursor.next_is("PARTITION") or cursor.next_is("IF", "NOT", "EXISTS", "PARTITION"):
+        raise cursor.unsupported("ADD PARTITION is not needed: a partition exists as soon as it has rows. Use INSERT INTO … PARTITION (…)")
     if not (cursor.next_is("CONSTRAINT") or columns.begins_constraint(cursor)):
         raise cursor.unsupported(_NOT_SUPPORTED.format(form="ADD", advice=_REWRITE), cursor.token(-1))
     check = columns.parse_constraint(cursor)
@@ -141,7 +180,7 @@ def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple
 def _refusal(cursor: Cursor, kind: str) -> Exception:
     """Return the error for an unsupported form of ALTER, with the statement to use instead if there is one."""
     if kind == "VIEW":
-        return cursor.unsupported("ALTER VIEW supports only SET and UNSET TBLPROPERTIES. Use CREATE OR REPLACE VIEW")
+        return cursor.unsupported("ALTER VIEW supports only RENAME TO, and SET and UNSET TBLPROPERTIES. Use CREATE OR REPLACE VIEW")
     if cursor.at_end:
         return cursor.expected("what to alter")
     form, advice = _UNSUPPORTED.get((cursor.key(), cursor.key(1)), (cursor.key() or cursor.token().text, _REWRITE))
@@ -149,10 +188,18 @@ def _refusal(cursor: Cursor, kind: str) -> Exception:
 
 
 _Forms = dict[tuple[str, ...], Callable[[Cursor, TableName], Alteration]]
-_VIEW_FORMS: _Forms = {("SET", "TBLPROPERTIES"): _parse_set_properties, ("UNSET", "TBLPROPERTIES"): _parse_unset_properties}
+_PROPERTY_FORMS: _Forms = {("SET", "TBLPROPERTIES"): _parse_set_properties, ("UNSET", "TBLPROPERTIES"): _parse_unset_properties}
+_VIEW_FORMS: _Forms = {**_PROPERTY_FORMS, ("RENAME", "TO"): partial(_parse_rename, view=True)}
 _TABLE_FORMS: _Forms = {
-    **_VIEW_FORMS,
+    **_PROPERTY_FORMS,
+    ("RENAME", "TO"): partial(_parse_rename, view=False),
+    ("SET", "LOCATION"): _parse_set_location,
+    ("SET", "IDENTIFIER", "FIELDS"): partial(_parse_identifiers, drop=False),
+    ("DROP", "IDENTIFIER", "FIELDS"): partial(_parse_identifiers, drop=True),
+    ("REPLACE", "COLUMNS"): alter_columns.parse_replace_columns,
     **{(verb, "PARTITION", "FIELD"): partial(partitioning.parse_partition_field_change, verb=verb) for verb in ("ADD", "DROP", "REPLACE")},
+    ("DROP", "PARTITION"): partial(_parse_drop_partitions, if_exists=False),
+    ("DROP", "IF", "EXISTS", "PARTITION"): partial(_parse_drop_partitions, if_exists=True),
     ("ADD", "COLUMN"): _parse_add_columns,
     ("ADD", "COLUMNS"): _parse_add_columns,
     ("ADD",): _parse_add_constraint,

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rowmerge.commands.definitions import AlterColumn, ColumnPlace, CommentOn, CommentOnColumns, DropColumns, RenameColumn
+from rowmerge.commands.definitions import (
+    AlterColumn,
+    ColumnDefinition,
+    ColumnPlace,
+    CommentOn,
+    CommentOnColumns,
+    DropColumns,
+    RenameColumn,
+    ReplaceColumns,
+)
 from rowmerge.commands.names import TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import parse_data_type
+from rowmerge.sql.statements.columns import parse_column_definition
 
 ColumnChange = AlterColumn | CommentOn | CommentOnColumns
 
@@ -43,6 +53,32 @@ def parse_drop_columns(cursor: Cursor, name: TableName) -> DropColumns:
     columns = cursor.list_with_or_without_parentheses(lambda: cursor.path("a column's name"))
     cursor.expect_end("the columns")
     return DropColumns(name, columns, if_exists)
+
+
+def parse_replace_columns(cursor: Cursor, name: TableName) -> ReplaceColumns:
+    """Parse `(name type [COMMENT '…'], …)` after REPLACE COLUMNS. As in Spark, columns have neither NOT NULL nor a position.
+
+    Args:
+        cursor: The cursor after COLUMNS.
+        name: The name of the table.
+
+    Raises:
+        Unparsable: The text does not follow the grammar.
+        UnsupportedStatement: A column has another clause than COMMENT.
+    """
+
+    def read_column() -> ColumnDefinition:
+        token = cursor.token()
+        column = parse_column_definition(cursor)
+        has_position = cursor.key() in ("FIRST", "AFTER")
+        if has_position or column != ColumnDefinition(column.name, column.type, comment=column.comment):
+            advice = "REPLACE COLUMNS takes only the name, the type and the comment of a column. Use ALTER COLUMN for the rest"
+            raise cursor.unsupported(advice, token)
+        return column
+
+    columns = cursor.list_with_or_without_parentheses(read_column)
+    cursor.expect_end("the columns")
+    return ReplaceColumns(name, columns)
 
 
 def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> ColumnChange | None:

@@ -19,13 +19,6 @@
 {% endmacro %}
 
 
-{% macro rowmerge__rename_relation(from_relation, to_relation) -%}
-  {% do exceptions.raise_compiler_error(
-      'Cannot rename ' ~ from_relation ~ ' to ' ~ to_relation ~ ': tables and views keep their names. Create the new one, then drop the old one.'
-  ) %}
-{% endmacro %}
-
-
 {% macro rowmerge__get_columns_in_query(select_sql) %}
   {{ return(adapter.get_column_schema_from_query(select_sql) | map(attribute='name') | list) }}
 {% endmacro %}
