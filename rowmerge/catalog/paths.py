@@ -77,19 +77,6 @@ class _CatalogWithPaths:
         if format_of_path(schema, name) is None:
             self._catalog.register(schema, name, format_, location, is_new=is_new)
 
-    def rename(self, relation: Relation, new_schema: str, new_name: str) -> None:
-        """Rename a relation of the catalog. Raises TableError if the old or the new name is a path."""
-        for schema, name in ((relation.schema, relation.name), (new_schema, new_name)):
-            if format_of_path(schema, name) is not None:
-                raise TableError(f"{_label(schema, name)} is a folder, which RENAME TO does not move. Rename a table by its name.")
-        self._catalog.rename(relation, new_schema, new_name)
-
-    def set_location(self, relation: Relation, location: str) -> None:
-        """Change the folder of a table of the catalog. Raises TableError for a path."""
-        if format_of_path(relation.schema, relation.name) is not None:
-            raise TableError(f"{_label(relation.schema, relation.name)} is a folder, so SET LOCATION cannot change it. Name a table.")
-        self._catalog.set_location(relation, location)
-
     def drop_table(self, schema: str, name: str) -> None:
         """Drop the table of the catalog. Raises TableError for a path, which no catalog registers."""
         if format_of_path(schema, name) is not None:

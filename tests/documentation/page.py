@@ -50,12 +50,12 @@ def document() -> str:
     """Return the text of the page."""
     parts = [INTRODUCTION]
     for reference in references():
-        lines = [f"| {_code(case.claim.removeprefix(REJECTED))} | {' | '.join(_answer(case, each) for each in FORMATS)} |" for case in reference.cases]
+        lines = [_row(_code(case.claim.removeprefix(REJECTED)), *(_answer(case, each) for each in FORMATS)) for case in reference.cases]
         heading = f"## {reference.title}\n\n[The reference page]({reference.address})."
         parts.append("\n".join([heading, "", "| statement | Delta | Iceberg |", "| --- | --- | --- |", *lines, ""]))
     parts.append("## Rejected\n")
     for format_ in FORMATS:
-        lines = [f"| {_code(statement)} | {error.partition(':')[0]} | {error.partition(':')[2].strip()} |" for statement, error in rejected(format_)]
+        lines = [_row(_code(statement), *error.split(": ", 1)) for statement, error in rejected(format_)]
         parts.append("\n".join([f"### {format_.capitalize()}", "", "| statement | error | its text |", "| --- | --- | --- |", *lines, ""]))
     return "\n".join(parts)
 
@@ -68,6 +68,10 @@ def _answer(case: Case, format_: str) -> str:
     if format_ not in _formats(case):
         return "–"
     return "no" if case.claim.startswith(REJECTED) else "yes"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _code(statement: str) -> str:

@@ -23,9 +23,11 @@ def rename(context: SessionContext, command: Rename) -> None:
         AlreadyExists: A table or view has the new name.
         PlanError: The statement names a temporary view.
         SchemaNotFound: The new schema does not exist.
-        TableError: ALTER TABLE names a view, or ALTER VIEW names a table.
+        TableError: ALTER TABLE names a view, ALTER VIEW names a table, or a name is a path.
         TableNotFound: The table or view does not exist.
     """
+    context.names.refuse_path(command.name, "RENAME TO")
+    context.names.refuse_path(command.new_name, "RENAME TO")
     if context.names.is_temporary_view(command.name):
         raise PlanError(f"{command.name} is a temporary view, which keeps its name. Create another one, and drop this one with DROP VIEW.")
     relation = context.names.existing_relation(command.name)
@@ -49,8 +51,10 @@ def set_location(context: SessionContext, command: SetLocation) -> None:
     Raises:
         ConfigurationError: The location is invalid, or is in the folder of another table.
         FilesNotFound: The location contains no Delta table.
+        TableError: The statement names a path.
         PlanError: The catalog cannot change the location, or the Delta table there has other columns.
     """
+    context.names.refuse_path(command.name, "SET LOCATION")
     table = context.names.table(command.name)
     relation = context.names.existing_relation(command.name)
     if relation.format == "delta":

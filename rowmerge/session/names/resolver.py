@@ -145,6 +145,11 @@ class NameResolver:
         if not self._catalog.schema_exists(schema):
             raise SchemaNotFound(quote(schema), self._catalog.schemas())
 
+    def refuse_path(self, name: TableName, statement: str) -> None:
+        """Raise TableError if a statement that changes the name of a table gets a path. `statement`: its keywords, for the message."""
+        if len(name.parts) == 2 and format_of_path(*name.parts) is not None:
+            raise TableError(f"{name} is a folder, whose name {statement} cannot change. Write the name of a table in the catalog.")
+
     def is_temporary_view(self, name: TableName) -> bool:
         """Return whether a name has no schema and refers to a temporary view, which SQL or the DataFrame API created."""
         return len(name.parts) == 1 and self.temporary_views.exists(name.parts[0])
