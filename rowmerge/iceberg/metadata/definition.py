@@ -185,8 +185,7 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct, identifi
         identifiers: The change of the identifier fields, or None.
 
     Raises:
-        PlanError: A new field is NOT NULL, an identifier field is dropped or cannot be one, a name is used twice, or the partitioning or
-            sort order uses a dropped column.
+        PlanError: A new field is NOT NULL, a name is used twice, or a partition, sort or identifier field would be dropped.
         TypeMismatch: A field cannot change to its new type.
         UnsupportedTableFeature: A column is generated, or has a default that the format version does not support.
     """

@@ -12,8 +12,8 @@ from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, 
 def merge_columns(old: Struct, declared: Struct) -> Struct:
     """Return the columns of a Delta table after REPLACE COLUMNS.
 
-    A column or field with the name of an old one keeps its values, its comment unless there is a new one, and its other metadata. Columns
-    can be NULL afterwards.
+    A column or field with the name of an old one keeps its values and its metadata, except for a new comment. Columns can be NULL
+    afterwards.
 
     Args:
         old: The columns before the statement.

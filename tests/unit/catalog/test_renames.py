@@ -150,10 +150,10 @@ def test_a_rename_killed_at_any_storage_call_leaves_one_name_and_can_be_repeated
         setting(folder, format_, kind)
         with pytest.raises(Killed):
             rename(catalog_of(folder, Calls(at, _kill)), "a", "b")
-        found = contents(folder)
-        assert found in ({"a": [1], **OTHERS[kind]}, {"b": [1], **OTHERS[kind]})
-        outcomes.append("b" in found)
-        if "a" in found:
+        tables = contents(folder)
+        assert tables in ({"a": [1], **OTHERS[kind]}, {"b": [1], **OTHERS[kind]})
+        outcomes.append("b" in tables)
+        if "a" in tables:
             rename(catalog_of(folder), "a", "b")
         create(catalog_of(folder), "a", [2], format_)
         assert contents(folder) == {"a": [2], "b": [1], **OTHERS[kind]}
@@ -287,7 +287,7 @@ def test_a_view_killed_in_a_rename_has_one_name(tmp_path: Path) -> None:
         catalog.put_view(View(Relation.of_view("default", other_name), "select 2L as id", "default", columns))
         assert catalog.view("default", relation.name).sql == "select 1L as id"
         catalog.drop_view("default", relation.name)
-        assert [left.name for left in catalog.relations("default")] == [other_name]
+        assert [view.name for view in catalog.relations("default")] == [other_name]
 
 
 def test_a_failed_rename_leaves_the_old_name(tmp_path: Path) -> None:
