@@ -98,11 +98,11 @@ def _file_column(group: ManifestFiles, field: pa.Field, metadata: TableMetadata,
                 return _partition_array(group.entries, metadata, partition)
             case name if name == _METRICS:
                 return _metrics_array(group, field.type, leaves)
-            case name if name in _MAPS:
-                return _map_array([_MAPS[name](entry.file) for entry in group.entries], field.type)
         value_of = _VALUES[field.name]
         return pa.array([value_of(entry.file) for entry in group.entries], field.type)
 
+    if field.name in _MAPS:
+        return _map_column(group, field.name)
     ids = {"partition": [field.metadata["id"] for field in partition], _METRICS: [(id_, str(type_)) for id_, (_, type_) in leaves.items()]}
     return group.compute_once(("inspection", field.name, str(field.type), str(ids.get(field.name))), compute)
 
@@ -225,6 +225,12 @@ def _struct_of_values(rows: Sequence[tuple[Any, ...]], partition: Struct) -> pa.
     )
 
 
+def _map_column(group: ManifestFiles, name: str) -> pa.MapArray:
+    """Return a column of maps for the files of a group, from its cache."""
+    type_ = arrow_type(file_types(Struct(), Struct())[name])
+    return group.compute_once(("inspection", name), lambda: _map_array([_MAPS[name](entry.file) for entry in group.entries], type_))
+
+
 def _map_array(maps: Sequence[Mapping[int, Any]], type_: pa.MapType) -> pa.MapArray:
     """Return maps by field id as an Arrow array. An empty map is null, because manifests omit maps without entries."""
     lengths = np.fromiter(map(len, maps), np.int32, len(maps))
@@ -249,8 +255,7 @@ def _leaves(schema: Schema) -> _Leaves:
 
 def _metrics_array(group: ManifestFiles, type_: pa.StructType, leaves: _Leaves) -> pa.Array:
     """Return the column `readable_metrics`: the counts and the decoded bounds of each leaf column."""
-    map_types = file_types(Struct(), Struct())
-    maps = {name: _MapEntries.of(_map_array([_MAPS[name](e.file) for e in group.entries], arrow_type(map_types[name]))) for name in _MAPS}
+    maps = {name: _MapEntries.of(_map_column(group, name)) for name in _MAPS}
     id_by_name = {field.name: id_ for id_, (field, _) in leaves.items()}
     columns = []
     for column in type_:
