@@ -23,6 +23,7 @@ from rowmerge.errors import (
     ConfigurationError,
     PlanError,
     RowError,
+    RowmergeError,
     TableError,
     TableNotFound,
     TypeMismatch,
@@ -121,7 +122,7 @@ def test_the_history_is_read_restored_cloned_and_cleaned(bare_session: rowmerge.
     first = table.version()
     table.append(ARROW)
     assert [row["version"] for row in table.history(1).collect()] == [table.version()]
-    assert table.history().count() == table.snapshots().count() + (format_ == "delta") * 0
+    assert table.history().count() == table.snapshots().count()
     assert table.files().count() == 2 and table.files(version=first).count() == 1
     assert [row["name"] for row in table.refs().collect()] == ["main"]
     assert table.metadata_table("partitions").collect()[0]["record_count"] == 5
@@ -148,7 +149,7 @@ def test_a_branch_is_read_and_written_apart(session: rowmerge.Session) -> None:
     branch.append(ARROW)
     assert branch.merge(ARROW, "target.id = source.id").when_matched_delete().execute().changes.deleted == 3
     assert (rows(table), rows(table.branch("audit-1"))) == (ROWS, [(1, "open"), (3, "closed")])
-    assert branch.version() != table.version() and branch.files().count() > table.files().count()
+    assert branch.version() != table.version() and branch.files().collect() != table.files().collect()
     assert branch.name == "default.orders.`branch_audit-1`"
     with pytest.raises(PlanError, match="vacuum concerns all branches"):
         branch.vacuum()
@@ -230,7 +231,7 @@ def test_invalid_calls_are_errors_and_change_nothing(session: rowmerge.Session, 
         (Unparsable, "", lambda: table.delete("id = 1) or (true")),
         (Unparsable, "", lambda: table.update({"id": "1, status = 'x'", "status": "'y"})),
         (Unparsable, "", lambda: table.update({"id = 1, status": "'x'"})),
-        (Exception, "", lambda: table.update({"id": "1 where id = 2"})),
+        (RowmergeError, "", lambda: table.update({"id": "1 where id = 2"})),
         (UnsupportedStatement, "", lambda: table.delete("id = 1; drop table orders")),
         (Unparsable, "not a statement", lambda: table.append("with x as (select 1 as id) insert into orders select * from x")),
         (UnknownColumn, "x", lambda: merge.when_matched_update({"x": 1}).execute()),
@@ -242,7 +243,7 @@ def test_invalid_calls_are_errors_and_change_nothing(session: rowmerge.Session, 
         (VersionNotFound, "", lambda: table.to_arrow(version=987654)),
     ]
     for error, message, call in invalid:
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=message or None):
             call()
     assert rows(table) == ROWS
 

@@ -20,7 +20,7 @@ from rowmerge.table.metadata.schema import string_literal
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
     import polars as pl
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType

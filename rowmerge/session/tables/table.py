@@ -190,7 +190,7 @@ class Table(TableReads):
         if where is not None and dynamic:
             raise PlanError("where and dynamic exclude each other. Use where for a condition, or dynamic for the partitions of the rows.")
         mode = "dynamic" if dynamic else "static"
-        begin = f"INSERT OVERWRITE {self.name} BY NAME WITH ('partitionOverwriteMode' = '{mode}')"
+        begin = f"INSERT OVERWRITE {self.name} WITH ('partitionOverwriteMode' = '{mode}') BY NAME"
         if where is not None:
             begin = f"INSERT INTO {self.name} BY NAME REPLACE WHERE {expression_text(where)}"
         with source_relation(self._session.spark, source) as relation:

@@ -12,7 +12,7 @@ from rowmerge.errors import ConfigurationError, TypeMismatch
 from rowmerge.spark.types import frame_of, with_nullable_fields
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
     import polars as pl
     from pyspark.sql import SparkSession
 
@@ -55,7 +55,7 @@ def rows_frame(spark: SparkSession, rows: Rows) -> DataFrame:
     table = _arrow_table(rows)
     schema = pa.schema([field.with_type(_spark_type(field.type, field.name)) for field in table.schema])
     try:
-        table = table.cast(schema)
+        table = pa.Table.from_arrays(list(map(_decoded, table.columns)), table.column_names).cast(schema)
     except pa.ArrowException as error:
         raise TypeMismatch(f"The rows have a value that Spark cannot represent ({error}). Cast the column before the call.") from error
     return frame_of(spark, table if len(table) else schema.empty_table()).coalesce(1)
@@ -76,6 +76,14 @@ def _arrow_table(rows: Any) -> pa.Table:
         return pa.RecordBatchReader.from_stream(rows).read_all()
     problem = f"{type(rows).__name__} is not a type of rows"
     raise ConfigurationError(f"{problem}. Pass a DataFrame of Spark, pandas or Polars, or a table, batch or reader of Arrow.")
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of a dictionary-encoded column, or another column unchanged. Arrow cannot cast dictionaries of views."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    type_ = _spark_type(column.type.value_type, "")
+    return pa.chunked_array([chunk.dictionary.cast(type_).take(chunk.indices) for chunk in column.chunks], type_)
 
 
 def _spark_type(type_: pa.DataType, column: str) -> pa.DataType:
