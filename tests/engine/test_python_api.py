@@ -181,10 +181,10 @@ def test_python_values_are_stored_exactly(session: rowmerge.Session, format_: st
     session.sql("insert into t (n) values (0)")
     table = Table.for_name(session, "t")
     table.update({name.split()[0]: value for name, value in values.items()})
-    (stored,) = table.to_arrow().to_pylist()
-    assert np.isnan(stored.pop("nan"))
+    (row,) = table.to_arrow().to_pylist()
+    assert np.isnan(row.pop("nan"))
     expected = {name.split()[0]: value for name, value in values.items() if not name.startswith("nan")}
-    assert stored == expected | {"key": str(expected["key"]), "small": -5}
+    assert row == expected | {"key": str(expected["key"]), "small": -5}
     assert table.delete(
         f"local = {literal(expected['local'])} and n -{literal(-1)} < 0 and raw = {literal(expected['raw'])}"
     ).changes.deleted

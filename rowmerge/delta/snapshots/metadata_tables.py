@@ -44,6 +44,13 @@ class DeltaMetadataTables:
         self._read_history = read_history
 
     def read(self, name: str, snapshot: Snapshot, columns: Collection[str] | None = None) -> MetadataRows:
+        """Return the rows of a metadata table (see `MetadataTables.read`).
+
+        Args:
+            name: One of `names`.
+            snapshot: The version of the table.
+            columns: Names that include those of the needed columns, or None for all columns.
+        """
         version = as_delta_snapshot(snapshot)
         match name:
             case "snapshots":

@@ -37,6 +37,13 @@ class IcebergMetadataTables:
         self._storage = storage
 
     def read(self, name: str, snapshot: Snapshot, columns: Collection[str] | None = None) -> MetadataRows:
+        """Return the rows of a metadata table (see `MetadataTables.read`).
+
+        Args:
+            name: One of `names`.
+            snapshot: The version of the table.
+            columns: Names that include those of the needed columns, or None for all columns.
+        """
         version = as_iceberg_snapshot(snapshot)
         metadata, kind = version.metadata, name.removeprefix("all_")
         contents = _CONTENTS.get(kind, tuple(ManifestContent))

@@ -108,16 +108,18 @@ class StatementReads:
     def placeholder(self, read: Read) -> str:
         """Add a read, and return the quoted name that stands for it in a text. A view gets its own copies of the placeholders in it."""
         if isinstance(read, ViewRead):
-            read = replace(read, text=self._pattern.sub(lambda match: self.placeholder(self._read_of(match[1])), read.text))
+            read = replace(
+                read,
+                text=self._pattern.sub(
+                    lambda match: self.placeholder(self._metadata_reads.get(match[1]) or self._reads[match[1]]), read.text
+                ),
+            )
         name = f"{self._prefix}{len(self._reads) + len(self._metadata_reads)}"
         if isinstance(read, MetadataRead):
             self._metadata_reads[name] = read
         else:
             self._reads[name] = read
         return backquote(name)
-
-    def _read_of(self, name: str) -> Read:
-        return self._metadata_reads.get(name) or self._reads[name]
 
     def snapshot_of(self, name: str) -> Snapshot | None:
         """Return the version of the table for which a placeholder stands, or None if the name is not the placeholder of a table."""
@@ -173,18 +175,17 @@ class StatementReads:
         texts = [text, *(view.text for view in views.values())]
         columns = NeededColumns(self._spark, texts, is_frame=is_frame)
 
+        def registered(match: re.Match[str]) -> str:
+            read = self._metadata_reads.get(match[1])
+            if read is None:
+                return match[0]
+            return self._views.register_frame(read.frame(self._spark, columns.names_of_table(match[1])))
+
         def replaced(text: str) -> str:
-            return self._pattern.sub(lambda match: self._register_metadata(match[1], columns), text)
+            return self._pattern.sub(registered, text)
 
         self._reads |= {name: replace(view, text=replaced(view.text)) for name, view in views.items()}
         return replaced(text)
-
-    def _register_metadata(self, name: str, columns: NeededColumns) -> str:
-        """Register the view of a metadata table, and return its quoted name. Return the placeholder of any other read."""
-        read = self._metadata_reads.get(name)
-        if read is None:
-            return backquote(name)
-        return self._views.register_frame(read.frame(self._spark, columns.names_of_table(name)))
 
     def _why_not_analysed(self, text: str, names: Sequence[str]) -> ScanReason | None:
         """Return why no table of a text can be read partly, or None if the text must be analysed."""
@@ -260,7 +261,7 @@ class StatementReads:
 
     def _readable(self, text: str) -> str:
         """Return a text with the names of tables and views instead of placeholders."""
-        return self._pattern.sub(lambda match: self._read_of(match[1]).name, text)
+        return self._pattern.sub(lambda match: self._reads[match[1]].name, text)
 
     def _replaced(self, text: str, columns: NeededColumns, selection: FileSelection | None = None) -> str:
         """Replace the placeholders by the names of views over the selected files, or over all files without a selection."""

@@ -102,7 +102,12 @@ def condition_text(keyword: str, condition: str | None) -> str:
 
 
 def column_text(name: str) -> str:
-    """Return the name of a column, or of a field in it, with each part in backquotes. Raises Unparsable if it is not a name."""
+    """Return the name of a column, or of a field in it, with each part in backquotes.
+
+    Raises:
+        PlanError: The name is not a string.
+        Unparsable: The string is not the name of a column.
+    """
     if not isinstance(name, str):
         raise PlanError(f"{name!r} is not the name of a column. Write the name as in SQL: 'amount', 'place.city' or '`order id`'.")
     return ".".join(map(backquote, parse_column_name(name)))

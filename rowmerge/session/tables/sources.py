@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
 from rowmerge.spark.failures import translated
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rowmerge.spark.source.local_rows import Rows
 
-    Source = Rows | str
+    Source: TypeAlias = Rows | str
     """Rows, the name of a table or view, or the text of a query."""
 
 

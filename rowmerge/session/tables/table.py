@@ -81,7 +81,7 @@ class Table(TableReads):
         """Begin a MERGE into the table, which `execute` of the returned builder runs.
 
         Args:
-            source: A DataFrame of Spark, pandas or Polars, a table, batch or reader of Arrow, the name of a table or view, or a query.
+            source: A DataFrame of Spark, pandas or Polars, or a table, batch or reader of Arrow. As text: the name of a table, or a query.
             on: The condition in SQL under which a source row matches a target row: `target.id = source.id`.
             source_alias: The name of the source in conditions and values.
             target_alias: The name of the table in conditions and values.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import SparkSession
 
-    Rows = DataFrame | pa.Table | pa.RecordBatch | pa.RecordBatchReader | pd.DataFrame | pl.DataFrame
+    Rows: TypeAlias = DataFrame | pa.Table | pa.RecordBatch | pa.RecordBatchReader | pd.DataFrame | pl.DataFrame
     """The rows that callers pass. Other objects with the method `__arrow_c_stream__` are accepted, too."""
 
 _CONVERTED: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...] = (
