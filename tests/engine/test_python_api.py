@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 import rowmerge
 from rowmerge import Table, literal
@@ -58,17 +58,31 @@ def rows(table: Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_each_source_merges_and_appends(session: rowmerge.Session, source: str) -> None:
-    table = orders(session, "iceberg" if source in ("arrow", "spark", "query") else "delta")
+def test_rows_come_from_each_source(session: rowmerge.Session) -> None:
+    table = orders(session, "delta")
     session.sql("create temporary view `staged orders` as select * from values (2L, 'shipped'), (4L, 'new') as t (id, status)")
-    merge = table.merge(SOURCES[source](session), "target.id = source.id").when_matched_update_all().when_not_matched_insert_all()
-    result = merge.execute()
-    assert (result.changes.updated, result.changes.inserted) == (1, 1)
-    assert rows(table) == [(1, "open"), (2, "shipped"), (3, "closed"), (4, "new")]
-    assert table.append(SOURCES[source](session)).changes.inserted == 2
-    assert rows(table).count((4, "new")) == 2
+    for name, source in SOURCES.items():
+        assert table.append(source(session)).changes.inserted == 2, name
+        assert table.version() == 2 * list(SOURCES).index(name) + 2
+        merge = table.merge(source(session), "target.id = source.id").when_matched_delete()
+        assert merge.execute().changes.deleted == (3 if name == "arrow" else 2), name
+    assert rows(table) == [(1, "open"), (3, "closed")]
     assert [view for view in session.spark.sql("show views").collect() if "source" in view["viewName"]] == []
+
+
+def test_a_table_of_a_sql_catalog(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = {"type": "sql", "name": "lake", "uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}/lake"}
+    session = rowmerge.connect(catalog=catalog, spark=spark)
+    session.sql("create schema if not exists default")
+    table = orders(session, "iceberg", name="lake.default.orders")
+    merge = table.merge(ARROW, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all()
+    assert merge.execute().changes.affected == 2
+    branch = table.create_branch("audit")
+    branch.delete("id > 1")
+    assert rows(table) == [(1, "open"), (2, "shipped"), (3, "closed"), (4, "new")] and rows(branch) == [(1, "open")]
+    assert [column for (column,) in table.files().select("record_count").collect()] == [
+        row["record_count"] for row in table.files().collect()
+    ]
 
 
 @both_formats
