@@ -6,6 +6,9 @@ from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult, TableScan
 from rowmerge.session.session import Session, connect
+from rowmerge.session.tables.expressions import literal
+from rowmerge.session.tables.merges import TableMerge
+from rowmerge.session.tables.table import Table
 from rowmerge.sql import split_statements
 from rowmerge.version import __version__
 
@@ -17,8 +20,11 @@ __all__ = [
     "RowCounts",
     "Session",
     "StatementResult",
+    "Table",
+    "TableMerge",
     "TableScan",
     "__version__",
     "connect",
+    "literal",
     "split_statements",
 ]

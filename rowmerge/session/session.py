@@ -40,7 +40,7 @@ from rowmerge.session.statements.maintenance import run_maintenance
 from rowmerge.session.statements.rows import run_row_command
 from rowmerge.session.statements.settings import (
     IdempotencyKey,
-    is_checksum_mismatch_fatal,
+    apply_checksum_setting,
     key_of_statement,
     may_evolve,
     with_settings,
@@ -172,7 +172,7 @@ class Session:
             catalog_name: A name of the catalog that may qualify a schema, or None if there is no such name.
         """
         tables_by_path = tables_by_path or TablesByPath()
-        _apply_checksum_setting(spark, catalog, tables_by_path)
+        apply_checksum_setting(spark, catalog, tables_by_path)
         catalog = with_paths(catalog, tables_by_path)
         self._catalog, self._spark, self._owns_spark = catalog, spark, owns_spark
         self._options = CommitOptions(retries=commit_retries)
@@ -377,11 +377,10 @@ class Session:
             self._spark.stop()
 
 
-def _apply_checksum_setting(spark: SparkSession, catalog: Catalog, tables_by_path: TablesByPath) -> None:
-    """Apply the Spark setting that decides whether a version of a Delta table that differs from its checksum file is an error."""
-    tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
-    if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables
-        catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
+def target_of(session: Session, name: str) -> Target:
+    """Return the table and the branch that a name in SQL has. Raises TableNotFound, VersionNotFound, and TableError for a view."""
+    with translated(name):
+        return session._context.names.target(parse_table_name(name))
 
 
 def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None) -> None:

@@ -2,7 +2,15 @@
 
 from rowmerge.sql.lexing.hints import idempotency_key
 from rowmerge.sql.lexing.lexer import has_double_quotes, split_statements
-from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
+from rowmerge.sql.parser import (
+    Statement,
+    parse,
+    parse_column_name,
+    parse_partition_field,
+    parse_source,
+    parse_table_name,
+    parse_whole_expression,
+)
 from rowmerge.sql.queries.blocks import parse_query
 from rowmerge.sql.queries.column_names import column_names, same_name, tables_below_result, tables_with_own_names
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
@@ -31,10 +39,13 @@ __all__ = [
     "idempotency_key",
     "names_of_with",
     "parse",
+    "parse_column_name",
     "parse_partition_field",
     "parse_query",
     "parse_simple_query",
+    "parse_source",
     "parse_table_name",
+    "parse_whole_expression",
     "references",
     "replacement_of_call",
     "same_name",

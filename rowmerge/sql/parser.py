@@ -16,6 +16,7 @@ from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import Unparsable
 from rowmerge.sql.lexing.cursor import Cursor
+from rowmerge.sql.lexing.expressions import begins_query, parse_last_expression
 from rowmerge.sql.lexing.lexer import first_word, tokenize
 from rowmerge.sql.queries.relations import FLINK_HINT
 from rowmerge.sql.statements import definitions, describe, maintenance, merge, partitioning, procedure_calls, rows
@@ -93,6 +94,42 @@ def parse_table_name(text: str) -> TableName:
     name = cursor.table_name()
     cursor.expect_end("the name of a table")
     return name
+
+
+def parse_column_name(text: str) -> tuple[str, ...]:
+    """Parse the name of a column, or the path of a field in it: `amount`, `target.amount`, `place.city`.
+
+    Raises:
+        Unparsable: The text is not a name.
+    """
+    cursor = Cursor(tokenize(text))
+    parts = cursor.path("the name of a column")
+    cursor.expect_end("the name of a column")
+    return parts
+
+
+def parse_whole_expression(text: str) -> str:
+    """Return an expression without the comments around it. Spark parses the expression itself.
+
+    Raises:
+        Unparsable: The text is empty, has a bracket without its counterpart, or a string, name or comment is not closed.
+    """
+    return parse_last_expression(Cursor(tokenize(text)), "an expression").text
+
+
+def parse_source(text: str) -> str:
+    """Return a relation: the name of a table with its quotes, or a query in parentheses.
+
+    Raises:
+        Unparsable: The text is neither the name of a table nor a query.
+    """
+    cursor = Cursor(tokenize(text))
+    if not begins_query(cursor):
+        return str(parse_table_name(text))
+    command = parse(text)
+    if not isinstance(command, Query):
+        raise cursor.error("A source is a query or the name of a table, not a statement that changes a table")
+    return f"({command.text})"
 
 
 def parse_partition_field(text: str) -> PartitionField:

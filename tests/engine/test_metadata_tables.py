@@ -204,3 +204,40 @@ def test_metadata_tables_of_a_new_table_have_no_rows(bare_session: rowmerge.Sess
     if format_ == "iceberg":
         for name in ("snapshots", "history", "refs", "entries", "manifests", "all_manifests", "all_files", "all_entries"):
             assert bare_session.sql(f"select * from t.{name}").collect() == [], name
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_queries_of_some_columns_return_what_all_columns_have(bare_session: rowmerge.Session, format_: str) -> None:
+    create(bare_session, PARTITIONINGS["identities"], "'owner' = 'x'", format_)
+    files = bare_session.sql("select * from t.files").toArrow()
+    paths, counts = files["file_path"].to_pylist(), files["record_count"].to_pylist()
+    bounds = [metrics["id"]["upper_bound"] for metrics in files["readable_metrics"].to_pylist()]
+    bare_session.sql("create view v as select FILE_PATH as p, record_count from t.files")
+    queries: dict[str, list[tuple[Any, ...]]] = {
+        "select count(*) from t.files": [(len(paths),)],
+        "select sum(f.`record_count`), max(readable_metrics.id.upper_bound) from t.files as f": [
+            (sum(counts), max(bound for bound in bounds if bound is not None))
+        ],
+        "with f as (select file_path from t.files) select min(file_path) from f": [(min(paths),)],
+        "select a.record_count from t.files a join t.files b on a.file_path = b.file_path": [(count,) for count in counts],
+        "select v.p from v where record_count = (select max(record_count) from t.files)": [
+            (path,) for path, count in zip(paths, counts, strict=True) if count == max(counts)
+        ],
+        "select f.* from (select content, file_path from t.files) as f": [(0, path) for path in paths],
+    }
+    for query, expected in queries.items():
+        assert Counter(map(tuple, bare_session.sql(query).collect())) == Counter(expected), query
+    filtered = bare_session.sql("select file_path from t.files").filter("record_count < 0 or readable_metrics.id.upper_bound = 7")
+    assert [row["file_path"] for row in filtered.collect()] == [path for path, bound in zip(paths, bounds, strict=True) if bound == 7]
+    bare_session.sql("delete from t where (select count(*) from t.files where content = 7) = 0")
+    assert bare_session.sql("select * from t").count() == 0
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_only_the_columns_of_a_query_are_read(bare_session: rowmerge.Session, format_: str) -> None:
+    bare_session.sql(f"create table t (id int) using {format_}")
+    bare_session.sql("insert into t values (1)")
+    table = bare_session._catalog.open("default", "t")
+    for needed, names in [({"record_count", "id"}, ["record_count"]), ({"id"}, ["content"]), ({"readable_metrics"}, ["readable_metrics"])]:
+        read = table.metadata_tables.read("files", table.snapshot(), needed)
+        assert read.rows.column_names == names and list(read.columns.names) == names and read.rows.num_rows == 1

@@ -26,12 +26,18 @@ def _public_names(module: ModuleType) -> list[str]:
     return getattr(module, "__all__", None) or [name for name, member in vars(module).items() if inspect.isclass(member)]
 
 
+def _is_public(owner: type) -> bool:
+    return any(owner is getattr(module, owner.__name__, None) for module in (rowmerge, errors))
+
+
 def _described(path: str, member: object) -> Iterator[str]:
     if inspect.isclass(member):
         bases = ", ".join(base.__name__ for base in member.__bases__ if base is not object)
         yield f"class {path}({bases})"
         yield f"{path}{_signature(member)}"
-        yield from _members(path, member)
+        for base in member.__mro__:  # the public members of bases that are not public themselves
+            if base is member or (base.__module__.startswith("rowmerge.") and not _is_public(base)):
+                yield from _members(path, base)
     elif callable(member):
         yield f"{path}{_signature(member)}"
     else:

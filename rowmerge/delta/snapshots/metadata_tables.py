@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from rowmerge.table.snapshots.metadata_tables import (
     as_struct,
     file_types,
     metrics_type,
+    needed_types,
     partition_types,
     utc_time,
 )
@@ -42,7 +43,14 @@ class DeltaMetadataTables:
         """Create the metadata tables. `read_history`: a function that returns all commits of the table, newest first."""
         self._read_history = read_history
 
-    def read(self, name: str, snapshot: Snapshot) -> MetadataRows:
+    def read(self, name: str, snapshot: Snapshot, columns: Collection[str] | None = None) -> MetadataRows:
+        """Return the rows of a metadata table (see `MetadataTables.read`).
+
+        Args:
+            name: One of `names`.
+            snapshot: The version of the table.
+            columns: Names that include those of the needed columns, or None for all columns.
+        """
         version = as_delta_snapshot(snapshot)
         match name:
             case "snapshots":
@@ -56,7 +64,7 @@ class DeltaMetadataTables:
             case "position_deletes":
                 return _position_delete_rows(version)
         parts = [rows for rows, is_in in ((_data_files, name != "delete_files"), (_delete_files, name != "data_files")) if is_in]
-        tables = [part(version) for part in parts]
+        tables = [part(version, columns) for part in parts]
         return MetadataRows(tables[0].columns, pa.concat_tables([table.rows for table in tables]))
 
     def _entries(self, version: DeltaSnapshot) -> list[HistoryEntry]:
@@ -96,14 +104,16 @@ def _parents(entries: Sequence[HistoryEntry]) -> list[int | None]:
     return [None, *(entry.version - 1 for entry in entries[1:])][: len(entries)]
 
 
-def _data_files(version: DeltaSnapshot) -> MetadataRows:
-    """Return the rows of `data_files`: the live data files, with their counts and bounds."""
-    listing = version.files(version.schema.names).rows.combine_chunks()
+def _data_files(version: DeltaSnapshot, columns: Collection[str] | None = None) -> MetadataRows:
+    """Return the rows of `data_files`: the live data files, with their counts and bounds. `columns`: see `MetadataTables.read`."""
     leaves = dict(_leaves(version.schema))
     partition = _partition_type(version)
+    types = needed_types(file_types(partition, metrics_type(leaves.values())), columns)
+    has_metrics = "readable_metrics" in types
+    listing = version.files(version.schema.names if has_metrics else ()).rows.combine_chunks()
     count = listing.num_rows
     return MetadataRows.of(
-        file_types(partition, metrics_type(leaves.values())),
+        types,
         {
             "content": [_DATA] * count,
             "file_path": _chunk(listing["path"]),
@@ -112,19 +122,24 @@ def _data_files(version: DeltaSnapshot) -> MetadataRows:
             "partition": _partition_values(listing, partition),
             "record_count": _chunk(listing["records"]),
             "file_size_in_bytes": _chunk(listing["size"]),
-            "readable_metrics": _metrics(listing, leaves),
+            "readable_metrics": _metrics(listing, leaves) if has_metrics else [None] * count,
         },
     )
 
 
-def _delete_files(version: DeltaSnapshot) -> MetadataRows:
-    """Return the rows of `delete_files`: the deletion vectors of live data files. A vector in the log itself has no path."""
+def _delete_files(version: DeltaSnapshot, columns: Collection[str] | None = None) -> MetadataRows:
+    """Return the rows of `delete_files`: the deletion vectors of live data files. A vector in the log itself has no path.
+
+    Args:
+        version: The version of the table.
+        columns: See `MetadataTables.read`.
+    """
     descriptors = version.state.files.column("deletionVector")
     listing = version.files().rows.filter(descriptors.is_valid()).combine_chunks()
     vectors = descriptors.drop_null().to_pylist()
     partition = _partition_type(version)
     return MetadataRows.of(
-        file_types(partition, metrics_type(leaf for _, leaf in _leaves(version.schema))),
+        needed_types(file_types(partition, metrics_type(leaf for _, leaf in _leaves(version.schema))), columns),
         {
             "content": [_DELETES] * len(vectors),
             "file_path": [_vector_path(version, vector) for vector in vectors],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as t
@@ -18,70 +20,112 @@ from rowmerge.iceberg.manifests.bounds import decode_bounds
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
 from rowmerge.iceberg.metadata.partition_values import source_type
 from rowmerge.iceberg.metadata.types import columns_of, nested_fields
+from rowmerge.iceberg.snapshots.live_files import ManifestFiles
 from rowmerge.iceberg.snapshots.partition_ranges import value_array
-from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.metadata_tables import INT, LONG, MetadataRows, file_types, metrics_type, partition_types, utc_time
+from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_schema, arrow_type
+from rowmerge.table.snapshots.metadata_tables import (
+    INT,
+    LONG,
+    MetadataRows,
+    as_struct,
+    file_types,
+    metrics_type,
+    needed_types,
+    partition_types,
+    utc_time,
+)
 
+_Leaves = Mapping[int, tuple[Field, t.IcebergType]]
+"""The columns and nested fields of primitive types by field id: a field with the path as its name, and Iceberg's type."""
 _COUNTS = {
     "column_size": "column_sizes",
     "value_count": "value_counts",
-    "null_value_count": "null_counts",
-    "nan_value_count": "nan_counts",
+    "null_value_count": "null_value_counts",
+    "nan_value_count": "nan_value_counts",
 }
-"""The counts in `readable_metrics`, and the attributes of a file that contain them by field id."""
+"""The counts in `readable_metrics`, and the columns of a file that contain them by field id."""
+_MAPS: Mapping[str, Callable[[ContentFile], Mapping[int, Any]]] = {
+    "column_sizes": lambda file: file.column_sizes,
+    "value_counts": lambda file: file.value_counts,
+    "null_value_counts": lambda file: file.null_counts,
+    "nan_value_counts": lambda file: file.nan_counts,
+    "lower_bounds": lambda file: file.lower,
+    "upper_bounds": lambda file: file.upper,
+}
+_VALUES: Mapping[str, Callable[[ContentFile], Any]] = {
+    "content": lambda file: file.content,
+    "file_path": lambda file: file.path,
+    "file_format": lambda file: file.format.upper(),
+    "spec_id": lambda file: file.spec_id,
+    "record_count": lambda file: file.records,
+    "file_size_in_bytes": lambda file: file.size,
+    "key_metadata": lambda file: file.key_metadata,
+    "split_offsets": lambda file: file.split_offsets or None,
+    "equality_ids": lambda file: file.equality_ids or None,
+    "sort_order_id": lambda file: file.sort_order_id,
+    "first_row_id": lambda file: file.first_row_id,
+    "referenced_data_file": lambda file: file.referenced_data_file,
+    "content_offset": lambda file: file.content_offset,
+    "content_size_in_bytes": lambda file: file.content_size,
+}
+_METRICS = "readable_metrics"
 
 
-def file_rows(files: Sequence[ContentFile], metadata: TableMetadata) -> MetadataRows:
+def file_rows(groups: Sequence[ManifestFiles], metadata: TableMetadata, columns: Collection[str] | None = None) -> MetadataRows:
     """Return the rows of `files`, `data_files` or `delete_files`: one for each file.
 
     Args:
-        files: The data files and delete files.
+        groups: The data files and delete files, usually those of one manifest in each group. A group caches its columns.
         metadata: The metadata of the table.
+        columns: Names that include those of the needed columns (see `MetadataTables.read`), or None for all columns.
     """
-    leaves = _leaves(metadata.schema())
-    partition = partition_type(metadata)
-    values: dict[str, pa.Array | Sequence[Any]] = {
-        "content": [file.content for file in files],
-        "file_path": [file.path for file in files],
-        "file_format": [file.format.upper() for file in files],
-        "spec_id": [file.spec_id for file in files],
-        "partition": _partition_array([(file.spec_id, file.partition) for file in files], metadata, partition),
-        "record_count": [file.records for file in files],
-        "file_size_in_bytes": [file.size for file in files],
-        "column_sizes": _map_array([file.column_sizes for file in files], pa.int64()),
-        "value_counts": _map_array([file.value_counts for file in files], pa.int64()),
-        "null_value_counts": _map_array([file.null_counts for file in files], pa.int64()),
-        "nan_value_counts": _map_array([file.nan_counts for file in files], pa.int64()),
-        "lower_bounds": _map_array([file.lower for file in files], pa.binary()),
-        "upper_bounds": _map_array([file.upper for file in files], pa.binary()),
-        "key_metadata": [file.key_metadata for file in files],
-        "split_offsets": [file.split_offsets or None for file in files],
-        "equality_ids": [file.equality_ids or None for file in files],
-        "sort_order_id": [file.sort_order_id for file in files],
-        "first_row_id": [file.first_row_id for file in files],
-        "referenced_data_file": [file.referenced_data_file for file in files],
-        "content_offset": [file.content_offset for file in files],
-        "content_size_in_bytes": [file.content_size for file in files],
-        "readable_metrics": _metrics_array(files, leaves),
-    }
-    return MetadataRows.of(file_types(partition, metrics_type(field for field, _ in leaves.values())), values)
+    leaves, partition = _leaves(metadata.schema()), partition_type(metadata)
+    types = as_struct(needed_types(file_types(partition, metrics_type(leaf for leaf, _ in leaves.values())), columns))
+    schema = arrow_schema(types)
+    batches = []
+    for group in groups or [ManifestFiles(())]:  # Spark needs one batch
+        arrays = [_file_column(group, field, metadata, partition, leaves) for field in schema]
+        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    return MetadataRows(types, pa.Table.from_batches(batches, schema=schema))
 
 
-def entry_rows(entries: Sequence[Entry], metadata: TableMetadata) -> MetadataRows:
+def _file_column(group: ManifestFiles, field: pa.Field, metadata: TableMetadata, partition: Struct, leaves: _Leaves) -> pa.Array:
+    """Return a column of `file_rows` for the files of a group, from its cache. Its key has all that is not about these files."""
+
+    def compute() -> pa.Array:
+        match field.name:
+            case "partition":
+                return _partition_array(group.entries, metadata, partition)
+            case name if name == _METRICS:
+                return _metrics_array(group, field.type, leaves)
+        value_of = _VALUES[field.name]
+        return pa.array([value_of(entry.file) for entry in group.entries], field.type)
+
+    if field.name in _MAPS:
+        return _map_column(group, field.name)
+    ids = {"partition": [field.metadata["id"] for field in partition], _METRICS: [(id_, str(type_)) for id_, (_, type_) in leaves.items()]}
+    return group.compute_once(("inspection", field.name, str(field.type), str(ids.get(field.name))), compute)
+
+
+def entry_rows(entries: Sequence[Entry], metadata: TableMetadata, columns: Collection[str] | None = None) -> MetadataRows:
     """Return the rows of `entries`: one for each manifest entry, also of a deleted file.
 
     Args:
         entries: The entries of manifests.
         metadata: The metadata of the table.
+        columns: Names that include those of the needed columns (see `MetadataTables.read`), or None for all columns.
     """
-    files = file_rows([entry.file for entry in entries], metadata)
-    metrics_name = "readable_metrics"
-    data_file = MetadataRows(Struct(tuple(files.columns)[:-1]), files.rows.drop_columns([metrics_name]))
-    file_type, file_values = data_file.as_column()
+    file_columns = file_types(partition_type(metadata), metrics_type(leaf for leaf, _ in _leaves(metadata.schema()).values()))
+    metrics = file_columns.pop(_METRICS)
     numbers: dict[str, DataType] = {"status": INT, **dict.fromkeys(("snapshot_id", "sequence_number", "file_sequence_number"), LONG)}
-    values: dict[str, pa.Array | Sequence[Any]] = {name: [getattr(entry, name) for entry in entries] for name in numbers}
-    types = {**numbers, "data_file": file_type, metrics_name: tuple(files.columns)[-1].type}
-    return MetadataRows.of(types, {**values, "data_file": file_values, metrics_name: files.rows[metrics_name].combine_chunks()})
+    types = needed_types({**numbers, "data_file": as_struct(file_columns), _METRICS: metrics}, columns)
+    values: dict[str, pa.Array | Sequence[Any]] = {name: [getattr(entry, name) for entry in entries] for name in numbers if name in types}
+    group = [ManifestFiles(tuple(entries))]
+    if "data_file" in types:
+        values["data_file"] = file_rows(group, metadata, file_columns).as_column()
+    if _METRICS in types:
+        values[_METRICS] = file_rows(group, metadata, [_METRICS]).rows[_METRICS].combine_chunks()
+    return MetadataRows.of(types, values)
 
 
 def partition_rows(entries: Sequence[Entry], metadata: TableMetadata) -> MetadataRows:
@@ -167,12 +211,10 @@ def _values_in(positions: Sequence[int | None], values: tuple[Any, ...]) -> tupl
     return tuple(None if position is None else values[position] for position in positions)
 
 
-def _partition_array(partitions: Sequence[tuple[int, tuple[Any, ...]]], metadata: TableMetadata, partition: Struct) -> pa.Array | None:
-    """Return the column `partition` from the spec id and the values of each file, or None if no spec has fields."""
-    if not partition.fields:
-        return None
+def _partition_array(entries: Sequence[Entry], metadata: TableMetadata, partition: Struct) -> pa.StructArray:
+    """Return the column `partition` of files, in the fields of all specs."""
     positions = _positions_of_fields(metadata, partition)
-    return _struct_of_values([_values_in(positions[spec_id], values) for spec_id, values in partitions], partition)
+    return _struct_of_values([_values_in(positions[entry.file.spec_id], entry.file.partition) for entry in entries], partition)
 
 
 def _struct_of_values(rows: Sequence[tuple[Any, ...]], partition: Struct) -> pa.StructArray:
@@ -183,18 +225,22 @@ def _struct_of_values(rows: Sequence[tuple[Any, ...]], partition: Struct) -> pa.
     )
 
 
-def _map_array(maps: Sequence[Mapping[int, Any]], value_type: pa.DataType) -> pa.Array:
+def _map_column(group: ManifestFiles, name: str) -> pa.MapArray:
+    """Return a column of maps for the files of a group, from its cache."""
+    type_ = arrow_type(file_types(Struct(), Struct())[name])
+    return group.compute_once(("inspection", name), lambda: _map_array([_MAPS[name](entry.file) for entry in group.entries], type_))
+
+
+def _map_array(maps: Sequence[Mapping[int, Any]], type_: pa.MapType) -> pa.MapArray:
     """Return maps by field id as an Arrow array. An empty map is null, because manifests omit maps without entries."""
-    offsets = pa.array(accumulate(map(len, maps), initial=0), pa.int32())
-    keys = pa.array(chain.from_iterable(maps), pa.int32())
-    items = pa.array(chain.from_iterable(map_.values() for map_ in maps), value_type)
-    is_empty = pa.array([not map_ for map_ in maps], pa.bool_())
-    type_ = arrow_type(file_types(Struct(()), Struct(()))["column_sizes" if value_type == pa.int64() else "lower_bounds"])
-    return pc.if_else(is_empty, pa.scalar(None, type_), pa.MapArray.from_arrays(offsets, keys, items, type=type_))
+    lengths = np.fromiter(map(len, maps), np.int32, len(maps))
+    offsets = pa.array(np.concatenate([[0], lengths.cumsum()]), pa.int32())
+    keys = pa.array(np.fromiter(chain.from_iterable(maps), np.int32), pa.int32())
+    items = pa.array(list(chain.from_iterable(map_.values() for map_ in maps)), type_.item_type)
+    return pc.if_else(pa.array(lengths == 0), pa.scalar(None, type_), pa.MapArray.from_arrays(offsets, keys, items, type=type_))
 
 
-def _leaves(schema: Schema) -> dict[int, tuple[Field, t.IcebergType]]:
-    """Return the columns and nested fields of primitive types by field id: a field with the path as its name, and Iceberg's type."""
+def _leaves(schema: Schema) -> _Leaves:
     leaves: dict[int, tuple[Field, t.IcebergType]] = {}
     pending = list(schema.fields)
     while pending:
@@ -207,19 +253,40 @@ def _leaves(schema: Schema) -> dict[int, tuple[Field, t.IcebergType]]:
     return leaves
 
 
-def _metrics_array(files: Sequence[ContentFile], leaves: Mapping[int, tuple[Field, t.IcebergType]]) -> pa.Array:
+def _metrics_array(group: ManifestFiles, type_: pa.StructType, leaves: _Leaves) -> pa.Array:
     """Return the column `readable_metrics`: the counts and the decoded bounds of each leaf column."""
-    type_ = arrow_type(metrics_type(field for field, _ in leaves.values()))
+    maps = {name: _MapEntries.of(_map_column(group, name)) for name in _MAPS}
     id_by_name = {field.name: id_ for id_, (field, _) in leaves.items()}
     columns = []
     for column in type_:
         id_ = id_by_name[column.name]
-        counts = [pa.array([getattr(file, attribute).get(id_) for file in files], pa.int64()) for attribute in _COUNTS.values()]
-        bounds = [
-            decode_bounds([bounds.get(id_) for bounds in file_bounds], leaves[id_][1]).cast(column.type.field("lower_bound").type)
-            for file_bounds in ([file.lower for file in files], [file.upper for file in files])
-        ]
-        columns.append(pa.StructArray.from_arrays([*counts, *bounds], fields=list(column.type)))
+        bounds = [decode_bounds(maps[name].items_of(id_), leaves[id_][1]) for name in ("lower_bounds", "upper_bounds")]
+        bound_type = column.type.field("lower_bound").type
+        arrays = [*(maps[name].items_of(id_) for name in _COUNTS.values()), *(bound.cast(bound_type) for bound in bounds)]
+        columns.append(pa.StructArray.from_arrays(arrays, fields=list(column.type)))
     if not columns:
-        return pa.Array.from_buffers(type_, len(files), [None], children=[])
+        return pa.Array.from_buffers(type_, len(group.entries), [None], children=[])
     return pa.StructArray.from_arrays(columns, fields=list(type_))
+
+
+@dataclass(frozen=True)
+class _MapEntries:
+    """The entries of maps by field id: the index of the map, the key and the item of each entry, and the number of maps."""
+
+    rows: np.ndarray[Any, Any]
+    keys: np.ndarray[Any, Any]
+    items: pa.Array
+    count: int
+
+    @classmethod
+    def of(cls, maps: pa.MapArray) -> _MapEntries:
+        rows = np.repeat(np.arange(len(maps)), np.diff(maps.offsets.to_numpy()))
+        return cls(rows, maps.keys.to_numpy(), maps.items, len(maps))
+
+    def items_of(self, id_: int) -> pa.Array:
+        """Return the item of a field id in each map, or null if the map lacks it."""
+        positions = np.flatnonzero(self.keys == id_)
+        indices = np.zeros(self.count, np.int64)
+        is_missing = np.ones(self.count, np.bool_)
+        indices[self.rows[positions]], is_missing[self.rows[positions]] = positions, False
+        return self.items.take(pa.array(indices, mask=is_missing))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import read_position_delete_file
 from rowmerge.iceberg.inspection import files, manifests, snapshots
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest, ManifestContent
-from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
+from rowmerge.iceberg.manifests.manifest_files import cache_key_of, read_manifest_list, read_manifests
+from rowmerge.iceberg.snapshots.live_files import ManifestFiles
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, as_iceberg_snapshot
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.schema import DataType
@@ -35,7 +36,14 @@ class IcebergMetadataTables:
         """Create the metadata tables of the table in a folder. `storage`: the folder."""
         self._storage = storage
 
-    def read(self, name: str, snapshot: Snapshot) -> MetadataRows:
+    def read(self, name: str, snapshot: Snapshot, columns: Collection[str] | None = None) -> MetadataRows:
+        """Return the rows of a metadata table (see `MetadataTables.read`).
+
+        Args:
+            name: One of `names`.
+            snapshot: The version of the table.
+            columns: Names that include those of the needed columns, or None for all columns.
+        """
         version = as_iceberg_snapshot(snapshot)
         metadata, kind = version.metadata, name.removeprefix("all_")
         contents = _CONTENTS.get(kind, tuple(ManifestContent))
@@ -57,12 +65,13 @@ class IcebergMetadataTables:
             case "position_deletes":
                 return self._position_deletes(version)
             case "entries" | "all_entries":
-                return files.entry_rows(self._entries(self._manifests(name, version, contents)), metadata)
+                return files.entry_rows(self._entries(self._manifests(name, version, contents)), metadata, columns)
         if name == kind:  # the snapshot has read its live files already, or reads them for the next statement, too
-            by_content = {ManifestContent.DATA: version.live.data, ManifestContent.DELETES: version.live.deletes}
-            return files.file_rows([entry.file for content in contents for entry in by_content[content]], metadata)
+            manifests_in_order = [manifest for content in contents for manifest in version.live.manifests if manifest.content is content]
+            groups = [version.live.files_by_key[cache_key_of(manifest)] for manifest in manifests_in_order]
+            return files.file_rows(groups, metadata, columns)
         entries = self._entries(self._manifests(name, version, contents))
-        return files.file_rows([entry.file for entry in entries if entry.live], metadata)
+        return files.file_rows([ManifestFiles(tuple(entry for entry in entries if entry.live))], metadata, columns)
 
     def _manifests(self, name: str, version: IcebergSnapshot, contents: Sequence[ManifestContent]) -> list[Manifest]:
         """Return the manifests that a metadata table describes: of all snapshots if its name begins with `all_`, else of one snapshot."""
@@ -81,10 +90,10 @@ class IcebergMetadataTables:
 
     def _position_deletes(self, version: IcebergSnapshot) -> MetadataRows:
         """Return the rows of `position_deletes`: one for each deleted position in each delete file. Deleted rows themselves are NULL."""
-        deletes = [entry.file for entry in version.live.deletes if entry.file.content is Content.POSITION_DELETES]
-        groups = [(delete, path, positions) for delete in deletes for path, positions in self._positions_in(delete).items() if positions]
+        deletes = [entry for entry in version.live.deletes if entry.file.content is Content.POSITION_DELETES]
+        by_path = [(delete, self._positions_in(delete.file)) for delete in deletes]
+        groups = [(delete, path, positions) for delete, paths in by_path for path, positions in paths.items() if positions]
         counts = [len(positions) for _, _, positions in groups]
-        file_rows = files.file_rows([delete for delete, _, _ in groups], version.metadata)
         repeats = pa.array(np.repeat(np.arange(len(groups)), counts))
         positions = [np.array(positions.to_array(), dtype=np.int64) for _, _, positions in groups]
         types: dict[str, DataType] = {"file_path": STRING, "pos": LONG, "row": as_struct({f.name: f.type for f in version.schema})}
@@ -95,6 +104,7 @@ class IcebergMetadataTables:
         names = {"partition": "partition", "spec_id": "spec_id", "delete_file_path": "file_path"}
         if version.metadata.format_version >= _ROW_LINEAGE:
             names |= {name: name for name in ("content_offset", "content_size_in_bytes")}
+        file_rows = files.file_rows([ManifestFiles(tuple(delete for delete, _, _ in groups))], version.metadata, names.values())
         for name, file_column in names.items():
             if (column := file_rows.columns.find(file_column)) is not None:
                 types[name] = column.type

@@ -150,25 +150,25 @@ def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergTyp
     return decode_bounds(lower, type_), decode_bounds(upper, type_)
 
 
-def decode_bounds(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> pa.Array:
+def decode_bounds(stored_bounds: Sequence[bytes | None] | pa.Array, type_: t.IcebergType) -> pa.Array:
     """Decode a column's lower or upper bounds in many files to an Arrow array. An unknown bound becomes null.
 
     A bound is unknown if it is NaN, or if its bytes are not a value of the column's type. Values of the type before a promotion are valid,
     too. All bounds of `time` columns are unknown. Timestamps are in microseconds. Uuids become strings.
 
     Args:
-        stored_bounds: The bound in each file, as a manifest stores it; None for a file without a bound.
+        stored_bounds: The bound in each file, as a manifest stores it; None for a file without a bound. May be a binary array of Arrow.
         type_: The current type of the column.
     """
-    bounds = pa.array(stored_bounds, pa.binary())
+    bounds = stored_bounds if isinstance(stored_bounds, pa.Array) else pa.array(stored_bounds, pa.binary())
     match type_:
         case t.StringType():
             return _decode_strings(bounds)
         case t.BinaryType() | t.FixedType():
             return bounds
         case t.UUIDType():
-            uuids = [bound if bound and len(bound) == 16 else None for bound in stored_bounds]
-            return uuid_texts(pa.array(uuids, pa.binary(16)))
+            is_uuid = pc.equal(pc.binary_length(bounds), 16)
+            return uuid_texts(pc.if_else(is_uuid, bounds, pa.scalar(None, pa.binary())).cast(pa.binary(16)))
         case t.DecimalType(precision=precision, scale=scale):
             return _decode_decimals(bounds, pa.decimal128(precision, scale))
     fixed_width = _FIXED_WIDTH.get(type(type_))

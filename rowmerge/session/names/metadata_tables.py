@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Catalog
@@ -11,7 +13,8 @@ from rowmerge.session.names.pinned_snapshots import PinnedSnapshots
 from rowmerge.session.names.resolver import NameResolver, ResolvedName
 from rowmerge.spark.types import frame_of
 from rowmerge.sql import TableReference
-from rowmerge.table.snapshots.metadata_tables import OF_ALL_VERSIONS, OF_ONE_VERSION
+from rowmerge.table.snapshots.metadata_tables import OF_ALL_VERSIONS, OF_ONE_VERSION, MetadataTables
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,13 +25,38 @@ def is_metadata_table(name: TableName) -> bool:
     return len(name.parts) in (2, 3) and name.parts[-1].lower() in (*OF_ONE_VERSION, *OF_ALL_VERSIONS)
 
 
-def metadata_rows(
-    spark: SparkSession, catalog: Catalog, table_name: ResolvedName, reference: TableReference, snapshots: PinnedSnapshots
-) -> DataFrame:
-    """Return the rows of a metadata table.
+@dataclass(frozen=True, eq=False)
+class MetadataRead:
+    """A read of a metadata table.
+
+    `name`: the name in messages. `tables`: the metadata tables of the table, and `table` the name of the one that is read. `snapshot`: the
+    version that it describes.
+    """
+
+    name: str
+    tables: MetadataTables
+    table: str
+    snapshot: Snapshot
+
+    def frame(self, spark: SparkSession, columns: Collection[str] | None) -> DataFrame:
+        """Return the rows.
+
+        Args:
+            spark: The Spark session of the DataFrame.
+            columns: Names that include those of the needed columns (`NeededColumns.names_of_table`), or None for all columns.
+
+        Raises:
+            CorruptLog: The metadata of the table are damaged or missing.
+            StorageError: The metadata cannot be read.
+        """
+        rows = self.tables.read(self.table, self.snapshot, columns)
+        return frame_of(spark, rows.rows, rows.columns)
+
+
+def metadata_read(catalog: Catalog, table_name: ResolvedName, reference: TableReference, snapshots: PinnedSnapshots) -> MetadataRead:
+    """Return the read of a metadata table, whose rows are not read yet.
 
     Args:
-        spark: The Spark session of the DataFrame.
         catalog: The catalog of the table.
         table_name: The table before the last part of the name.
         reference: The reference in the statement, whose name `is_metadata_table`. It can have VERSION or TIMESTAMP AS OF.
@@ -47,8 +75,7 @@ def metadata_rows(
     has_version = reference.has_time_travel or table_name.branch_or_tag is not None
     if has_version and name in OF_ALL_VERSIONS:
         raise PlanError(f"{relation}.{name} describes all versions of the table. Leave the version, branch or tag out.")
-    rows = table.metadata_tables.read(name, snapshots.of_reference(table, table_name, reference))
-    return frame_of(spark, rows.rows, rows.columns)
+    return MetadataRead(f"{relation}.{name}", table.metadata_tables, name, snapshots.of_reference(table, table_name, reference))
 
 
 def table_of(names: NameResolver, name: TableName, schema: str) -> ResolvedName | None:

@@ -1,4 +1,4 @@
-"""The columns of each table that a statement can use. Only reads of small files need them: Spark's own reader finds out itself."""
+"""The columns of each table that a statement can use, for reads of small files and of metadata tables: Spark's reader finds out itself."""
 
 from __future__ import annotations
 
@@ -44,11 +44,22 @@ class NeededColumns:
         """
         if not small_files_mask(self._spark, snapshot.files() if files is None else files).any():
             return None
-        if self._names is None or placeholder not in self._tables_with_own_names or placeholder in self._tables_below_result:
+        names = self.names_of_table(placeholder)
+        if names is None:
             return tuple(snapshot.schema.names)
-        columns = tuple(name for name in snapshot.schema.names if same_name(name) in self._names)
+        columns = tuple(name for name in snapshot.schema.names if same_name(name) in names)
         # Batches without columns would have no number of rows.
         return columns or (_narrowest(snapshot.schema).name,)
+
+    def names_of_table(self, placeholder: str) -> frozenset[str] | None:
+        """Return names in the form of `same_name`, among them those of all columns that the texts can use of a table. None for all columns.
+
+        Args:
+            placeholder: The name that stands for the table in one of the texts.
+        """
+        if placeholder not in self._tables_with_own_names or placeholder in self._tables_below_result:
+            return None
+        return self._names
 
     @cached_property
     def _names(self) -> frozenset[str] | None:

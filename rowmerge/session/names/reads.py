@@ -22,6 +22,7 @@ from rowmerge.plan.queries.outputs import Source, View
 from rowmerge.plan.queries.push_down import TableConditions, push_down
 from rowmerge.session.answers.results import ScanReason, TableScan
 from rowmerge.session.names.file_selection import FileSelection
+from rowmerge.session.names.metadata_tables import MetadataRead
 from rowmerge.session.names.needed_columns import NeededColumns
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.functions import BUILT_IN
@@ -64,7 +65,8 @@ class ViewRead:
     columns: tuple[str, ...] = ()
 
 
-Read = Snapshot | TableChanges | ViewRead
+_DataRead = Snapshot | TableChanges | ViewRead
+Read = _DataRead | MetadataRead
 
 AnswerSimpleQuery = Callable[[str, "StatementReads", "SparkSession", SparkViews], "DataFrame | None"]
 """A function that answers a query of one table from metadata, or with few data files, or returns None."""
@@ -92,7 +94,8 @@ class StatementReads:
         self._answer_simple_query = answer
         views.protect_views_of(self)
         self._snapshots_read: list[Snapshot] = []
-        self._reads: dict[str, Read] = {}
+        self._reads: dict[str, _DataRead] = {}
+        self._metadata_reads: dict[str, MetadataRead] = {}
         self._names_of_queries: dict[tuple[str, tuple[str, ...]], str] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
@@ -105,9 +108,17 @@ class StatementReads:
     def placeholder(self, read: Read) -> str:
         """Add a read, and return the quoted name that stands for it in a text. A view gets its own copies of the placeholders in it."""
         if isinstance(read, ViewRead):
-            read = replace(read, text=self._pattern.sub(lambda match: self.placeholder(self._reads[match[1]]), read.text))
-        name = f"{self._prefix}{len(self._reads)}"
-        self._reads[name] = read
+            read = replace(
+                read,
+                text=self._pattern.sub(
+                    lambda match: self.placeholder(self._metadata_reads.get(match[1]) or self._reads[match[1]]), read.text
+                ),
+            )
+        name = f"{self._prefix}{len(self._reads) + len(self._metadata_reads)}"
+        if isinstance(read, MetadataRead):
+            self._metadata_reads[name] = read
+        else:
+            self._reads[name] = read
         return backquote(name)
 
     def snapshot_of(self, name: str) -> Snapshot | None:
@@ -141,6 +152,7 @@ class StatementReads:
             is_expression: Whether it is an expression, so that names in its subqueries can be columns or parameters outside the text.
             is_frame: Whether it is a query whose rows the user gets as a DataFrame.
         """
+        text = self._with_metadata_tables(text, is_frame=is_frame)
         names = self._names_in(text)
         if not names:
             return text
@@ -154,6 +166,26 @@ class StatementReads:
         query = parse_query(text)
         selection = self._select_files(Query(OpaqueQuery((query,))) if is_expression else query, names, columns)
         return self._replaced(text, columns, selection)
+
+    def _with_metadata_tables(self, text: str, *, is_frame: bool) -> str:
+        """Replace the placeholders of metadata tables, in a text and its views, by the names of Spark views with the needed columns."""
+        if not self._metadata_reads:
+            return text
+        views = {name: read for name in self._names_in(text) if isinstance(read := self._reads[name], ViewRead)}
+        texts = [text, *(view.text for view in views.values())]
+        columns = NeededColumns(self._spark, texts, is_frame=is_frame)
+
+        def registered(match: re.Match[str]) -> str:
+            read = self._metadata_reads.get(match[1])
+            if read is None:
+                return match[0]
+            return self._views.register_frame(read.frame(self._spark, columns.names_of_table(match[1])))
+
+        def replaced(text: str) -> str:
+            return self._pattern.sub(registered, text)
+
+        self._reads |= {name: replace(view, text=replaced(view.text)) for name, view in views.items()}
+        return replaced(text)
 
     def _why_not_analysed(self, text: str, names: Sequence[str]) -> ScanReason | None:
         """Return why no table of a text can be read partly, or None if the text must be analysed."""
@@ -176,7 +208,7 @@ class StatementReads:
 
     def _names_in(self, text: str) -> list[str]:
         """Return the placeholders in a text and in the views that it reads."""
-        names: list[str] = self._pattern.findall(text)
+        names: list[str] = [name for name in self._pattern.findall(text) if name in self._reads]
         for name in list(names):
             read = self._reads[name]
             if isinstance(read, ViewRead):
@@ -194,7 +226,7 @@ class StatementReads:
         self._reads |= {name: replace(view, text=fixed.get(view.text, view.text)) for name, view in views.items()}
         return fixed.get(text, text)
 
-    def _column_names(self, read: Read) -> tuple[str, ...]:
+    def _column_names(self, read: _DataRead) -> tuple[str, ...]:
         return read.columns if isinstance(read, ViewRead) else read.schema.names
 
     def _select_files(self, query: Query, names: Sequence[str], columns: NeededColumns) -> FileSelection:
@@ -262,6 +294,6 @@ class StatementReads:
         return None if analyses_later(self._spark) else tuple(setting(self._spark, *item) for item in _SETTINGS_OF_VIEWS.items())
 
 
-def _source(read: Read) -> Source:
+def _source(read: _DataRead) -> Source:
     """Return the columns of a table, or the structure of a view's query."""
     return View(parse_query(read.text), read.columns) if isinstance(read, ViewRead) else read.schema

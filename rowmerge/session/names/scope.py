@@ -15,7 +15,7 @@ from rowmerge.session.answers.results import TableScan
 from rowmerge.session.names.audit import Audit
 from rowmerge.session.names.file_selection import with_constant_values
 from rowmerge.session.names.information_schema import information_rows, is_information_table
-from rowmerge.session.names.metadata_tables import is_metadata_table, metadata_rows, table_of
+from rowmerge.session.names.metadata_tables import MetadataRead, is_metadata_table, metadata_read, table_of
 from rowmerge.session.names.pinned_snapshots import PinnedSnapshots
 from rowmerge.session.names.reads import Read, StatementReads, ViewRead
 from rowmerge.session.names.resolver import NameResolver, ResolvedName
@@ -184,7 +184,7 @@ class StatementScope:
             return self._temporary_view(name.parts[0], reference)
         resolved_name = names.resolve(name, self.schema)
         if resolved_name is None:
-            return self._register_rows(name, reference)
+            return self._read_metadata(name, reference)
         if resolved_name.relation.kind == "view":
             return self._catalog_view(resolved_name, reference)
         relation = resolved_name.relation
@@ -197,13 +197,13 @@ class StatementScope:
         definition = self.context.names.temporary_views.query(name)
         return None if definition is None else self._view_read(f"temporary view {name}", *definition)
 
-    def _register_rows(self, name: TableName, reference: TableReference) -> str | None:
-        """Register the rows of a table of `information_schema`, or of a metadata table (`orders.files`). Return None for any other name."""
+    def _read_metadata(self, name: TableName, reference: TableReference) -> MetadataRead | str | None:
+        """Return the name of a view of a table of `information_schema`, or the read of a metadata table. Return None for any other name."""
         spark, catalog, views = self.context.spark, self.context.catalog, self.context.views
         if is_information_table(name, self.schema):
             return views.register_frame(information_rows(spark, catalog, self.context.names.catalog_name, name.parts[-1].lower()))
         table_name = table_of(self.context.names, name, self.schema) if is_metadata_table(name) else None
-        return None if table_name is None else views.register_frame(metadata_rows(spark, catalog, table_name, reference, self.snapshots))
+        return None if table_name is None else metadata_read(catalog, table_name, reference, self.snapshots)
 
     def _catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> ViewRead:
         """Bind the query of a view in the catalog. Raise PlanError for VERSION or TIMESTAMP AS OF."""

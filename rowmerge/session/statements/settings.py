@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rowmerge.catalog import Catalog, DirectoryCatalog, TablesByPath
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.rows import RowCommand
 from rowmerge.errors import ConfigurationError, UnsupportedStatement
@@ -62,6 +63,19 @@ def merge_cardinality(spark: SparkSession) -> Cardinality:
 def is_checksum_mismatch_fatal(spark: SparkSession) -> bool:
     """Return whether, according to Delta's setting, a table version that differs from its checksum file is an error, not a warning."""
     return setting(spark, "spark.databricks.delta.checksum.mismatch.fatal", "true") != "false"
+
+
+def apply_checksum_setting(spark: SparkSession, catalog: Catalog, tables_by_path: TablesByPath) -> None:
+    """Let tables apply the Spark setting `is_checksum_mismatch_fatal`.
+
+    Args:
+        spark: The Spark session with the setting.
+        catalog: The catalog, whose Delta tables apply the setting.
+        tables_by_path: The tables that queries read by their paths.
+    """
+    tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
+    if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables
+        catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
 
 
 def is_retention_checked(spark: SparkSession) -> bool:

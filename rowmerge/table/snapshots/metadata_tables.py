@@ -80,10 +80,10 @@ class MetadataRows:
         arrays = [_array(values.get(field.name), arrow_type(field.type), count) for field in columns]
         return cls(columns, pa.Table.from_arrays(arrays, columns.names))
 
-    def as_column(self) -> tuple[Struct, pa.StructArray]:
-        """Return the rows as the type and the values of one struct column."""
+    def as_column(self) -> pa.StructArray:
+        """Return the rows as the values of one struct column."""
         arrays = [column.combine_chunks() for column in self.rows.columns]
-        return self.columns, pa.StructArray.from_arrays(arrays, fields=list(arrow_type(self.columns)))
+        return pa.StructArray.from_arrays(arrays, fields=list(arrow_type(self.columns)))
 
 
 class MetadataTables(Protocol):
@@ -93,17 +93,30 @@ class MetadataTables(Protocol):
     def names(self) -> Collection[str]:
         """The metadata tables that the format has, from OF_ONE_VERSION and OF_ALL_VERSIONS."""
 
-    def read(self, name: str, snapshot: Snapshot) -> MetadataRows:
-        """Return the rows of a metadata table.
+    def read(self, name: str, snapshot: Snapshot, columns: Collection[str] | None = None) -> MetadataRows:
+        """Return the rows of a metadata table, with at least one column.
 
         Args:
             name: One of `names`.
             snapshot: The version of the table that the rows describe. A table of OF_ALL_VERSIONS describes all versions up to it.
+            columns: Names in the form of `str.casefold` that include those of the needed columns, or None for all columns. The result may
+                have more columns.
 
         Raises:
             CorruptLog: The metadata of the table are damaged or missing.
             StorageError: The metadata cannot be read.
         """
+
+
+def needed_types(types: Mapping[str, DataType], columns: Collection[str] | None) -> dict[str, DataType]:
+    """Return the columns that a query needs: at least one, because rows without columns would have no number.
+
+    Args:
+        types: The types of all columns by name.
+        columns: Names in the form of `str.casefold`, or None for all columns.
+    """
+    needed = {name: type_ for name, type_ in types.items() if columns is None or name in columns}
+    return needed or dict([next(iter(types.items()))])
 
 
 def as_struct(types: Mapping[str, DataType]) -> Struct:

@@ -1,0 +1,1 @@
+"""The Python API of one table: `rowmerge.Table` and the builder of MERGE statements."""
