@@ -202,7 +202,7 @@ def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapp
     if request.lineage is None:
         return {}
     short_names = {path: name for name, path in file_names.items()}
-    origins = {spark_path(path): origin for path, origin in request.snapshot.row_origins(files.paths).items()}
+    origins = {spark_path(path): origin for path, origin in request.snapshot.metadata_columns.row_origins(files.paths).items()}
     return {short_names.get(path, path): origin for path, origin in origins.items()}
 
 
