@@ -4,7 +4,14 @@ from rowmerge.sql.lexing.hints import idempotency_key
 from rowmerge.sql.lexing.lexer import has_double_quotes, split_statements
 from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
 from rowmerge.sql.queries.blocks import parse_query
-from rowmerge.sql.queries.column_names import column_names, same_name, tables_below_result, tables_with_own_names
+from rowmerge.sql.queries.column_names import (
+    column_names,
+    hidden_columns_in,
+    same_name,
+    tables_below_result,
+    tables_with_own_names,
+    without_hidden_columns,
+)
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
 from rowmerge.sql.queries.function_calls import CalledFunction, expression_of, replacement_of_call
 from rowmerge.sql.queries.known_names import has_only_known_names
@@ -28,6 +35,7 @@ __all__ = [
     "find_defaults",
     "has_double_quotes",
     "has_only_known_names",
+    "hidden_columns_in",
     "idempotency_key",
     "names_of_with",
     "parse",
@@ -41,4 +49,5 @@ __all__ = [
     "split_statements",
     "tables_below_result",
     "tables_with_own_names",
+    "without_hidden_columns",
 ]

@@ -28,9 +28,9 @@ _STRING, _LONG = Primitive("string"), Primitive("long")
 class MetadataColumns:
     """The metadata columns of one version of a table.
 
-    `columns`: the columns. `properties`: the names of the properties of data files in the metadata of the table. `read_properties`: returns
-    some of them for data files, after the column PATH; a field that is not nullable has a value for each file. `row_lineage`: the columns of
-    data files with the ids of rows from other files, or None for a table whose rows have no ids.
+    `columns`: the columns. `properties`: the names of the properties of data files in the metadata of the table. `read_properties`:
+    returns some of them for data files, after the column PATH. A field that is not nullable has a value for each file. `row_lineage`: the
+    columns of data files with the ids of rows from other files, or None for a table whose rows have no ids.
     """
 
     columns: Struct
@@ -50,7 +50,12 @@ class MetadataColumns:
 
 
 def metadata_struct(row_ids: Sequence[str], *, nullable: bool = False) -> Field:
-    """Return the column METADATA. `row_ids`: the names of its last fields, ids of rows and versions. `nullable`: whether these can be NULL."""
+    """Return the column METADATA.
+
+    Args:
+        row_ids: The names of its last fields, which are ids of rows and versions.
+        nullable: Whether these can be NULL.
+    """
     types = {
         **dict.fromkeys(("file_path", "file_name"), _STRING),
         **dict.fromkeys(("file_size", "file_block_start", "file_block_length"), _LONG),
