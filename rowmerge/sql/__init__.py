@@ -7,6 +7,7 @@ from rowmerge.sql.queries.blocks import parse_query
 from rowmerge.sql.queries.column_names import (
     column_names,
     hidden_columns_in,
+    hidden_columns_of_target,
     same_name,
     tables_below_result,
     tables_with_own_names,
@@ -36,6 +37,7 @@ __all__ = [
     "has_double_quotes",
     "has_only_known_names",
     "hidden_columns_in",
+    "hidden_columns_of_target",
     "idempotency_key",
     "names_of_with",
     "parse",

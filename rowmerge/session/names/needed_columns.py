@@ -6,12 +6,10 @@ Only reads of small files need the former: Spark's own reader finds out itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rowmerge.spark.reading.metadata_columns import with_metadata_bounds
 from rowmerge.spark.reading.small_files import small_files_mask
 from rowmerge.sql import (
     column_names,
@@ -23,7 +21,7 @@ from rowmerge.sql import (
     without_hidden_columns,
 )
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, backquote, sql_name
-from rowmerge.table.snapshots.files import FileListing, FileMask, MatchingFiles
+from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.metadata_columns import METADATA_COLUMNS
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -129,45 +127,10 @@ def used_metadata_columns(
 
 def _has_meaning(spark: SparkSession, query: str) -> bool:
     """Return whether Spark can analyse a query. EXPLAIN returns an error as text, so no error is logged."""
-    rows: list[tuple[str]] = spark.sql(f"explain {query}").collect()
-    return rows[0][0].startswith("==")
+    plan = str(spark.sql(f"explain {query}").collect()[0][0])
+    return plan.startswith("==")
 
 
 def empty_relation(schema: Struct) -> str:
     """Return SQL for a relation with these columns but NULL values, over which Spark determines the names and types of a result."""
     return f"(select {', '.join(f'cast(null as {sql_name(field.type)}) as {backquote(field.name)}' for field in schema)})"
-
-
-@dataclass(frozen=True)
-class FilesWithMetadataColumns:
-    """The files of a snapshot for a query that uses metadata columns, whose bounds exclude files, too.
-
-    `columns`: the metadata columns of the query.
-    """
-
-    snapshot: Snapshot
-    columns: Struct
-
-    @property
-    def name(self) -> str:
-        return self.snapshot.name
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.version
-
-    @property
-    def schema(self) -> Struct:
-        return Struct((*self.snapshot.schema, *self.columns))
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        return self.snapshot.partition_columns
-
-    def files(self, columns: Collection[str] = ()) -> FileListing:
-        return with_metadata_bounds(self.snapshot, self.columns.names, self.snapshot.files(columns))
-
-    def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:
-        matching = self.snapshot.files_matching(mask, columns)
-        files = with_metadata_bounds(self.snapshot, self.columns.names, matching.listing)
-        return replace(matching, listing=MatchingFiles.of(files, mask).listing)

@@ -24,7 +24,6 @@ from rowmerge.session.answers.results import ScanReason, TableScan
 from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.needed_columns import (
     HAS_METADATA_COLUMN,
-    FilesWithMetadataColumns,
     NeededColumns,
     Uses,
     empty_relation,
@@ -32,6 +31,7 @@ from rowmerge.session.names.needed_columns import (
 )
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.functions import BUILT_IN
+from rowmerge.spark.reading.metadata_columns import FilesWithMetadataColumns
 from rowmerge.spark.reading.task_sizes import TaskSizes
 from rowmerge.spark.spark_session import analyses_later, double_quotes_are_names, is_case_sensitive, setting, skips_files
 from rowmerge.sql import has_double_quotes, has_only_known_names, parse_query, without_hidden_columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID as STORED_ROW_ID
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.table.metadata.engine_columns import FILE as FILE_URI, POSITION as ROW_INDEX
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_type, sql_name, string_literal, to_json
-from rowmerge.table.snapshots.files import FileListing
+from rowmerge.table.snapshots.files import FileListing, FileMask, MatchingFiles
 from rowmerge.table.snapshots.metadata_columns import (
     DELETED,
     FILE,
@@ -229,3 +230,38 @@ def _null_counts(values: pa.StructArray, records: pa.Array) -> pa.StructArray:
     """Return the null counts of the fields of a struct with one value for all rows of a file."""
     counts = [pc.if_else(pc.is_null(pc.struct_field(values, [index])), records, 0) for index in range(values.type.num_fields)]
     return pa.StructArray.from_arrays(counts, names=[field.name for field in values.type])
+
+
+@dataclass(frozen=True)
+class FilesWithMetadataColumns:
+    """The files of a snapshot for a statement that uses metadata columns, whose bounds exclude files, too.
+
+    `columns`: the metadata columns of the statement.
+    """
+
+    snapshot: Snapshot
+    columns: Struct
+
+    @property
+    def name(self) -> str:
+        return self.snapshot.name
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version
+
+    @property
+    def schema(self) -> Struct:
+        return Struct((*self.snapshot.schema, *self.columns))
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self.snapshot.partition_columns
+
+    def files(self, columns: Collection[str] = ()) -> FileListing:
+        return with_metadata_bounds(self.snapshot, self.columns.names, self.snapshot.files(columns))
+
+    def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles:
+        matching = self.snapshot.files_matching(mask, columns)
+        files = with_metadata_bounds(self.snapshot, self.columns.names, matching.listing)
+        return replace(matching, listing=MatchingFiles.of(files, mask).listing)

@@ -24,6 +24,7 @@ from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.plan.pruning.key_ranges import string_sql
+from rowmerge.spark.reading import metadata_columns as metadata
 from rowmerge.spark.reading.bit_sets import (
     BitSet,
     BitSlice,
@@ -35,14 +36,6 @@ from rowmerge.spark.reading.bit_sets import (
 )
 from rowmerge.spark.reading.data_files import ADDRESS_COLUMNS, ADDRESS_FIELDS, lineage_columns, read_files, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
-from rowmerge.spark.reading.metadata_columns import (
-    IS_DELETED,
-    empty_scan,
-    needs_row_ids,
-    scan_fields,
-    spark_columns,
-    with_metadata_columns,
-)
 from rowmerge.spark.reading.small_files import has_arrow_types, read_with_arrow, small_files_mask
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
@@ -95,7 +88,7 @@ def read_snapshot(
     """
     columns = [name for name in snapshot.schema.names if columns is None or name in columns]
     lineage = snapshot.shape.row_lineage if with_lineage else None
-    if needs_row_ids(metadata_columns):
+    if metadata.needs_row_ids(metadata_columns):
         lineage = snapshot.metadata_columns.row_lineage
     scan = _Scan(spark, snapshot, columns, with_addresses or bool(metadata_columns), lineage, metadata_columns)
     files = snapshot.files() if files is None else files
@@ -104,7 +97,7 @@ def read_snapshot(
     if not metadata_columns:
         return rows
     kept_columns = [*map(backquote, columns), *([FILE, POSITION] * with_addresses), *([ROW_ID, CHANGED_IN] * with_lineage)]
-    return with_metadata_columns(spark, snapshot, rows, files, metadata_columns, kept_columns)
+    return metadata.with_metadata_columns(spark, snapshot, rows, files, metadata_columns, kept_columns)
 
 
 def _files_with_live_rows(snapshot: Snapshot, files: FileListing) -> FileListing:
@@ -167,7 +160,7 @@ class _Scan:
         columns = self.snapshot.schema.select(tuple(self.columns))
         if self.metadata_columns:
             address = (replace(field, nullable=False) for field in addresses)
-            return empty_scan(self.spark, (*bare(columns), *address, *lineage, *scan_fields(self.metadata_columns)))
+            return metadata.empty_scan(self.spark, (*bare(columns), *address, *lineage, *metadata.scan_fields(self.metadata_columns)))
         return empty_frame(self.spark, Struct((*columns, *addresses, *lineage)))
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
@@ -217,7 +210,7 @@ class _Scan:
         """Return the columns of the scan, in their order."""
         addresses = (FILE, POSITION) if self.with_addresses else ()
         lineage = () if self.lineage is None else (ROW_ID, CHANGED_IN)
-        return frame.selectExpr(*map(backquote, self.columns), *addresses, *lineage, *scan_fields(self.metadata_columns).names)
+        return frame.selectExpr(*map(backquote, self.columns), *addresses, *lineage, *metadata.scan_fields(self.metadata_columns).names)
 
     def _stored_rows(self, layout: FileLayout, file_key: str | None, joined_columns: Sequence[str]) -> DataFrame:
         """Return all rows of files, including deleted rows, for a join that drops these, and a join that adds partition columns.
@@ -241,7 +234,7 @@ class _Scan:
         has_addresses = self.with_addresses or file_key is not None or joins_partition_values
         addresses = list(ADDRESS_COLUMNS) if has_addresses else []  # a join on the struct `_metadata` would build it for each row
         sizes = [f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else []
-        return [*addresses, *sizes, *spark_columns(self.metadata_columns)]
+        return [*addresses, *sizes, *metadata.spark_columns(self.metadata_columns)]
 
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Drop or mark the deleted rows: a filter or a join tests the bit at the position of each row in the bit set of its file.
@@ -339,8 +332,8 @@ class _Scan:
 
 
 def _marked(rows: DataFrame, condition: str) -> DataFrame:
-    """Return rows with the column IS_DELETED. `condition`: SQL that is true for deleted rows."""
-    return rows.withColumn(IS_DELETED, F.expr(condition))
+    """Return rows with the column `metadata.IS_DELETED`. `condition`: SQL that is true for deleted rows."""
+    return rows.withColumn(metadata.IS_DELETED, F.expr(condition))
 
 
 def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:

@@ -186,6 +186,41 @@ def hidden_columns_in(text: str, hidden: Mapping[str, Collection[str]], *, is_ex
     return {table: frozenset(columns) for table, columns in found.items()}
 
 
+def hidden_columns_of_target(
+    text: str, hidden: Collection[str], qualifiers: Collection[str], other_columns: Collection[str] = ()
+) -> frozenset[str]:
+    """Return the hidden columns of the target of a statement to which an expression refers. In a subquery, they need a qualifier.
+
+    Args:
+        text: The expression.
+        hidden: The names of the hidden columns.
+        qualifiers: The names that can qualify the columns of the target.
+        other_columns: The columns of the source. A name without a qualifier refers to them.
+    """
+    tokens, names = tokenize(text), {same_name(name): name for name in hidden}
+    targets, others = set(map(same_name, qualifiers)), set(map(same_name, other_columns))
+    found = set()
+    for index, token in enumerate(tokens):
+        key = same_name(token.name) if token.is_name else ""
+        if tokens.keys[index - 1] == ".":
+            is_reference = index > 1 and same_name(tokens[index - 2].name) in targets
+        else:
+            is_reference = key not in others and not _is_in_query(tokens, index)
+        if key in names and is_reference:
+            found.add(names[key])
+    return frozenset(found)
+
+
+def _is_in_query(tokens: Tokens, index: int) -> bool:
+    """Return whether a token is in a query in brackets."""
+    cursor = Cursor(tokens)
+    for opening, closing in tokens.closings.items():
+        cursor.index = opening + 1
+        if opening < index < closing and expressions.begins_query(cursor):
+            return True
+    return False
+
+
 def without_hidden_columns(text: str, hidden: Mapping[str, Collection[str]], *, is_expression: bool = False) -> str:
     """Return a text in which no star stands for a hidden column: `*` becomes `* EXCEPT (…)`.
 
