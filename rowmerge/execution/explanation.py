@@ -23,6 +23,7 @@ from rowmerge.plan.predicates.comparisons import Predicate
 from rowmerge.plan.predicates.predicates import to_predicate
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.matching.joins import choose_join, merge_outcomes, unmatched_rows
+from rowmerge.spark.reading.metadata_columns import FilesWithMetadataColumns
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import unevaluated
 from rowmerge.spark.time_zones import session_time_zone
@@ -68,7 +69,8 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles, time_zone
     removed without reading them, and the write mode.
     """
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may contain rows to change ({_size(files.candidates)})"]
-    lines += [f"    {text}: {effect_of_condition(snapshot, plan.target, text, time_zone)}" for text in plan.conjuncts]
+    target_files = FilesWithMetadataColumns(snapshot, plan.metadata_columns)
+    lines += [f"    {text}: {effect_of_condition(target_files, plan.target, text, time_zone)}" for text in plan.conjuncts]
     lines += _effect_of_keys(plan)
     if len(files.removable):
         lines.append(f"  by metadata only: {len(files.removable)} file(s) are removed without reading them ({_size(files.removable)})")
@@ -206,7 +208,8 @@ def _check_names_and_types(spark: SparkSession, snapshot: Snapshot, statement: P
     them.
     """
     plan = statement.plan
-    target = read_snapshot(spark, snapshot, snapshot.files().without_files(), with_addresses=True)
+    no_files = snapshot.files().without_files()
+    target = read_snapshot(spark, snapshot, no_files, with_addresses=True, metadata_columns=plan.metadata_columns.names)
     if plan.on is None:  # UPDATE, DELETE and INSERT … REPLACE WHERE
         _analyse_target_clauses(plan, target.alias(plan.target.alias))
     if statement.source is None:

@@ -19,6 +19,7 @@ from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan import planner
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import build_side
+from rowmerge.plan.insert_columns import insert_columns, static_partition
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.plan.schema_evolution import schema_after_insert
@@ -82,7 +83,7 @@ class NewRows:
             UnknownColumn: PARTITION names a column that the table lacks.
             PlanError: The table is not partitioned by one of the columns.
         """
-        return planner.static_partition(table, self.partition, case_sensitive=self.case_sensitive)
+        return static_partition(table, self.partition, case_sensitive=self.case_sensitive)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
         """Return the plan that inserts every row.
@@ -107,7 +108,7 @@ class NewRows:
         Each column of the table gets its value from PARTITION (p = value, …) or, if it is not listed there, from the query.
         """
         static_values, source = self.static_partition_values(table), self.plan_source
-        target_names = planner.insert_columns(
+        target_names = insert_columns(
             schema,
             self.frame.columns,
             self.columns,

@@ -15,7 +15,7 @@ from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOpt
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.partition_masks import partition_mask
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
-from rowmerge.plan.planner import static_partition
+from rowmerge.plan.insert_columns import static_partition
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_if_rejected
 from rowmerge.table.commits.creation import CreationVersion

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rowmerge.commands.names import SqlText
@@ -18,16 +17,13 @@ from rowmerge.plan.expressions.restrictions import check_condition, check_merge,
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, no_file
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import schema_after_merge
-from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Struct, backquote, sql_name
-from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 TARGET = "target"
 SOURCE = "source"
 VALUE_COLUMN = "__rowmerge_value_%d"
-_EVOLVE_INSERT = "To add columns, use INSERT WITH SCHEMA EVOLUTION INTO, session.write(schema_evolution=True) or ALTER TABLE ADD COLUMNS."
 
 
 def plan_merge(
@@ -38,6 +34,7 @@ def plan_merge(
     case_sensitive: bool = False,
     time_zone: str | None = None,
     source_schema: Struct | None = None,
+    metadata_columns: Struct = Struct(),  # noqa: B008  immutable
 ) -> RowPlan:
     """Plan a MERGE.
 
@@ -48,6 +45,7 @@ def plan_merge(
         case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
         time_zone: The name of the session's time zone, or None if it is unknown.
         source_schema: The columns of the source with their types if the source may add columns to the table, otherwise None.
+        metadata_columns: The metadata columns of the target that conditions and values use.
 
     Raises:
         UnknownColumn: A clause uses a column that the target or the source does not have.
@@ -59,7 +57,7 @@ def plan_merge(
     # Over 40 lines: the documentation of its arguments.
     old_schema, can_widen = snapshot.schema, snapshot.shape.can_widen
     new_schema = old_schema if source_schema is None else schema_after_merge(old_schema, source_schema, merge.clauses, can_widen)
-    target = _merge_target(merge, snapshot, source)
+    target = _merge_target(merge, snapshot, source, metadata_columns)
     check_merge(merge)
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
     on = divide_condition(condition, target, source, case_sensitive=case_sensitive)
@@ -71,7 +69,12 @@ def plan_merge(
     reads_unmatched_rows = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
     conjuncts = () if reads_unmatched_rows else on.target_only
     mask, bound_columns = file_mask(
-        conjuncts, target, old_schema, snapshot.partition_columns, case_sensitive=case_sensitive, time_zone=time_zone
+        conjuncts,
+        target,
+        Struct((*old_schema, *metadata_columns)),
+        snapshot.partition_columns,
+        case_sensitive=case_sensitive,
+        time_zone=time_zone,
     )
     return RowPlan(
         operation="MERGE",
@@ -88,19 +91,27 @@ def plan_merge(
         parameters=_merge_parameters(merge, clauses),
         evolved_from=old_schema if evolves else None,
         rules=rules,
+        metadata_columns=metadata_columns,
     )
 
 
-def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
+def _merge_target(merge: Merge, snapshot: Snapshot, source: Side, metadata_columns: Struct) -> Side:
     """Return the target of a MERGE as a side whose alias is not a name of the source. Raise PlanError if both have the same alias."""
-    target = build_side(merge.target.parts, merge.target_alias, snapshot.schema.names)
+    target = replace(build_side(merge.target.parts, merge.target_alias, snapshot.schema.names), hidden=metadata_columns.names)
     if (target.alias,) in source.names:
         target = apart_from(target, target, TARGET)
     check_aliases_differ(target, source)
     return target
 
 
-def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False, time_zone: str | None = None) -> RowPlan:
+def plan_update(
+    update: Update,
+    snapshot: Snapshot,
+    *,
+    case_sensitive: bool = False,
+    time_zone: str | None = None,
+    metadata_columns: Struct = Struct(),  # noqa: B008  immutable
+) -> RowPlan:
     """Plan an UPDATE as one clause over the target rows.
 
     Args:
@@ -108,6 +119,7 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
         snapshot: The snapshot of the table that the statement changes.
         case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
         time_zone: The name of the session's time zone, or None if it is unknown.
+        metadata_columns: The metadata columns that the condition and the values use.
 
     Raises:
         UnknownColumn: The SET list contains a column that the table does not have.
@@ -117,15 +129,22 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     """
     check_update(update)
     schema = snapshot.schema
-    target = build_side(update.target.parts, update.alias, schema.names)
+    target = replace(build_side(update.target.parts, update.alias, schema.names), hidden=metadata_columns.names)
     rules = _rules_at_current_time(snapshot.shape.rules, schema)
     scope = ClauseScope(target, None, old_schema=schema, new_schema=schema, rules=rules, case_sensitive=case_sensitive, visible=target)
     values = update_values(update.assignments, scope)
-    plan = _plan_without_source(snapshot, target, Effect.UPDATE, update.condition, values, case_sensitive, time_zone)
+    plan = _plan_without_source(snapshot, target, Effect.UPDATE, update.condition, values, case_sensitive, time_zone, metadata_columns)
     return replace(plan, rules=rules)  # the rows that the plan writes must satisfy the rules
 
 
-def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False, time_zone: str | None = None) -> RowPlan:
+def plan_delete(
+    delete: Delete,
+    snapshot: Snapshot,
+    *,
+    case_sensitive: bool = False,
+    time_zone: str | None = None,
+    metadata_columns: Struct = Struct(),  # noqa: B008  immutable
+) -> RowPlan:
     """Plan a DELETE as one clause over the target rows.
 
     The plan also contains the mask of the files that the command can remove as a whole, according to their partition values.
@@ -135,6 +154,7 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
         snapshot: The snapshot of the table that the statement changes.
         case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
         time_zone: The name of the session's time zone, or None if it is unknown.
+        metadata_columns: The metadata columns that the condition uses.
 
     Raises:
         UnsupportedStatement: The condition contains an aggregate, window or nondeterministic function.
@@ -142,8 +162,8 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     """
     if delete.condition is not None:
         check_condition(delete.condition, "the WHERE condition")
-    target = build_side(delete.target.parts, delete.alias, snapshot.schema.names)
-    plan = _plan_without_source(snapshot, target, Effect.DELETE, delete.condition, {}, case_sensitive, time_zone)
+    target = replace(build_side(delete.target.parts, delete.alias, snapshot.schema.names), hidden=metadata_columns.names)
+    plan = _plan_without_source(snapshot, target, Effect.DELETE, delete.condition, {}, case_sensitive, time_zone, metadata_columns)
     whole_files = exact_partition_mask(
         plan.conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive, time_zone=time_zone
     )
@@ -254,81 +274,6 @@ def _with_matches_deleted(
     return replace(plan, files=mask, bound_columns=bound_columns, parameters={"mode": "Overwrite", **parameters})
 
 
-def insert_columns(
-    schema: Struct,
-    query_columns: Sequence[str],
-    columns: Sequence[str] | None,
-    partition: Collection[str],
-    *,
-    by_name: bool,
-    table: str,
-    case_sensitive: bool = False,
-) -> list[str]:
-    """Return the name of the table column that stores each column of an INSERT's query.
-
-    Args:
-        schema: The table's columns after the statement.
-        query_columns: The names of the query's columns.
-        columns: The column list after the table's name, or None if the statement has none.
-        partition: The columns of PARTITION (column = value), which the query does not return.
-        by_name: Whether the statement has BY NAME.
-        table: The table's name, which error messages show.
-        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
-
-    Raises:
-        UnknownColumn: The table does not have a column of the list or, with BY NAME, of the query.
-        PlanError: A column occurs twice, or the query has too many or too few columns.
-    """
-    if by_name:
-        clause = f"{table}, the target of INSERT … BY NAME"
-        target_names = [column_of(schema, name, case_sensitive, clause, _EVOLVE_INSERT).name for name in query_columns]
-    elif columns is not None:
-        target_names = [column_of(schema, name, case_sensitive, "the INSERT list").name for name in columns]
-    else:
-        target_names = [name for name in schema.names if name not in partition]
-    for name, count in Counter(target_names).items():
-        if name in partition or count > 1:
-            raise PlanError(f"The column `{name}` occurs twice. Name it once.")
-    if len(target_names) != len(query_columns):
-        advice = f" {_EVOLVE_INSERT}" if columns is None and len(query_columns) > len(target_names) else ""
-        raise _column_count_error(table, query_columns, target_names, advice)
-    return target_names
-
-
-def _column_count_error(table: str, query_columns: Sequence[str], targets: Sequence[str], advice: str) -> PlanError:
-    """Return the error for a query whose number of columns differs from the number of table columns in `targets`."""
-    return PlanError(
-        f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(targets)} are required "
-        f"({', '.join(targets)}). Select exactly these columns, list columns after the table's name, or use INSERT INTO … BY NAME.{advice}"
-    )
-
-
-def static_partition(table: TableShape, partition: Sequence[tuple[str, str | None]], *, case_sensitive: bool = False) -> dict[str, str]:
-    """Return the SQL text of the values in PARTITION (p = value, q), each cast to the column's type, by exact column name.
-
-    Args:
-        table: The schema and the partitioning of the table.
-        partition: Each column in PARTITION with the SQL text of its value, or None for a dynamic partition column (`q`).
-        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
-
-    Raises:
-        UnknownColumn: The table has no such column.
-        PlanError: The table is not partitioned by the column, or the column occurs twice.
-    """
-    partition_columns = identity_columns(table.partitioning)
-    casts: dict[str, str | None] = {}
-    for name, text in partition:
-        field = column_of(table.schema, name, case_sensitive, "PARTITION")
-        if field.name not in partition_columns:
-            quoted_columns = ", ".join(f"`{column}`" for column in partition_columns)
-            advice = f"It is partitioned by {quoted_columns}." if partition_columns else "Leave PARTITION out."
-            raise PlanError(f"PARTITION ({name}): {table.name} is not partitioned by `{field.name}`. {advice}")
-        if field.name in casts:
-            raise PlanError(f"PARTITION names `{field.name}` twice. Name it once.")
-        casts[field.name] = None if text is None else f"cast({text} as {sql_name(field.type)})"
-    return {name: cast for name, cast in casts.items() if cast is not None}
-
-
 def _plan_without_source(
     snapshot: Snapshot,
     target: Side,
@@ -337,6 +282,7 @@ def _plan_without_source(
     new_values: Mapping[str, str],
     case_sensitive: bool,
     time_zone: str | None,
+    metadata_columns: Struct,
 ) -> RowPlan:
     """Plan an UPDATE or a DELETE like a MERGE with an empty source.
 
@@ -347,9 +293,8 @@ def _plan_without_source(
     _check_append_only(snapshot, effect.name, {effect})
     qualified_condition = None if condition is None else qualify(condition.text, target, case_sensitive=case_sensitive)
     conjuncts = () if qualified_condition is None else _target_conjuncts(qualified_condition, target, case_sensitive)
-    mask, bound_columns = file_mask(
-        conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive, time_zone=time_zone
-    )
+    columns, partition_columns = Struct((*snapshot.schema, *metadata_columns)), snapshot.partition_columns
+    mask, bound_columns = file_mask(conjuncts, target, columns, partition_columns, case_sensitive=case_sensitive, time_zone=time_zone)
     return RowPlan(
         operation=effect.name,
         table=snapshot.name,
@@ -360,6 +305,7 @@ def _plan_without_source(
         bound_columns=bound_columns,  # the columns whose bounds the mask reads
         conjuncts=conjuncts,
         parameters={"predicate": [condition.text] if condition else []},
+        metadata_columns=metadata_columns,
     )
 
 

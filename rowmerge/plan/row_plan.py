@@ -103,6 +103,8 @@ class RowPlan:
     rules: Rules = field(default_factory=Rules)
     """The constraints, defaults and generated columns that apply to each row that the command writes."""
     cardinality: Cardinality = Cardinality.CONDITIONS
+    metadata_columns: Struct = field(default_factory=Struct)
+    """The metadata columns of the target that conditions and values use."""
 
     @property
     def old_schema(self) -> Struct:

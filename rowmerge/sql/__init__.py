@@ -12,7 +12,15 @@ from rowmerge.sql.parser import (
     parse_whole_expression,
 )
 from rowmerge.sql.queries.blocks import parse_query
-from rowmerge.sql.queries.column_names import column_names, same_name, tables_below_result, tables_with_own_names
+from rowmerge.sql.queries.column_names import (
+    column_names,
+    hidden_columns_in,
+    hidden_columns_of_target,
+    same_name,
+    tables_below_result,
+    tables_with_own_names,
+    without_hidden_columns,
+)
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
 from rowmerge.sql.queries.function_calls import CalledFunction, expression_of, replacement_of_call
 from rowmerge.sql.queries.known_names import has_only_known_names
@@ -36,6 +44,8 @@ __all__ = [
     "find_defaults",
     "has_double_quotes",
     "has_only_known_names",
+    "hidden_columns_in",
+    "hidden_columns_of_target",
     "idempotency_key",
     "names_of_with",
     "parse",
@@ -52,4 +62,5 @@ __all__ = [
     "split_statements",
     "tables_below_result",
     "tables_with_own_names",
+    "without_hidden_columns",
 ]

@@ -210,3 +210,29 @@ def manifests(folder: Path) -> dict[str, list[str]]:
     root = folder / "_symlink_format_manifest"
     lines = {path.parent.relative_to(root).as_posix(): path.read_text().splitlines() for path in root.rglob("manifest")}
     return {name: sorted(re.sub("^file:/+", "file:///", path) for path in paths) for name, paths in lines.items()}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "'delta.enableDeletionVectors' = 'true'",
+        "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true'",
+        "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'id'",
+        "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name'",
+    ],
+)
+def test_metadata_columns_have_the_values_of_delta_lake_on_spark(session: rowmerge.Session, delta: JvmPeer, properties: str) -> None:
+    session.sql(f"create table t (id bigint, p string) using delta partitioned by (p) tblproperties ({properties})")
+    table = f"delta.`{folder_of(session, 't')}`"
+    session.sql("insert into t select id, if(id % 2 = 0, 'a b%1', null) from range(8)")
+    session.sql("delete from t where id = 1")
+    delta.sql(f"update {table} set id = id + 100 where id in (2, 3)")
+    delta.sql(f"insert into {table} values (50, 'c')")
+    queries = ["select id, _metadata from {}", "select *, _metadata.file_name from {} where _metadata.row_index > 0"]
+    if "Tracking" in properties:
+        session.sql("delete from t where id = 4")
+        delta.sql(f"optimize {table}")
+        queries.append("select id, _metadata.row_id as r, _metadata.row_commit_version as v from {} where _metadata.row_id >= 2")
+    for query in queries:
+        our_rows = sorted(row[0] for row in session.sql(f"select to_json(struct(q.*)) from ({query.format('t')}) q").collect())
+        assert our_rows == delta.sql(query.format(table)), query

@@ -398,3 +398,38 @@ def test_metadata_tables_have_the_same_columns_and_rows(ours: rowmerge.Session, 
         assert sorted(repr(row).replace("file://", "") for row in our_rows) == sorted(
             repr(row).replace("file://", "") for row in iceberg_rows
         ), table
+
+
+METADATA_COLUMNS = "_file, _pos, _deleted, _spec_id, _partition"
+LINEAGE = ", _row_id, _last_updated_sequence_number"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("writer", ["ours", "iceberg"])
+def test_metadata_columns_have_the_values_of_iceberg_on_spark(
+    ours: rowmerge.Session, iceberg_spark: JvmPeer, writer: str, version: int
+) -> None:
+    name = f"metadata_columns_{writer}_{version}"
+    table, write = (name, ours.sql) if writer == "ours" else (f"default.{name}", iceberg_spark.sql)
+    properties = f"{modes('merge-on-read')}, 'format-version' = '{version}'"
+    write(f"create table {table} (id bigint, p string, d date) using iceberg partitioned by (p) tblproperties ({properties})")
+    write(f"insert into {table} select id, if(id % 2 = 0, 'a b%1', null), date'2024-01-01' from range(6)")
+    write(f"delete from {table} where id in (0, 3)")
+    write(f"alter table {table} add partition field days(d)")
+    write(f"alter table {table} rename column id to renamed")
+    write(f"insert into {table} select id, 'c', date'2024-02-01' from range(6, 8)")
+    write(f"update {table} set d = date'2024-03-01' where renamed in (1, 7)")
+    ours.sql(f"delete from {name} where renamed = 6")
+    columns = METADATA_COLUMNS + (LINEAGE if version == 3 else "")
+    queries = [
+        f"select *, {columns} from {{}}",
+        f"select {columns.replace('_deleted', 'renamed')} from {{}} where _pos >= 0",
+        "select t.*, t._pos from {} t where _deleted",
+        "select _spec_id, _partition.p, _partition.d_day, count(*) as n from {} group by all",
+        "select renamed from {} where _spec_id = 1 and _partition.d_day > date'2024-01-15'",
+        "select struct(*) as s, count(*) over () as n from {} where not _deleted",
+        "select a.*, b._file from {} a join (select *, _file from {}) b using (renamed)",
+    ]
+    for query in queries:
+        assert rows(ours, query.format(name, name)) == iceberg_spark.sql(query.format(f"default.{name}", f"default.{name}")), query
+    assert rows(ours, f"select count(*) as n from {name} where _deleted") == ['{"n":5}']

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -18,10 +18,12 @@ from rowmerge.delta.metadata.registry import DELTA_PROPERTIES
 from rowmerge.delta.metadata.shape import generation_expressions, table_shape
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import exact_files, files_of, list_files
+from rowmerge.delta.snapshots.metadata_columns import metadata_columns
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions
+from rowmerge.table.snapshots.metadata_columns import MetadataColumns
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
@@ -110,8 +112,9 @@ class DeltaSnapshot:
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
         return (FileLayout(tuple(paths), self.shape.stored_schema, self.shape.by_field_id, self.partition_columns),)
 
-    def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
-        return {}
+    @cached_property
+    def metadata_columns(self) -> MetadataColumns:
+        return metadata_columns(self.state.files, self.storage.location, self.protocol, self.metadata)
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         files_with_vectors = self.state.files.filter(lambda block: block.rows["deletionVector"].is_valid())

@@ -25,6 +25,8 @@ def why_keys_do_not_find_rows(request: RowChangeRequest) -> Reason | None:
     """Return why a scan must find the target rows, or None if a lookup of the source's keys finds all rows that the statement needs."""
     if request.change_data_location is not None:
         return Reason("the change data feed needs all columns of changed rows")
+    if request.plan.metadata_columns:
+        return Reason("the statement uses metadata columns")
     if request.plan.of(Match.NOT_MATCHED_BY_SOURCE):
         return Reason("a clause changes target rows without a match")
     return None if request.key_pairs else Reason("the ON condition compares no column with the source")

@@ -26,7 +26,6 @@ from rowmerge.spark.matching.joins import (
     unmatched_rows,
 )
 from rowmerge.spark.reading.data_files import spark_path
-from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import already_writes_few_files, write_source_rows
 from rowmerge.spark.writing.distribution import Gather
@@ -60,7 +59,7 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
         files: The files that the statement reads.
         source: The evaluated source with its keys.
     """
-    frame = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True, with_lineage=request.lineage is not None)
+    frame = request.read_target(files.to_read, with_lineage=True)
     for key in pruning_keys(request.snapshot, request.plan, source):
         if key.column.name in request.snapshot.partition_columns:
             continue  # the key has already selected the files, and all rows of a file have the same value in this column
@@ -125,7 +124,7 @@ def _check_every_match(request: RowChangeRequest, files: TargetFiles, source: So
     """
     if not len(files.to_read) or not source.row_count:
         return
-    target = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True)
+    target = request.read_target(files.to_read)
     if keys := repeated_keys(request.plan, target, source):
         raise MultipleSourceRowsMatch(request.plan.table, keys, count_repeated_matches(request.plan, target, source))
 
@@ -134,7 +133,7 @@ def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source:
     """Raise MultipleSourceRowsMatch if several source rows change one target row. A second join finds the keys for the error."""
     if not output.repeated_count or request.plan.duplicates_allowed:
         return
-    target = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True)
+    target = request.read_target(files.to_read)
     raise MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), output.repeated_count)
 
 
@@ -202,7 +201,7 @@ def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapp
     if request.lineage is None:
         return {}
     short_names = {path: name for name, path in file_names.items()}
-    origins = {spark_path(path): origin for path, origin in request.snapshot.row_origins(files.paths).items()}
+    origins = {spark_path(path): origin for path, origin in request.snapshot.metadata_columns.row_origins(files.paths).items()}
     return {short_names.get(path, path): origin for path, origin in origins.items()}
 
 

@@ -12,9 +12,10 @@ from rowmerge.commands.rows import Match
 from rowmerge.plan.pruning.file_pruning import KeyRange, all_of, key_mask, range_mask
 from rowmerge.plan.pruning.key_ranges import key_condition
 from rowmerge.plan.row_plan import RowPlan
+from rowmerge.spark.reading.metadata_columns import FilesWithMetadataColumns
 from rowmerge.spark.source.keys import SourceKey, cast_key_values
 from rowmerge.spark.source.source import Source
-from rowmerge.table.metadata.schema import Field
+from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -54,11 +55,11 @@ class PruningKey:
 
     def file_mask(self, snapshot: Snapshot) -> tuple[FileMask, Sequence[str]]:
         """Return the mask of the files that may contain a source value, and the columns whose bounds the mask reads."""
-        key, name, op = self.key, self.column.name, self.key.pair.op
+        key, name, op, schema = self.key, self.column.name, self.key.pair.op, Struct((self.column,))
         if self.values is not None:
-            return key_mask(name, op, self.values, key.has_null, snapshot.schema, snapshot.partition_columns)
+            return key_mask(name, op, self.values, key.has_null, schema, snapshot.partition_columns)
         key_range = KeyRange(least=key.low, greatest=key.high, has_null=key.has_null)
-        return range_mask(name, op, key_range, snapshot.schema, snapshot.partition_columns)
+        return range_mask(name, op, key_range, schema, snapshot.partition_columns)
 
     def row_condition(self) -> str | None:
         """Return a SQL condition that every matching target row fulfils, or None if the key implies no condition."""
@@ -79,16 +80,17 @@ def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[Prun
     """
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
         return []
-    keys = (_pruning_key(snapshot, key) for key in source.keys)
+    columns = Struct((*snapshot.schema, *plan.metadata_columns))
+    keys = (_pruning_key(columns, key) for key in source.keys)
     return [key for key in keys if key is not None]
 
 
-def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
+def _pruning_key(columns: Struct, key: SourceKey) -> PruningKey | None:
     """Return the pruning key for a key of the source, or None if its values cannot be compared with the bounds of target files.
 
     The result is None if neither the key values nor their range are known, or if they do not fit the target column's type.
     """
-    column = snapshot.schema.find(key.pair.column, case_sensitive=True)
+    column = columns.find(key.pair.column, case_sensitive=True)
     assert column is not None  # the planner resolved the name against this schema
     if key.values is None:
         has_comparable_range = key.low is not None and key.type == column.type
@@ -113,7 +115,7 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
         All live files, the files that the statement reads, and the files that it removes without reading them.
     """
     mask, bound_columns = _file_mask(snapshot, plan, keys)
-    listing = snapshot.files(bound_columns)
+    listing = FilesWithMetadataColumns(snapshot, plan.metadata_columns).files(bound_columns)
     candidates = listing.filter(mask(listing))
     removable = _removable_files(plan, candidates, writes_change_rows=writes_change_rows)
     is_removable = pc.is_in(candidates.rows["path"], value_set=removable.rows["path"].combine_chunks())

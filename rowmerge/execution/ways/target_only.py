@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.row_writing import add_new_rows, conflicting_file_mask, write_changed_rows
 from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
-from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.values.outcomes import OutcomeShape, as_boolean, outcome_rows
 from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 
@@ -37,8 +36,8 @@ def _write_selected_rows(request: RowChangeRequest) -> WriteOutput:
     Plans of all statements consist of the clauses of MERGE. Without an ON condition, no target row has a match. So the plan of an UPDATE or
     DELETE has one clause, WHEN NOT MATCHED BY SOURCE, with the WHERE condition of the statement.
     """
-    files, has_lineage = request.files.to_read, request.lineage is not None
-    rows = read_snapshot(request.spark, request.snapshot, files, with_addresses=True, with_lineage=has_lineage)
+    files = request.files.to_read
+    rows = request.read_target(files, with_lineage=True)
     # Spark analyses the outcomes even if there are no files, so that a wrong name is always an error.
     outcomes = _outcomes_of_selected_rows(request, rows.alias(request.plan.target.alias))
     return write_changed_rows(request, outcomes, files) if len(files) else WriteOutput()

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, NewType
 from rowmerge.execution.ways.target_files import PruningKey, TargetFiles, pruning_keys, target_files
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
+from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Prepare, Source, SourceRowsOnce
 from rowmerge.spark.source.writing import FEW_BYTES
 from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.shape import Lineage, TableShape
-from rowmerge.table.snapshots.files import FileMask, Positions
+from rowmerge.table.snapshots.files import FileListing, FileMask, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SOURCE_STEP, SCAN_STEP = "source", "scan"
 """The steps that precede the writing of rows: the evaluation of a source whose rows are kept, and a lookup of the target rows."""
@@ -122,6 +123,22 @@ class RowChangeRequest:
     def is_local_mode(self) -> bool:
         """Whether Spark runs in local mode, so that work on the driver takes no resources of executors."""
         return is_local_mode(self.spark)
+
+    def read_target(self, files: FileListing, *, with_lineage: bool = False) -> DataFrame:
+        """Return the live rows of files of the target, with their addresses and the metadata columns that the statement uses.
+
+        Args:
+            files: The files.
+            with_lineage: Whether to add the hidden columns that updated rows keep.
+        """
+        return read_snapshot(
+            self.spark,
+            self.snapshot,
+            files,
+            with_addresses=True,
+            with_lineage=with_lineage and self.lineage is not None,
+            metadata_columns=self.plan.metadata_columns.names,
+        )
 
     def materialize_source(self, *, max_keys: int = 0, prepare: Prepare | None = None) -> Source:
         """Evaluate the source once, and keep its rows. See `evaluate_source` for the arguments."""

@@ -11,18 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as t
-from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import BucketTransform, DayTransform, TimeTransform, VoidTransform
 
 from rowmerge.iceberg.manifests.bounds import decode_bounds
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
-from rowmerge.iceberg.metadata.partition_values import source_type
 from rowmerge.iceberg.metadata.types import columns_of, nested_fields
 from rowmerge.iceberg.snapshots.live_files import ManifestFiles
-from rowmerge.iceberg.snapshots.partition_ranges import value_array
-from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_schema, arrow_type
+from rowmerge.iceberg.snapshots.partition_structs import partition_array, partition_type, positions_of_fields, struct_of_values, values_in
+from rowmerge.table.metadata.schema import DataType, Field, Struct, arrow_schema, arrow_type
 from rowmerge.table.snapshots.metadata_tables import (
     INT,
     LONG,
@@ -95,7 +92,7 @@ def _file_column(group: ManifestFiles, field: pa.Field, metadata: TableMetadata,
     def compute() -> pa.Array:
         match field.name:
             case "partition":
-                return _partition_array(group.entries, metadata, partition)
+                return partition_array([(entry.file.spec_id, entry.file.partition) for entry in group.entries], metadata, partition)
             case name if name == _METRICS:
                 return _metrics_array(group, field.type, leaves)
         value_of = _VALUES[field.name]
@@ -139,17 +136,17 @@ def partition_rows(entries: Sequence[Entry], metadata: TableMetadata) -> Metadat
     """
     partition = partition_type(metadata)
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots}
-    positions = _positions_of_fields(metadata, partition)
+    positions = positions_of_fields(metadata, partition)
     partitions: dict[tuple[Any, ...], dict[str, Any]] = {}
     for entry in entries:
-        key = _values_in(positions[entry.file.spec_id], entry.file.partition)
+        key = values_in(positions[entry.file.spec_id], entry.file.partition)
         counts = partitions.setdefault(key, dict.fromkeys(partition_types(partition), 0) | {"last_updated_at": None})
         _count_file(counts, entry, times.get(entry.snapshot_id))
     rows = list(partitions.values())
     values: dict[str, pa.Array | Sequence[Any]] = {name: [row[name] for row in rows] for name in partition_types(partition)}
     values["last_updated_at"] = [None if row["last_updated_at"] is None else utc_time(row["last_updated_at"]) for row in rows]
     if partition.fields:
-        values["partition"] = _struct_of_values(list(partitions), partition)
+        values["partition"] = struct_of_values(list(partitions), partition)
     return MetadataRows.of(partition_types(partition), values)
 
 
@@ -166,63 +163,6 @@ def _count_file(counts: dict[str, Any], entry: Entry, time: int | None) -> None:
         counts |= {"last_updated_at": time, "last_updated_snapshot_id": entry.snapshot_id}
     elif counts["last_updated_at"] is None:
         counts["last_updated_snapshot_id"] = None
-
-
-def partition_type(metadata: TableMetadata) -> Struct:
-    """Return the partition fields of all partition specs, in the order of their ids, with the names of the newest spec.
-
-    This is `Partitioning.partitionType` of Iceberg: a field that a newer spec replaced by `void` has the type of the older spec.
-
-    Args:
-        metadata: The metadata of the table.
-    """
-    fields: dict[int, PartitionField] = {}
-    names: dict[int, str] = {}
-    for spec in sorted(metadata.partition_specs, key=lambda spec: spec.spec_id, reverse=True):
-        for field in spec.fields:
-            names.setdefault(field.field_id, field.name)
-            if field.field_id not in fields or isinstance(fields[field.field_id].transform, VoidTransform):
-                fields[field.field_id] = field
-    return Struct(tuple(Field(names[id_], _value_type(metadata, fields[id_]), True, {"id": id_}) for id_ in sorted(fields)))
-
-
-def _value_type(metadata: TableMetadata, field: PartitionField) -> DataType:
-    """Return the type of a partition field's values in metadata tables. Days are dates, as in Iceberg."""
-    if isinstance(field.transform, DayTransform):
-        return Primitive("date")
-    if isinstance(field.transform, TimeTransform | BucketTransform):
-        return INT
-    source = source_type(metadata, field) or t.StringType()
-    (column,) = columns_of(Schema(t.NestedField(1, "value", source)), field.name)
-    return column.type
-
-
-def _positions_of_fields(metadata: TableMetadata, partition: Struct) -> dict[int, list[int | None]]:
-    """Return for each spec id the position of each field of `partition` in the partition values of a file, or None."""
-    ids = [field.metadata["id"] for field in partition]
-    positions = {}
-    for spec in metadata.partition_specs:
-        position_by_id = {field.field_id: position for position, field in enumerate(spec.fields)}
-        positions[spec.spec_id] = [position_by_id.get(id_) for id_ in ids]
-    return positions
-
-
-def _values_in(positions: Sequence[int | None], values: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(None if position is None else values[position] for position in positions)
-
-
-def _partition_array(entries: Sequence[Entry], metadata: TableMetadata, partition: Struct) -> pa.StructArray:
-    """Return the column `partition` of files, in the fields of all specs."""
-    positions = _positions_of_fields(metadata, partition)
-    return _struct_of_values([_values_in(positions[entry.file.spec_id], entry.file.partition) for entry in entries], partition)
-
-
-def _struct_of_values(rows: Sequence[tuple[Any, ...]], partition: Struct) -> pa.StructArray:
-    type_ = arrow_type(partition)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(partition.fields)
-    return pa.StructArray.from_arrays(
-        [value_array(values, field.type) for values, field in zip(columns, type_, strict=True)], fields=list(type_)
-    )
 
 
 def _map_column(group: ManifestFiles, name: str) -> pa.MapArray:

@@ -41,13 +41,15 @@ from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles, ManifestKey, files_of_manifests, find_equality_deletes
+from rowmerge.iceberg.snapshots.metadata_columns import metadata_columns
 from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.iceberg.snapshots.partition_ranges import list_manifests, partition_ranges
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions
+from rowmerge.table.snapshots.metadata_columns import MetadataColumns
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 _MAX_PARTIAL_READS = 16
@@ -201,13 +203,9 @@ class IcebergSnapshot:
         columns = {spec.spec_id: identity_columns(partitioning_of(spec, self.iceberg_schema, self.name)) for spec in specs}
         return file_layouts(self._storage, self.shape, entries, mapping, self.metadata.default_spec_id, columns)
 
-    def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
-        """Return the first row id and the sequence number of data files, by path.
-
-        Files from before format version 3 have no first row id until a later snapshot assigns one ("Row Lineage" in the specification).
-        """
-        entries = self._live_with(paths).by_path(paths).items()
-        return {path: RowOrigin(entry.file.first_row_id, entry.sequence_number) for path, entry in entries}
+    @cached_property
+    def metadata_columns(self) -> MetadataColumns:
+        return metadata_columns(self.metadata, self.shape.row_lineage, lambda paths: self._live_with(paths).by_path(paths))
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         live = self._live_with(paths)

@@ -33,13 +33,15 @@ class Side:
     """One input of a row-level statement: the target or the source.
 
     `names`: the dotted names other than the alias that can qualify the input's columns. `columns`: the names of these columns.
-    `qualified_only`: whether a name without qualifier is no column, but for example a variable of the session.
+    `qualified_only`: whether a name without qualifier is no column, but for example a variable of the session. `hidden`: the names of
+    further columns, for which no star stands.
     """
 
     alias: str
     names: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
     qualified_only: bool = False
+    hidden: tuple[str, ...] = ()
 
 
 _NO_SIDE = Side("", (), ())
@@ -109,7 +111,7 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
         qualified_sides = [side for side in sides if _qualifies(qualifier, side, case_sensitive)]
         matches: list[tuple[Side, str]] = []
         for side in qualified_sides:
-            matches += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
+            matches += [(side, column) for column in (*side.columns, *side.hidden) if is_same_name((column,), (name,), case_sensitive)]
         if len(matches) == 1:
             return Resolved(*matches[0], qualifier_size, field_count=len(parts) - qualifier_size - 1)
         if matches:

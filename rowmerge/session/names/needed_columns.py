@@ -1,20 +1,37 @@
-"""The columns of each table that a statement can use, for reads of small files and of metadata tables: Spark's reader finds out itself."""
+"""The columns of each table that a statement can use, and the metadata columns, which no star contains.
+
+Only reads of small files need the former: Spark's own reader finds out itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rowmerge.spark.reading.small_files import small_files_mask
-from rowmerge.sql import column_names, parse_query, same_name, tables_below_result, tables_with_own_names
-from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.sql import (
+    column_names,
+    hidden_columns_in,
+    parse_query,
+    same_name,
+    tables_below_result,
+    tables_with_own_names,
+    without_hidden_columns,
+)
+from rowmerge.table.metadata.schema import Field, Primitive, Struct, backquote, sql_name
 from rowmerge.table.snapshots.files import FileListing
+from rowmerge.table.snapshots.metadata_columns import METADATA_COLUMNS
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Uses = Mapping[str, frozenset[str]]
+"""The metadata columns that a text uses, by the name of the table."""
+HAS_METADATA_COLUMN = re.compile(rf"\b(?:{'|'.join(METADATA_COLUMNS)})\b", re.IGNORECASE)
+"""A pattern that most texts without metadata columns do not contain."""
 _NARROW_TYPES = ("boolean", "byte", "short", "integer", "date", "float", "long", "timestamp", "timestamp_ntz", "double")
 
 
@@ -89,3 +106,42 @@ def _narrowest(schema: Struct) -> Field:
         return _NARROW_TYPES.index(name) if name in _NARROW_TYPES else len(_NARROW_TYPES)
 
     return min(schema, key=width)
+
+
+def used_metadata_columns(
+    spark: SparkSession, text: str, snapshots: Mapping[str, Snapshot], empty_text: Callable[[str, Uses], str], *, is_expression: bool
+) -> Uses:
+    """Return the metadata columns that a text uses. Where a name can be that of another column, the other column takes precedence.
+
+    Spark analyses the query over empty relations: a metadata column is used if the query has no meaning without it.
+
+    Args:
+        spark: The session.
+        text: A bound query, or a bound expression, whose names are not compared with other columns.
+        snapshots: The tables that the text reads, by the names that stand for them.
+        empty_text: The function that replaces the names in a query by empty relations, which have these metadata columns.
+        is_expression: Whether the text is an expression.
+    """
+    hidden = {name: snapshot.metadata_columns.hidden_by(snapshot.schema).names for name, snapshot in snapshots.items()}
+    uses = hidden_columns_in(text, hidden, is_expression=is_expression)
+    if not uses or is_expression:
+        return uses
+    if _has_meaning(spark, empty_text(text, {})):
+        return {}
+    names = sorted(frozenset().union(*uses.values()))
+    for name in names if len(names) > 1 else ():
+        others = {table: columns - {name} for table, columns in uses.items() if columns - {name}}
+        if _has_meaning(spark, empty_text(without_hidden_columns(text, others), others)):
+            uses = others
+    return uses
+
+
+def _has_meaning(spark: SparkSession, query: str) -> bool:
+    """Return whether Spark can analyse a query. EXPLAIN returns an error as text, so no error is logged."""
+    plan = str(spark.sql(f"explain {query}").collect()[0][0])
+    return plan.startswith("==")
+
+
+def empty_relation(schema: Struct) -> str:
+    """Return SQL for a relation with these columns but NULL values, over which Spark determines the names and types of a result."""
+    return f"(select {', '.join(f'cast(null as {sql_name(field.type)}) as {backquote(field.name)}' for field in schema)})"

@@ -7,7 +7,7 @@ Its placeholder is then replaced by the name of a Spark view over the files that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import time_ns
@@ -23,13 +23,20 @@ from rowmerge.plan.queries.push_down import TableConditions, push_down
 from rowmerge.session.answers.results import ScanReason, TableScan
 from rowmerge.session.names.file_selection import FileSelection
 from rowmerge.session.names.metadata_tables import MetadataRead
-from rowmerge.session.names.needed_columns import NeededColumns
+from rowmerge.session.names.needed_columns import (
+    HAS_METADATA_COLUMN,
+    NeededColumns,
+    Uses,
+    empty_relation,
+    used_metadata_columns,
+)
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.functions import BUILT_IN
+from rowmerge.spark.reading.metadata_columns import FilesWithMetadataColumns
 from rowmerge.spark.reading.task_sizes import TaskSizes
 from rowmerge.spark.spark_session import analyses_later, double_quotes_are_names, is_case_sensitive, setting, skips_files
-from rowmerge.sql import has_double_quotes, has_only_known_names, parse_query
-from rowmerge.table.metadata.schema import backquote
+from rowmerge.sql import has_double_quotes, has_only_known_names, parse_query, without_hidden_columns
+from rowmerge.table.metadata.schema import Struct, backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.files import FileListing, MatchingFiles
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -96,6 +103,7 @@ class StatementReads:
         self._snapshots_read: list[Snapshot] = []
         self._reads: dict[str, _DataRead] = {}
         self._metadata_reads: dict[str, MetadataRead] = {}
+        self._metadata_columns: dict[str, frozenset[str]] = {}
         self._names_of_queries: dict[tuple[str, tuple[str, ...]], str] = {}
         nonce = uuid4().hex[:8]
         self._prefix, self._pattern = f"__rowmerge_read_{nonce}_", re.compile(f"`(__rowmerge_read_{nonce}_[0-9]+)`")
@@ -157,6 +165,7 @@ class StatementReads:
         if not names:
             return text
         self.add_snapshots(filter(None, map(self.snapshot_of, names)))
+        text = self._with_metadata_columns(text, names, is_expression=is_expression)
         columns = NeededColumns(self._spark, [text, *self._view_texts(names)], is_frame=is_frame)
         reason = self._why_not_analysed(text, names)
         if reason is not None:
@@ -186,6 +195,46 @@ class StatementReads:
 
         self._reads |= {name: replace(view, text=replaced(view.text)) for name, view in views.items()}
         return replaced(text)
+
+    def _with_metadata_columns(self, text: str, names: Sequence[str], *, is_expression: bool) -> str:
+        """Find the metadata columns that a text and its views use of each table. Return the text with stars without them."""
+        for name in reversed(names):  # a view that another one reads comes first
+            read = self._reads[name]
+            if isinstance(read, ViewRead):
+                self._reads[name] = replace(read, text=self._hide_metadata_columns(read.text, is_expression=False))
+        return self._hide_metadata_columns(text, is_expression=is_expression)
+
+    def _hide_metadata_columns(self, text: str, *, is_expression: bool) -> str:
+        if not HAS_METADATA_COLUMN.search(text):
+            return text
+        reads = {name: snapshot for name in self._pattern.findall(text) if (snapshot := self.snapshot_of(name)) is not None}
+        uses = used_metadata_columns(self._spark, text, reads, self._empty_text, is_expression=is_expression)
+        self._metadata_columns |= uses
+        return without_hidden_columns(text, uses, is_expression=is_expression)
+
+    def _empty_text(self, text: str, uses: Uses) -> str:
+        """Return a query over empty relations. `uses`: the metadata columns of its tables; those of views are known."""
+
+        def relation(name: str) -> str:
+            read = self._reads[name]
+            if not isinstance(read, ViewRead):
+                return empty_relation(Struct((*read.schema, *self._hidden(read, uses.get(name, ())))))
+            query = self._empty_text(read.text, self._metadata_columns)
+            names = f" as v ({', '.join(map(backquote, read.columns))})" if read.columns else ""
+            return f"(select * from ({query}){names})"
+
+        return self._pattern.sub(lambda match: relation(match[1]), text)
+
+    @staticmethod
+    def _hidden(read: Snapshot | TableChanges, names: Collection[str]) -> Struct:
+        """Return the metadata columns of a table with these names."""
+        columns = () if isinstance(read, TableChanges) or not names else read.metadata_columns.columns
+        return Struct(tuple(column for column in columns if column.name in names))
+
+    def _files_of(self, name: str, read: Snapshot | TableChanges) -> Snapshot | TableChanges | FilesWithMetadataColumns:
+        """Return the files of a table, with the metadata columns that the statement uses."""
+        hidden = self._hidden(read, self._metadata_columns.get(name, ()))
+        return FilesWithMetadataColumns(read, hidden) if len(hidden) and not isinstance(read, TableChanges) else read
 
     def _why_not_analysed(self, text: str, names: Sequence[str]) -> ScanReason | None:
         """Return why no table of a text can be read partly, or None if the text must be analysed."""
@@ -232,12 +281,13 @@ class StatementReads:
     def _select_files(self, query: Query, names: Sequence[str], columns: NeededColumns) -> FileSelection:
         """Select the files of each table by the conditions that are pushed down to it. Dynamic filters read only the given columns."""
         reads = {name: self._reads[name] for name in names}
-        sources = {name: _source(read) for name, read in reads.items()}
+        snapshots = {name: self._files_of(name, read) for name, read in reads.items() if not isinstance(read, ViewRead)}
+        sources: dict[str, Source] = {name: files.schema for name, files in snapshots.items()}
+        sources |= {name: View(parse_query(read.text), read.columns) for name, read in reads.items() if isinstance(read, ViewRead)}
         # A variable can change before Spark analyses the query.
         allows_variables = not analyses_later(self._spark)
         case_sensitive = is_case_sensitive(self._spark)
         conditions = push_down(query, sources, case_sensitive=case_sensitive, allows_variables=allows_variables)
-        snapshots = {name: read for name, read in reads.items() if not isinstance(read, ViewRead)}
         selection = FileSelection(self._spark, snapshots, conditions)
         if not self._explains:
             selection.apply_dynamic_filters(lambda query: self._replaced(query, columns, selection), self._answer)
@@ -277,7 +327,8 @@ class StatementReads:
         files = None if selection is None else selection.selected(name)
         if isinstance(read, TableChanges):
             return self._views.register_changes(read if files is None else read.selected(files))
-        return self._views.register_files(read, files, columns.of_table(name, read, files))
+        metadata_columns = self._hidden(read, self._metadata_columns.get(name, ())).names
+        return self._views.register_files(read, files, columns.of_table(name, read, files), metadata_columns)
 
     def _register_query(self, read: ViewRead, text: str) -> str:
         """Register the query of a view, at most once in a statement, and return its quoted name. `text`: the query with names of views."""
@@ -292,8 +343,3 @@ class StatementReads:
     def _settings(self) -> tuple[str, ...] | None:
         """The settings on which the meaning of a view's text depends. None on Spark Connect, where it takes as long to read them."""
         return None if analyses_later(self._spark) else tuple(setting(self._spark, *item) for item in _SETTINGS_OF_VIEWS.items())
-
-
-def _source(read: _DataRead) -> Source:
-    """Return the columns of a table, or the structure of a view's query."""
-    return View(parse_query(read.text), read.columns) if isinstance(read, ViewRead) else read.schema

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 from rowmerge.plan.pruning.needed_files import Extreme, files_with_extremes, files_with_rows
 from rowmerge.session.answers.metadata_answers import ResolvedQuery, answer_from_metadata, resolve_query
-from rowmerge.session.names.needed_columns import NeededColumns
+from rowmerge.session.names.needed_columns import NeededColumns, empty_relation
 from rowmerge.session.names.reads import StatementReads
 from rowmerge.session.names.spark_names import SparkViews
 from rowmerge.spark.spark_session import is_case_sensitive, skips_files
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.spark.types import arrow_frame
 from rowmerge.sql import COUNT, MAX, SimpleQuery, parse_simple_query
-from rowmerge.table.metadata.schema import backquote, sql_name
+from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.files import FileListing
-from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,18 +44,13 @@ def answer_simple_query(text: str, reads: StatementReads, spark: SparkSession, v
     rows = answer_from_metadata(resolved)
     if rows is not None:
         reads.record_scan(snapshot, snapshot.files().without_files())
-        return arrow_frame(spark, rows, spark.sql(text.replace(placeholder, _empty_relation(snapshot), 1)).schema)
+        return arrow_frame(spark, rows, spark.sql(text.replace(placeholder, empty_relation(snapshot.schema), 1)).schema)
     files = _needed_files(resolved)
     if files is None:
         return None
     reads.record_scan(snapshot, files)
     columns = NeededColumns(spark, [text], is_frame=True).of_table(query.table, snapshot, files)
     return spark.sql(text.replace(placeholder, views.register_files(snapshot, files, columns), 1))
-
-
-def _empty_relation(snapshot: Snapshot) -> str:
-    """Return SQL for a relation with the columns of a table, over which Spark determines the names and types of the result."""
-    return f"(select {', '.join(f'cast(null as {sql_name(field.type)}) as {backquote(field.name)}' for field in snapshot.schema)})"
 
 
 def _needed_files(resolved: ResolvedQuery) -> FileListing | None:

@@ -60,20 +60,28 @@ class SparkViews:
         name = self._view_name(snapshot.shape.location, snapshot.identity)
         return self._register_once(name, lambda: read_snapshot(self._spark, snapshot))
 
-    def register_files(self, snapshot: Snapshot, files: FileListing | None = None, columns: Sequence[str] | None = None) -> str:
+    def register_files(
+        self,
+        snapshot: Snapshot,
+        files: FileListing | None = None,
+        columns: Sequence[str] | None = None,
+        metadata_columns: Sequence[str] = (),
+    ) -> str:
         """Register the rows of a snapshot, or of some of its files. Two statements that read the same files and columns share a view.
 
         Args:
             snapshot: The snapshot of the table.
             files: The files to read; None for all files.
             columns: The names of the columns if Arrow reads some of the files; None if Spark reads all files and all columns.
+            metadata_columns: The names of the metadata columns after them.
         """
         # Without the words, the view of no files would have the name of another view.
         listed = () if files is None else ("files", *files.paths)
         # With a setting, Spark reads a table that Arrow has read before.
         read_columns = () if columns is None else ("columns", *columns)
+        read_columns = ("metadata columns", *metadata_columns, *read_columns) if metadata_columns else read_columns
         name = self._view_name(*read_columns, *listed, snapshot.shape.location, snapshot.identity)
-        self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files, columns))
+        self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files, columns, metadata_columns=metadata_columns))
         return backquote(name)
 
     def register_changes(self, changes: TableChanges) -> str:

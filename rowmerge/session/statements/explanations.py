@@ -10,7 +10,7 @@ from rowmerge.commands.rows import ExplainedRowCommand, Insert, Merge, Truncate
 from rowmerge.execution.explanation import explain_create, explain_insert, explain_row_change, explain_truncate
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.partition_masks import partition_mask
-from rowmerge.plan.planner import static_partition
+from rowmerge.plan.insert_columns import static_partition
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import row_count
 from rowmerge.session.answers.results import StatementResult, TableScan

@@ -7,12 +7,13 @@ the source is evaluated again for the next attempt. Any other source is evaluate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rowmerge.commands.names import TableName
+from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, DropPartitions, Insert, Merge, RowCommand, Truncate, Update, When
+from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
@@ -24,6 +25,7 @@ from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, TableScan
+from rowmerge.session.names.needed_columns import HAS_METADATA_COLUMN
 from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
@@ -32,8 +34,9 @@ from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.spark_session import is_case_sensitive
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.spark.types import schema_of
-from rowmerge.sql import references
-from rowmerge.table.metadata.schema import backquote
+from rowmerge.sql import hidden_columns_of_target, references
+from rowmerge.table.metadata.schema import Struct, backquote
+from rowmerge.table.snapshots.metadata_columns import DELETED
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -106,13 +109,17 @@ class TargetRowsPlanner:
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot, command.with_clause)
         scope.table_reads.add_snapshots([snapshot])
-        condition = None if command.condition is None else scope.bind_condition(command.condition, snapshot.schema.names)
-        case_sensitive, time_zone = is_case_sensitive(spark), session_time_zone(spark)
+        assignments = command.assignments if isinstance(command, Update) else ()
+        hidden = _metadata_columns(snapshot, command, command.alias, [command.condition, *(each.value for each in assignments)])
+        columns = (*snapshot.schema.names, *hidden.names)
+        condition = None if command.condition is None else scope.bind_condition(command.condition, columns)
+        sensitive, zone = is_case_sensitive(spark), session_time_zone(spark)
         if isinstance(command, Delete):
-            plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
+            delete = replace(command, condition=condition)
+            plan = plan_delete(delete, snapshot, case_sensitive=sensitive, time_zone=zone, metadata_columns=hidden)
         else:
-            update = replace(command, condition=condition, assignments=_bind_assignments(command.assignments, scope))
-            plan = plan_update(update, snapshot, case_sensitive=case_sensitive, time_zone=time_zone)
+            update = replace(command, condition=condition, assignments=_bind_assignments(assignments, scope))
+            plan = plan_update(update, snapshot, case_sensitive=sensitive, time_zone=zone, metadata_columns=hidden)
         self.scans, self._scope = scope.scans, scope
         return PlannedStatement(plan, None, scope.reads(snapshot))
 
@@ -135,16 +142,24 @@ class MergePlanner:
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
         scope.table_reads.add_snapshots([snapshot])
         frame = scope.query(source_query(self.command))
-        columns = (*snapshot.schema.names, *frame.columns)
+        hidden = _metadata_columns(snapshot, self.command, self.command.target_alias, _texts_of(self.command), frame.columns)
+        columns = (*snapshot.schema.names, *frame.columns, *hidden.names)
         clauses = tuple(_bind_clause(clause, scope, columns) for clause in self.command.clauses)
         command = replace(self.command, on=scope.bind_condition(self.command.on, columns), clauses=clauses)
         reads_target, self.scans, self._scope = scope.reads(snapshot), scope.scans, scope
         if self._source is None or reads_target:
             self._source = SourceRowsOnce(frame, _resolve_source(command, frame, self.context.names).alias)
-        return PlannedStatement(self._plan(command, snapshot, self._source.frame), self._source, reads_target)
+        return PlannedStatement(self._plan(command, snapshot, self._source.frame, hidden), self._source, reads_target)
 
-    def _plan(self, command: Merge, snapshot: Snapshot, frame: DataFrame) -> RowPlan:
-        """Return the plan on this version. `frame`: the source, which an earlier attempt may have created."""
+    def _plan(self, command: Merge, snapshot: Snapshot, frame: DataFrame, metadata_columns: Struct) -> RowPlan:
+        """Return the plan on this version.
+
+        Args:
+            command: The statement with bound names.
+            snapshot: The version.
+            frame: The source, which an earlier attempt may have created.
+            metadata_columns: The metadata columns of the target that the statement uses.
+        """
         source = _resolve_source(command, frame, self.context.names)
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
         source_schema = schema_of(frame) if evolves else None
@@ -156,8 +171,48 @@ class MergePlanner:
             case_sensitive=is_case_sensitive(spark),
             time_zone=session_time_zone(spark),
             source_schema=source_schema,
+            metadata_columns=metadata_columns,
         )
         return replace(plan, cardinality=merge_cardinality(spark))
+
+
+def _metadata_columns(
+    snapshot: Snapshot,
+    command: Merge | Update | Delete,
+    alias: str | None,
+    texts: Iterable[SqlText | None],
+    source_columns: Sequence[str] = (),
+) -> Struct:
+    """Return the metadata columns of the target that the conditions and values of a statement use.
+
+    Args:
+        snapshot: The version of the target.
+        command: The statement.
+        alias: The alias of the target, or None.
+        texts: The conditions and values.
+        source_columns: The columns of the source of a MERGE.
+
+    Raises:
+        PlanError: They use the column `_deleted`.
+    """
+    found: set[str] = set()
+    for text in filter(None, texts):
+        if HAS_METADATA_COLUMN.search(text.text):
+            hidden = snapshot.metadata_columns.hidden_by(snapshot.schema).names
+            found |= hidden_columns_of_target(text.text, hidden, (alias or command.target.parts[-1],), source_columns)
+    if DELETED in found:
+        problem = f"{type(command).__name__.upper()} cannot use the column {DELETED} of {snapshot.name}, because it changes only live rows."
+        raise PlanError(f"{problem} Leave the column out.")
+    return Struct(tuple(column for column in snapshot.metadata_columns.columns if column.name in found)) if found else Struct()
+
+
+def _texts_of(command: Merge) -> Iterator[SqlText | None]:
+    """Yield the conditions and the values of a MERGE."""
+    yield command.on
+    for clause in command.clauses:
+        yield clause.condition
+        if not isinstance(clause.action, DeleteAction):
+            yield from (assignment.value for assignment in clause.action.assignments or ())
 
 
 def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope) -> tuple[Assignment, ...]:

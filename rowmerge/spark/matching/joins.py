@@ -245,8 +245,10 @@ def relevant_file_mask(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, s
         files: The data files, which must have no deleted rows.
 
     Returns:
-        A boolean for each of `files`. If Spark cannot read the files, all values are True.
+        A boolean for each of `files`. If Spark cannot read the files, or the plan uses metadata columns, all values are True.
     """
+    if plan.metadata_columns:  # the snapshot does not know them for the files of later commits
+        return pa.repeat(pa.scalar(True), len(files))
     try:
         rows = _relevant_rows(plan, read_snapshot(spark, snapshot, files, with_addresses=True), source)
         # FILE contains paths in the form of `spark_path`.

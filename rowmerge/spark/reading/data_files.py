@@ -90,7 +90,16 @@ def read_files(
     file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
     frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
     # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL strings.
-    return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata_columns)
+    column_sqls = (_column_sql(column, file_column) for column, file_column in columns)
+    return frame.selectExpr(*column_sqls, *_with_hidden_name(metadata_columns, file_schema.names))
+
+
+def _with_hidden_name(metadata_columns: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return SQL of metadata columns with the name that Spark gives its struct `_metadata`, because a column of the files has this name."""
+    name, names = "_metadata", {column.lower() for column in columns}
+    while name in names:
+        name = f"_{name}"
+    return [sql.replace("_metadata.", f"{name}.", 1) for sql in metadata_columns]
 
 
 def _check_names(table: str, paths: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.plan.pruning.key_ranges import string_sql
+from rowmerge.spark.reading import metadata_columns as metadata
 from rowmerge.spark.reading.bit_sets import (
     BitSet,
     BitSlice,
@@ -41,6 +42,7 @@ from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_schema, backquote, bare
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing
+from rowmerge.table.snapshots.metadata_columns import DELETED
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
@@ -68,6 +70,7 @@ def read_snapshot(
     *,
     with_addresses: bool = False,
     with_lineage: bool = False,
+    metadata_columns: Collection[str] = (),
 ) -> DataFrame:
     """Return the live rows of a snapshot, or of some of its files, with the columns in the table's order.
 
@@ -78,14 +81,23 @@ def read_snapshot(
         columns: The names of the columns to read, at least one; None for all columns.
         with_addresses: Whether to add FILE, the path as Spark spells it (see `spark_path`), and POSITION, the row's index in the file.
         with_lineage: Whether to add ROW_ID and CHANGED_IN, with their values in the files, if the table has row lineage.
+        metadata_columns: The names of the metadata columns to add at the end. The result has deleted rows if `_deleted` is one of them.
 
     Raises:
         MissingDataFile: Spark does not find one of the files while it lists them.
     """
     columns = [name for name in snapshot.schema.names if columns is None or name in columns]
-    scan = _Scan(spark, snapshot, columns, with_addresses, snapshot.shape.row_lineage if with_lineage else None)
-    frames = list(scan.frames(_files_with_live_rows(snapshot, snapshot.files() if files is None else files)))
-    return reduce(DataFrame.unionAll, frames) if frames else scan.empty_frame()
+    lineage = snapshot.shape.row_lineage if with_lineage else None
+    if metadata.needs_row_ids(metadata_columns):
+        lineage = snapshot.metadata_columns.row_lineage
+    scan = _Scan(spark, snapshot, columns, with_addresses or bool(metadata_columns), lineage, metadata_columns)
+    files = snapshot.files() if files is None else files
+    frames = list(scan.frames(files if scan.marks_deleted_rows else _files_with_live_rows(snapshot, files)))
+    rows = reduce(DataFrame.unionAll, frames) if frames else scan.empty_frame()
+    if not metadata_columns:
+        return rows
+    kept_columns = [*map(backquote, columns), *([FILE, POSITION] * with_addresses), *([ROW_ID, CHANGED_IN] * with_lineage)]
+    return metadata.with_metadata_columns(spark, snapshot, rows, files, metadata_columns, kept_columns)
 
 
 def _files_with_live_rows(snapshot: Snapshot, files: FileListing) -> FileListing:
@@ -126,7 +138,7 @@ class _Scan:
     """A scan of live rows.
 
     `columns`: the names of the columns, in the table's order. `with_addresses`: whether to add FILE and POSITION. `lineage`: the lineage
-    columns to add, or None.
+    columns to add, or None. `metadata_columns`: the names of the metadata columns that the rows will get, which need `scan_fields`.
     """
 
     spark: SparkSession
@@ -134,17 +146,28 @@ class _Scan:
     columns: Sequence[str]
     with_addresses: bool
     lineage: Lineage | None
+    metadata_columns: Collection[str] = ()
+
+    @property
+    def marks_deleted_rows(self) -> bool:
+        """Whether the scan marks deleted rows instead of dropping them."""
+        return DELETED in self.metadata_columns
 
     def empty_frame(self) -> DataFrame:
         """Return a frame with the columns of the scan, but without rows."""
         addresses = ADDRESS_FIELDS if self.with_addresses else ()
         lineage = () if self.lineage is None else (Field(ROW_ID, Primitive("long")), Field(CHANGED_IN, Primitive("long")))
-        return empty_frame(self.spark, Struct((*self.snapshot.schema.select(tuple(self.columns)), *addresses, *lineage)))
+        columns = self.snapshot.schema.select(tuple(self.columns))
+        if self.metadata_columns:
+            address = (replace(field, nullable=False) for field in addresses)
+            return metadata.empty_scan(self.spark, (*bare(columns), *address, *lineage, *metadata.scan_fields(self.metadata_columns)))
+        return empty_frame(self.spark, Struct((*columns, *addresses, *lineage)))
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
         """Yield the live rows of files: a frame for each layout and each column that identifies files (see `_group_by_file_key`)."""
         is_small = small_files_mask(self.spark, files)
-        if is_small.any() and has_arrow_types(self.snapshot.schema.select(tuple(self.columns))):
+        # Only Spark's own reader returns the sizes and times of files, and columns that are not nullable.
+        if is_small.any() and not self.metadata_columns and has_arrow_types(self.snapshot.schema.select(tuple(self.columns))):
             yield from map(self._select, self._frames_of_small_files(files.filter(pa.array(is_small))))
             files = files.filter(pa.array(~is_small))
         for group, file_key in _group_by_file_key(files):
@@ -163,6 +186,8 @@ class _Scan:
         frame = self._stored_rows(replace(layout, paths=tuple(files.paths)), file_key, joined_columns)
         if file_key is not None:
             frame = self._without_deleted_rows(frame, files, file_key)
+        elif self.marks_deleted_rows:
+            frame = _marked(frame, "false")
         if joined_columns:
             frame = self._with_partition_values(frame, joined_columns, files)
         return self._select(frame)
@@ -185,7 +210,7 @@ class _Scan:
         """Return the columns of the scan, in their order."""
         addresses = (FILE, POSITION) if self.with_addresses else ()
         lineage = () if self.lineage is None else (ROW_ID, CHANGED_IN)
-        return frame.selectExpr(*map(backquote, self.columns), *addresses, *lineage)
+        return frame.selectExpr(*map(backquote, self.columns), *addresses, *lineage, *metadata.scan_fields(self.metadata_columns).names)
 
     def _stored_rows(self, layout: FileLayout, file_key: str | None, joined_columns: Sequence[str]) -> DataFrame:
         """Return all rows of files, including deleted rows, for a join that drops these, and a join that adds partition columns.
@@ -208,10 +233,11 @@ class _Scan:
         """Return SQL for the address of a row and for the size of its file, as far as the result or a join needs them."""
         has_addresses = self.with_addresses or file_key is not None or joins_partition_values
         addresses = list(ADDRESS_COLUMNS) if has_addresses else []  # a join on the struct `_metadata` would build it for each row
-        return [*addresses, f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else addresses
+        sizes = [f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else []
+        return [*addresses, *sizes, *metadata.spark_columns(self.metadata_columns)]
 
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
-        """Drop the deleted rows: a filter or an anti-join tests the bit at the position of each row in the bit set of its file.
+        """Drop or mark the deleted rows: a filter or a join tests the bit at the position of each row in the bit set of its file.
 
         Each task contains the bit sets of a filter. Those of an anti-join are broadcast, by a job on which the query waits. So a filter
         tests few and small bit sets.
@@ -227,11 +253,16 @@ class _Scan:
         # A deletion vector can be empty.
         deleted = {path: rows for path, rows in deleted_rows(self.spark, self.snapshot, files.paths).items() if rows}
         if not deleted:
-            return rows
+            return _marked(rows, "false") if self.marks_deleted_rows else rows
         rows = self._with_checked_files(rows, files, file_key)
         bit_sets = {path: bit_set_of(positions) for path, positions in deleted.items()}
         word_count = sum(len(words) for words, _ in bit_sets.values())
-        if file_key == _FILE_SIZE and len(files) <= _MAX_FILES_OF_FILTER and word_count <= _MAX_WORDS_OF_FILTER:
+        if (
+            not self.marks_deleted_rows
+            and file_key == _FILE_SIZE
+            and len(files) <= _MAX_FILES_OF_FILTER
+            and word_count <= _MAX_WORDS_OF_FILTER
+        ):
             return self._filtered_by_bits(rows, files, bit_sets)
         return self._joined_with_bits(rows, files, file_key, bit_sets)
 
@@ -248,7 +279,7 @@ class _Scan:
         return rows.where(bit == 0)
 
     def _joined_with_bits(self, rows: DataFrame, files: FileListing, file_key: str, bit_sets: Mapping[str, BitSet]) -> DataFrame:
-        """Drop the rows whose bit is 1 by an anti-join with a row for each file with deleted rows.
+        """Drop the rows whose bit is 1 by an anti-join with a row for each file with deleted rows, or mark them by a left join.
 
         The row has the value of `file_key` (`_FILE_KEY`) and the bit set (`_BIT_WORDS`, `_FIRST_WORD`). Spark's estimated size of an
         anti-join is the size of `rows`. For other joins it is a product, by which no table would be broadcast.
@@ -260,8 +291,11 @@ class _Scan:
         first_words = pa.array([first_word for _, first_word in bit_sets.values()], pa.int64())
         words = pa.array([words for words, _ in bit_sets.values()], pa.list_(pa.int64()))
         table = pa.table({_FILE_KEY: keys, _FIRST_WORD: first_words, _BIT_WORDS: words})
-        is_deleted = F.expr(f"{file_key} = {_FILE_KEY} and {bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1")
-        return rows.join(F.broadcast(frame_of(self.spark, table)), is_deleted, "left_anti")
+        has_key, is_deleted = f"{file_key} = {_FILE_KEY}", f"{bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1"
+        bits = F.broadcast(frame_of(self.spark, table))
+        if self.marks_deleted_rows:
+            return _marked(rows.join(bits, F.expr(has_key), "left"), is_deleted).drop(_FILE_KEY, _FIRST_WORD, _BIT_WORDS)
+        return rows.join(bits, F.expr(f"{has_key} and {is_deleted}"), "left_anti")
 
     def _with_checked_files(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Return the rows of files that all have their recorded path and size. The deleted rows of other files would stay.
@@ -295,6 +329,11 @@ class _Scan:
         # Without the schema, PySpark would treat a timestamp_ntz as an instant.
         partition_values = frame_of(self.spark, pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
         return rows.join(F.broadcast(partition_values), F.col(FILE) == F.col(_FILE_KEY), "inner").drop(_FILE_KEY)
+
+
+def _marked(rows: DataFrame, condition: str) -> DataFrame:
+    """Return rows with the column `metadata.IS_DELETED`. `condition`: SQL that is true for deleted rows."""
+    return rows.withColumn(metadata.IS_DELETED, F.expr(condition))
 
 
 def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:

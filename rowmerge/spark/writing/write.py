@@ -196,7 +196,7 @@ def rewrite_in_order(
     spec = replace(write_spec(snapshot.shape), attempt=str(uuid.uuid4()), target_file_size=target_size)
     lineage = snapshot.shape.row_lineage
     if lineage is not None:
-        origins = snapshot.row_origins(files.paths)
+        origins = snapshot.metadata_columns.row_origins(files.paths)
         spec = with_lineage_columns(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
     rows = read_snapshot(spark, snapshot, files, with_addresses=lineage is not None, with_lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
@@ -225,7 +225,7 @@ def rewrite_files(
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     if snapshot.shape.row_lineage is not None:
-        spec = with_lineage_columns(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
+        spec = with_lineage_columns(spec, snapshot.shape.row_lineage, snapshot.metadata_columns.row_origins(paths))
     # Old files may identify columns by name instead of field id. They may also lack new columns, which then have their default value.
     columns_by_path = _columns_of_other_layouts(snapshot, spec, paths)
     initial_value_by_column = initial_values(spark, snapshot.shape)

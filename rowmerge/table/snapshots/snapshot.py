@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.settings import TableSettings
 from rowmerge.table.metadata.shape import TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions
+from rowmerge.table.snapshots.metadata_columns import MetadataColumns
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,9 @@ class Snapshot(Protocol):
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         """Return the equality deletes that apply to these data files."""
 
-    def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
-        """Return the row ids and versions of these data files, by path. The table must have `shape.row_lineage`."""
+    @property
+    def metadata_columns(self) -> MetadataColumns:
+        """The hidden columns of queries, and the properties of data files from which their values follow."""
 
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether an application has committed a transaction (`CommitRequest.transaction`).

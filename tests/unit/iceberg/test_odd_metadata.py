@@ -94,7 +94,7 @@ def read_metadata(table: IcebergTable) -> IcebergSnapshot:
     assert snapshot.shape.stored_schema is not None and snapshot.shape.rules is not None
     assert snapshot.shape.partitioning is not None and snapshot.shape.ordering is not None and snapshot.partition_columns is not None
     files = snapshot.files(snapshot.schema.names)
-    assert len(snapshot.row_origins(files.paths)) == len(files)
+    assert len(snapshot.metadata_columns.row_origins(files.paths)) == len(files)
     assert len(table.history()) >= 0
     return snapshot
 

@@ -249,7 +249,7 @@ def test_a_filter_on_a_day_reads_one_manifest_and_one_file(tmp_path: Path) -> No
     matching = snapshot.files_matching(mask, columns)
     assert (len(matching.listing), matching.total_files, manifests_read(snapshot)) == (1, 10, 1)
     paths = matching.listing.paths
-    assert list(snapshot.row_origins(paths)) == paths
+    assert list(snapshot.metadata_columns.row_origins(paths)) == paths
     assert snapshot.deleted_positions(paths) == {}
     assert [layout.paths for layout in snapshot.layouts(paths)] == [tuple(paths)]
     assert manifests_read(snapshot) == 1
