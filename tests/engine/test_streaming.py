@@ -43,6 +43,12 @@ def files_of(session: rowmerge.Session, name: str) -> set[Path]:
     return {path for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts}
 
 
+def create(session: rowmerge.Session, name: str, format_: str, partitioning: str = "") -> None:
+    """Create a table with COLUMNS. In Delta, the name of a field needs column mapping."""
+    properties = "tblproperties ('delta.columnMapping.mode' = 'name')" if format_ == "delta" else ""
+    session.sql(f"create table {name} ({COLUMNS}) using {format_} {partitioning} {properties}")
+
+
 def batches(session: rowmerge.Session, folder: Path, count: int, query: str = ROWS) -> DataFrame:
     """Return a stream of `count` batches of ten rows."""
     folder.mkdir(exist_ok=True)
@@ -83,8 +89,7 @@ class Reads:
 
 @FORMATS
 def test_a_stream_appends_rows_and_reads_return_them(session: rowmerge.Session, tmp_path: Path, format_: str) -> None:
-    properties = "tblproperties ('delta.columnMapping.mode' = 'name')" if format_ == "delta" else ""
-    session.sql(f"create table t ({COLUMNS}) using {format_} partitioned by (day) {properties}")
+    create(session, "t", format_, "partitioned by (day)")
     append(batches(session, tmp_path / "source", 3), tmp_path / "checkpoint", options(session, txnAppId="app"))
     assert ids(session) == list(range(30))
     operations = [row["operation"] for row in session.sql("describe history t").collect()]
@@ -107,15 +112,23 @@ def test_a_read_returns_the_version_of_an_option(session: rowmerge.Session, form
     moment = time.time_ns() // 1_000_000
     time.sleep(0.01)
     session.sql("insert into t values (2)")
-    reader = session.spark.read.format("rowmerge")
-    assert reader.options(**options(session), versionAsOf=str(old)).load().collect() == [(1,)]
-    for text in (str(moment), datetime.fromtimestamp(moment / 1000, timezone.utc).isoformat()):
-        assert session.spark.read.format("rowmerge").options(**options(session), timestampAsOf=text).load().collect() == [(1,)]
+    for name, text in (("versionasof", str(old)), ("timestampasof", str(moment)), ("timestampasof", _utc(moment))):
+        assert read({**options(session), name: text}) == [1]
+
+
+def _utc(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1000, timezone.utc).isoformat()
+
+
+def read(values: Mapping[str, str]) -> list[int]:
+    """Return the ids that the reader of one version returns, without Spark."""
+    reader = TableReader(values, table_schema(values))
+    return sorted(id_ for partition in reader.partitions() for batch in reader.read(partition) for id_ in batch["id"].to_pylist())
 
 
 @FORMATS
 def test_a_batch_that_runs_again_commits_nothing_and_leaves_no_files(session: rowmerge.Session, tmp_path: Path, format_: str) -> None:
-    session.sql(f"create table t ({COLUMNS}) using {format_}")
+    create(session, "t", format_)
     frame, checkpoint = batches(session, tmp_path / "source", 2), tmp_path / "checkpoint"
     append(frame, checkpoint, options(session, txnAppId="app"))
     version, files = session.describe("default", "t").version, files_of(session, "t")
@@ -131,19 +144,21 @@ def test_a_batch_that_runs_again_commits_nothing_and_leaves_no_files(session: ro
 
 
 @FORMATS
-def test_merge_schema_adds_the_columns_of_a_stream(session: rowmerge.Session, tmp_path: Path, format_: str) -> None:
+def test_merge_schema_adds_the_columns_of_a_stream(session: rowmerge.Session, format_: str) -> None:
     session.sql(f"create table t (id bigint) using {format_}")
-    frame = batches(session, tmp_path / "source", 1, "select id, id * 2 as twice from range({}, {})")
-    with pytest.raises(StreamingQueryException, match="There is no column `twice` in the table"):
-        append(frame, tmp_path / "a", options(session, txnAppId="a"))
-    append(frame, tmp_path / "b", options(session, txnAppId="b", mergeSchema="true"))
-    assert sorted(session.table("t").collect()) == [(number, 2 * number) for number in range(10)]
+    values, schema = {"path": options(session)["path"], "txnappid": "app"}, StructType.fromDDL("id bigint, twice bigint")
+    with pytest.raises(errors.UnknownColumn, match="There is no column `twice` in the table"):
+        TableStreamWriter(values, schema, overwrite=False).write(iter(()))
+    for batch in range(2):
+        writer = TableStreamWriter({**values, "mergeschema": "true"}, schema, overwrite=False)
+        writer.commit([writer.write(iter([pa.record_batch({"id": [batch], "twice": [2 * batch]})]))], batch)
+    assert sorted(session.table("t").collect()) == [(0, 0), (1, 2)]
 
 
 @FORMATS
 def test_a_stream_reads_new_rows_of_a_table_into_another_one(session: rowmerge.Session, tmp_path: Path, format_: str) -> None:
-    session.sql(f"create table t ({COLUMNS}) using {format_} partitioned by (day)")
-    session.sql(f"create table u ({COLUMNS}) using {format_}")
+    create(session, "t", format_, "partitioned by (day)")
+    create(session, "u", format_)
     for number in range(2):
         session.sql(f"insert into t {ROWS.format(10 * number, 10 * number + 10)}")
     frame = session.spark.readStream.format("rowmerge").options(**options(session), maxFilesPerTrigger="2").load()
@@ -359,6 +374,4 @@ def test_a_table_is_named_in_a_warehouse_or_a_catalog(spark: Any, tmp_path: Path
     names = {"table": "shop.`order`", "warehouse": str(warehouse), **{f"catalog.{name}": value for name, value in (catalog or {}).items()}}
     append(batches(session, tmp_path / "source", 2, "select id from range({}, {})"), tmp_path / "checkpoint", {**names, "txnAppId": "app"})
     assert ids(session, "shop.order") == list(range(20))
-    assert session.spark.read.format("rowmerge").options(**names).load().count() == 20
-    reader = TableReader({name.lower(): value for name, value in names.items()}, StructType.fromDDL("id bigint"))
-    assert sum(len(batch) for partition in reader.partitions() for batch in reader.read(partition)) == 20
+    assert read({name.lower(): value for name, value in names.items()}) == list(range(20))
