@@ -122,8 +122,8 @@ class RowsChanged(TableError):
     def __init__(self, table: str, version: int, reason: str) -> None:
         self.table, self.version, self.reason = table, version, reason
         super().__init__(
-            f"The stream cannot read version {version} of {table}: {reason}. Set the option skipChangeCommits to skip such versions with all "
-            f"their rows. Or start a new stream, with a new checkpoint, after this version."
+            f"The stream cannot read version {version} of {table}: {reason}. Set the option skipChangeCommits to skip such versions "
+            f"with all their rows. Or start a new stream, with a new checkpoint, after this version."
         )
 
 
@@ -138,8 +138,8 @@ class TableRecreated(TableError):
     def __init__(self, table: str, old_id: str, new_id: str) -> None:
         self.table, self.old_id, self.new_id = table, old_id, new_id
         super().__init__(
-            f"The stream has read the table {old_id} under the name {table}, which now belongs to another table, {new_id}. The old table was "
-            f"dropped. Start a new stream with a new checkpoint."
+            f"The stream has read the table {old_id} under the name {table}, which now belongs to another table, {new_id}. "
+            f"The old table was dropped. Start a new stream with a new checkpoint."
         )
 
 

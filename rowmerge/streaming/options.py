@@ -49,10 +49,13 @@ class Options:
     values: Mapping[str, str] = field(repr=False)
 
     def check_names(self, names: Collection[str]) -> None:
-        """Check that the query has no other options than those of the table and some others. Raises ConfigurationError.
+        """Check that the query has no unknown options.
 
         Args:
-            names: The names of the other options.
+            names: The names that the query may set, beside those of TABLE.
+
+        Raises:
+            ConfigurationError: An option has another name.
         """
         allowed_names = (*TABLE, *names)
         for name in self.values:
@@ -62,14 +65,28 @@ class Options:
             raise ConfigurationError(f"The format rowmerge has no option {name} here. {advice}")
 
     def text(self, *names: str) -> str | None:
-        """Return the value of an option that may have several names. Raises ConfigurationError if the query sets two of them."""
+        """Return the value of an option, or None if it is not set.
+
+        Args:
+            names: The names of the option.
+
+        Raises:
+            ConfigurationError: The query sets two of the names.
+        """
         given_names = [name for name in names if name.lower() in self.values]
         if len(given_names) > 1:
             raise ConfigurationError(f"The options {' and '.join(given_names)} mean the same. Set only one of them.")
         return self.values[given_names[0].lower()] if given_names else None
 
     def flag(self, name: str) -> bool:
-        """Return whether an option is `true`. Raises ConfigurationError for a value other than `true` and `false`."""
+        """Return whether an option is `true`.
+
+        Args:
+            name: The name of the option.
+
+        Raises:
+            ConfigurationError: The value is neither `true` nor `false`.
+        """
         value = (self.text(name) or "false").lower()
         if value not in ("true", "false"):
             raise ConfigurationError(f"The option {name} is {value!r}. Set it to true or false.")

@@ -26,7 +26,14 @@ def columns_of(schema: StructType) -> Struct:
 
 
 def check_readable(snapshot: Snapshot) -> None:
-    """Raise UnsupportedTableFeature if Arrow has no type for a column."""
+    """Check that Arrow has the types of all columns.
+
+    Args:
+        snapshot: The version of the table.
+
+    Raises:
+        UnsupportedTableFeature: A column has another type, such as variant.
+    """
     for column in snapshot.schema:
         try:
             arrow_type(column.type)
@@ -100,5 +107,5 @@ def _initial_values(snapshot: Snapshot, names: Sequence[str]) -> dict[str, pa.Ar
     if not snapshot.shape.supports_initial_defaults:
         return {}
     pairs = zip(snapshot.schema, snapshot.shape.stored_schema, strict=True)
-    texts = {field.name: (field.type, str(stored.metadata[INITIAL])) for field, stored in pairs if INITIAL in stored.metadata}
+    texts = {field.name: (field.type, str(file_field.metadata[INITIAL])) for field, file_field in pairs if INITIAL in file_field.metadata}
     return {name: pa.array([text_of_default(text)]).cast(arrow_type(type_)) for name, (type_, text) in texts.items() if name in names}

@@ -84,7 +84,8 @@ class TableStreamReader(DataSourceStreamReader):
         """
         self._options = Options(values)
         self._options.check_names(STREAM_READ)
-        self._table, self._last_version = self._options.open_table(), None
+        self._table = self._options.open_table()
+        self._last_version: int | None = None
         self._max_files = self._options.number(*_MAX_FILES, least=1)
         if self._max_files is not None:
             check_read_limit(_MAX_FILES[0])

@@ -75,7 +75,7 @@ def write_rows(
     Args:
         spec: The settings with which data files are written.
         schema: The columns of the table, in its order.
-        sources: For each column of the table, the index of the column in the rows, or None if the rows lack it and it becomes NULL.
+        sources: For each column of the table, its index in the rows. A column with None becomes NULL.
         not_null: The paths of the columns and fields that must not be NULL.
         shape_id: The digest of the table's shape, which the message returns. The commit compares it with that of the newest version.
     """

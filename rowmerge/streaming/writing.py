@@ -1,7 +1,7 @@
 """The writer of streams: check the columns of a stream, write each batch on executors, and commit it exactly once.
 
 PySpark calls a writer in several processes. In the first one, before each batch, it plans how the tasks write their files. In the last one,
-`commit` gets the messages of the tasks and the number of the batch, but neither a SparkSession nor the id of the query. So the required
+`commit` gets the messages of the tasks and the number of the batch. It gets neither a SparkSession nor the id of the query. So the required
 option `txnAppId` identifies the stream, and the commit stores it together with the number of the batch. A batch that Spark runs again after
 a failure finds both in the table, and its files are deleted.
 
@@ -222,8 +222,8 @@ def _check_type(table: str, column: Field, target: Field) -> None:
     same_type = as_nullable(column.type) == as_nullable(target.type)
     is_text = target.type == Primitive("string") or column.type == Primitive("date")
     if not (same_type or (not is_text and is_lossless(column.type, target.type))):
-        types = f"The column `{column.name}` of the stream has the type {sql_name(column.type)}, and that of {table} {sql_name(target.type)}"
-        raise TypeMismatch(f"{types}. Cast the column of the stream.")
+        types = f"the type {sql_name(column.type)}, and that of {table} has {sql_name(target.type)}"
+        raise TypeMismatch(f"The column `{column.name}` of the stream has {types}. Cast the column of the stream.")
 
 
 def _check_rules(snapshot: Snapshot, indexes: Mapping[str, int]) -> None:
@@ -254,14 +254,14 @@ def _check_rules(snapshot: Snapshot, indexes: Mapping[str, int]) -> None:
 def _add_columns(table: Table, columns: Struct) -> None:
     """Add the columns of a stream that a table lacks, in a commit of their own. An older run of the stream may already have added them."""
     snapshot = table.snapshot()
-    schema = merge_schemas(snapshot.schema, as_nullable_columns(columns))
+    schema = merge_schemas(snapshot.schema, _nullable_columns(columns))
     if schema == snapshot.schema:
         return
     snapshot.check_writable()
 
     def begin() -> Attempt:
         newest = table.snapshot()
-        new_schema = newest.evolved(merge_schemas(newest.schema, as_nullable_columns(columns))).schema
+        new_schema = newest.evolved(merge_schemas(newest.schema, _nullable_columns(columns))).schema
         names = [name for name in new_schema.names if newest.schema.find(name) is None]
         request = CommitRequest("ADD COLUMNS", parameters={"columns": names}, definition=TableDefinition(schema=new_schema))
         return Attempt(newest, request, row_counts(WriteOutput(), FileChanges()))
@@ -269,7 +269,7 @@ def _add_columns(table: Table, columns: Struct) -> None:
     commit_with_retry(table, begin, Timings())
 
 
-def as_nullable_columns(columns: Struct) -> Struct:
+def _nullable_columns(columns: Struct) -> Struct:
     """Return columns without metadata and NOT NULL at any depth, as a table gets them when a stream adds them."""
     nullable = as_nullable(columns)
     assert isinstance(nullable, Struct)

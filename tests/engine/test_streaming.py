@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
@@ -13,16 +15,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.types import StructType
 
 import rowmerge
 from pyspark_rowmerge import DefaultSource
 from rowmerge import errors
 from rowmerge.streaming.source import TableReader, TableStreamReader, table_schema
+from rowmerge.streaming.spark_versions import check_pyspark, check_read_limit
 from rowmerge.streaming.writing import TableStreamWriter
+from tests.support.examples import examples_of
 
 pytestmark = pytest.mark.one_of("format_")
 FORMATS = pytest.mark.parametrize("format_", ["delta", "iceberg"])
@@ -284,6 +289,37 @@ def test_two_runs_of_one_batch_at_the_same_time_commit_it_once(session: rowmerge
     assert ids(session) == [1] and len(session.table("t").inputFiles()) == 1
 
 
+EXECUTOR = """
+import sys
+import pyarrow as pa
+from pyspark import cloudpickle
+sys.modules["rowmerge"] = sys.modules["pyspark_rowmerge"] = None
+source, reader, partitions, writer = cloudpickle.load(open(sys.argv[1], "rb"))
+assert source.name() == "rowmerge"
+ids = sorted(id_ for partition in partitions for batch in reader.read(partition) for id_ in batch["id"].to_pylist())
+message = writer.write(iter([pa.record_batch({"id": pa.array([3, 4])})]))
+cloudpickle.dump((ids, message), open(sys.argv[2], "wb"))
+"""
+
+
+@FORMATS
+def test_executors_read_and_write_without_rowmerge(session: rowmerge.Session, tmp_path: Path, format_: str) -> None:
+    session.sql(f"create table t (id bigint) using {format_}")
+    session.sql("insert into t values (1), (2)")
+    values, schema = options(session), StructType.fromDDL("id bigint")
+    source = DefaultSource(CaseInsensitiveDict(values))
+    writer = DefaultSource(CaseInsensitiveDict({**values, "txnAppId": "app"})).streamWriter(schema, False)
+    for reader in (source.reader(schema), source.streamReader(schema)):
+        arguments = (reader.initialOffset(), reader.latestOffset()) if isinstance(reader, TableStreamReader) else ()
+        partitions, job, answer = reader.partitions(*arguments), tmp_path / "job", tmp_path / "answer"
+        job.write_bytes(cloudpickle.dumps((source, reader, partitions, writer)))
+        subprocess.run([sys.executable, "-c", EXECUTOR, str(job), str(answer)], check=True)
+        read_ids, message = cloudpickle.loads(answer.read_bytes())
+        assert read_ids == [1, 2]
+    writer.commit([message], 0)
+    assert ids(session) == [1, 2, 3, 4]
+
+
 TABLES = {
     "generated column `d`": "create table t (id bigint, d bigint generated always as (id * 2)) using delta",
     "CHECK constraint positive": "create table t (id bigint, constraint positive check (id > 0)) using delta",
@@ -375,3 +411,30 @@ def test_a_table_is_named_in_a_warehouse_or_a_catalog(spark: Any, tmp_path: Path
     append(batches(session, tmp_path / "source", 2, "select id from range({}, {})"), tmp_path / "checkpoint", {**names, "txnAppId": "app"})
     assert ids(session, "shop.order") == list(range(20))
     assert read({name.lower(): value for name, value in names.items()}) == list(range(20))
+
+
+def test_the_programs_of_the_page_run(spark: Any, tmp_path: Path) -> None:
+    names: dict[str, Any] = {"spark": spark}
+    for block in examples_of("test_the_programs_of_the_page_run"):
+        text = block.text.replace("/tmp/streams", str(tmp_path)).replace("connect(warehouse)", "connect(warehouse, spark=spark)")
+        exec(compile(text, str(block), "exec"), names)  # the blocks are one program
+        if (query := names.pop("query", None)) is not None:
+            deadline = time.monotonic() + 120
+            while (query.lastProgress or {}).get("batchId", 0) < 2 and query.isActive and time.monotonic() < deadline:
+                time.sleep(0.1)
+            query.stop()
+            assert query.exception() is None
+    session = names["session"]
+    table_ids = ids(session, "shop.events")
+    assert table_ids == list(range(len(table_ids))) and len(table_ids) > 10
+    operations = {row["operation"] for row in session.sql("describe history shop.events").collect()}
+    assert operations == {"CREATE TABLE", "STREAMING UPDATE", "MERGE"}
+    assert names["rows"].count() == len(table_ids) and names["new_rows"].isStreaming
+
+
+def test_an_older_pyspark_is_rejected_by_name() -> None:
+    check_pyspark("4.1.0")
+    with pytest.raises(errors.SparkTooOld, match=r"The format rowmerge needs PySpark 4\.1 or newer, but the installed version is 4\.0\.2"):
+        check_pyspark("4.0.2")
+    with pytest.raises(errors.SparkTooOld, match=r"maxFilesPerTrigger needs PySpark 4\.2"):
+        check_read_limit("maxFilesPerTrigger", "4.1.4")

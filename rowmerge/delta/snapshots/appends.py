@@ -31,6 +31,15 @@ class DeltaAppends:
     open_version: Callable[[int], DeltaSnapshot]
 
     def versions_after(self, newest: Snapshot, version: int) -> Sequence[int]:
+        """Return the versions after a version, as `Appends` defines.
+
+        Args:
+            newest: The newest version of the table.
+            version: The version before the first result.
+
+        Raises:
+            VersionNotFound: A later version was cleaned, or the newest version is an older one.
+        """
         if version < newest.version:
             self._check_commits(newest, version + 1)
         elif version > newest.version:
@@ -78,4 +87,3 @@ class DeltaAppends:
 def _with_data_change(files: pa.Table) -> pa.Table:
     """Return the file actions that add or remove rows, without those that only move rows to other files."""
     return files.filter(pc.fill_null(files["dataChange"], True))
-

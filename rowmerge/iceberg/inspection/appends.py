@@ -27,7 +27,16 @@ class IcebergAppends:
     storage: Storage
 
     def versions_after(self, newest: Snapshot, version: int) -> Sequence[int]:
-        later_ids = []
+        """Return the ids of the snapshots after a snapshot, as `Appends` defines.
+
+        Args:
+            newest: The newest snapshot.
+            version: The id of the snapshot before the first result, or 0 for all snapshots.
+
+        Raises:
+            VersionNotFound: The snapshot is not an ancestor of the newest one.
+        """
+        later_ids: list[int] = []
         for snapshot in ancestors(as_iceberg_snapshot(newest).metadata, newest.version):
             if snapshot.snapshot_id == version:
                 return later_ids[::-1]

@@ -97,8 +97,7 @@ class IcebergSnapshot:
         self.description = current.metadata.properties.get(COMMENT.name)
         # A table can change without a new snapshot, so the path of the metadata file is a part of the identity.
         self.identity = f"{self.metadata.table_uuid} {current.path} {self.version} {schema.schema_id}"
-        self.table_id = str(self.metadata.table_uuid)
-        self.history_key = storage.location if branch == MAIN else f"{storage.location}#{branch}"
+        self.table_id, self.history_key = str(self.metadata.table_uuid), _history_key(storage, branch)
         self._listings: dict[frozenset[str], FileListing] = {}
         self._partial_reads: deque[LiveFiles] = deque(maxlen=_MAX_PARTIAL_READS)
         """Files that masks selected, with all deletes that apply to them. Other data files of the snapshot are absent."""
@@ -244,6 +243,10 @@ class IcebergSnapshot:
     def check_writable(self) -> None:
         self.check_features()
         self.current.check_write(self.name)
+
+
+def _history_key(storage: Storage, branch: str) -> str:
+    return storage.location if branch == MAIN else f"{storage.location}#{branch}"
 
 
 def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:

@@ -53,7 +53,9 @@ def not_null_checks(schema: Struct) -> tuple[Check, ...]:
 
     As in Delta, elements of arrays and values of maps have no checks.
     """
-    return tuple(Check(f"NOT NULL of column `{'.'.join(path)}`", f"{'.'.join(map(backquote, path))} is not null") for path in not_null_paths(schema))
+    return tuple(
+        Check(f"NOT NULL of column `{'.'.join(path)}`", f"{'.'.join(map(backquote, path))} is not null") for path in not_null_paths(schema)
+    )
 
 
 def not_null_paths(schema: Struct, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
