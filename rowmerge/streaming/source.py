@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -76,21 +77,31 @@ class TableStreamReader(DataSourceStreamReader):
     """The reader of a table's new rows. Only its task function is sent to executors."""
 
     def __init__(self, values: Mapping[str, str], schema: StructType) -> None:
-        """Open the table. `values`: the options of the query by lower-case name. `schema`: the columns that the query reads.
+        """Initialize a reader, which opens the table on first use. PySpark would hide an error here behind another one.
 
-        Raises:
-            ConfigurationError: An option is unknown or invalid.
-            UnknownColumn, TypeMismatch: The table does not have these columns.
+        Args:
+            values: The options of the query by lower-case name.
+            schema: The columns that the query reads.
         """
-        self._options = Options(values)
-        self._options.check_names(STREAM_READ)
-        self._table = self._options.open_table()
+        self._options, self._schema = Options(values), schema
         self._last_version: int | None = None
-        self._max_files = self._options.number(*_MAX_FILES, least=1)
+        self._read_task: tasks.TaskReader = callable_on_executors(tasks.read_files)
+
+    @cached_property
+    def _table(self) -> Table:
+        self._options.check_names(STREAM_READ)
+        return self._options.open_table()
+
+    @cached_property
+    def _stream(self) -> VersionStream:
+        """Return the versions of the table, after a check of all options. Raises ConfigurationError, UnknownColumn, TypeMismatch."""
         if self._max_files is not None:
             check_read_limit(_MAX_FILES[0])
-        self._stream = VersionStream(self._table, columns_of(schema), skips_changes=self._options.flag("skipChangeCommits"))
-        self._read_task: tasks.TaskReader = callable_on_executors(tasks.read_files)
+        return VersionStream(self._table, columns_of(self._schema), skips_changes=self._options.flag("skipChangeCommits"))
+
+    @property
+    def _max_files(self) -> int | None:
+        return self._options.number(*_MAX_FILES, least=1)
 
     def initialOffset(self) -> dict[str, Any]:
         return self._first_position(self._stream.newest()).offset()

@@ -35,9 +35,9 @@ class ExecutorReader(DataSourceReader):
     def __init__(self, read_task: TaskReader) -> None:
         self._read_task = read_task
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark adds a partition without a value to a table without files.
-        return iter(()) if partition.value is None else self._read_task(partition.value)
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        # For a table without files, Spark adds a partition without a value. In PySpark 4.1, it is None.
+        return iter(()) if partition is None or partition.value is None else self._read_task(partition.value)
 
 
 class ExecutorWriter(DataSourceStreamArrowWriter):

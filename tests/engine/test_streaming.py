@@ -387,8 +387,14 @@ def test_options_are_rejected_by_name(bare_session: rowmerge.Session, method: st
         bare_session.sql("create table t (id bigint) using delta")
         values = {"path": options(bare_session)["path"], **values}
     arguments = {"schema": (), "streamWriter": (schema, False)}.get(method, (schema,))
+
+    def run() -> None:
+        reader = getattr(DefaultSource(dict(values)), method)(*arguments)
+        if isinstance(reader, TableStreamReader):
+            reader.initialOffset()
+
     with pytest.raises(errors.RowmergeError) as error:
-        getattr(DefaultSource(dict(values)), method)(*arguments)
+        run()
     assert message in str(error.value)
 
 
