@@ -24,6 +24,7 @@ setup(
     python_requires=">=3.10",
     # dbt and dbt.adapters belong to dbt-core and dbt-adapters: only what is ours below them is shipped.
     packages=find_namespace_packages(include=["dbt.adapters.rowmerge*", "dbt.include.rowmerge*", "rowmerge", "rowmerge.*"]),
+    py_modules=["pyspark_rowmerge"],  # Spark finds the format `rowmerge` by the beginning of this name
     package_data={"dbt.include.rowmerge": ["*.yml", "macros/**/*.sql", "macros/**/*.yml"], "rowmerge": ["py.typed", "**/*.properties"]},
     zip_safe=False,
     install_requires=[

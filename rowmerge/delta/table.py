@@ -21,6 +21,7 @@ from rowmerge.delta.maintenance.vacuum import Vacuum
 from rowmerge.delta.metadata.definition import metadata_after_alter, metadata_after_create, metadata_after_replace
 from rowmerge.delta.metadata.properties import SYMLINK_MANIFESTS, is_true
 from rowmerge.delta.metadata.shape import table_shape
+from rowmerge.delta.snapshots.appends import DeltaAppends
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.metadata_tables import DeltaMetadataTables
 from rowmerge.delta.snapshots.opening import SnapshotReader
@@ -57,6 +58,10 @@ class DeltaTable:
     @property
     def change_feed(self) -> DeltaChangeFeed:
         return DeltaChangeFeed(self._storage, self._reader)
+
+    @property
+    def appends(self) -> DeltaAppends:
+        return DeltaAppends(self._storage, lambda version: self.snapshot_at(version=version))
 
     @property
     def symlink_manifests(self) -> SymlinkManifests:

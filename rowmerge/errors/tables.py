@@ -111,6 +111,38 @@ class IncompatibleSchemaChange(TableError):
         super().__init__(f"The rows of {table} in version {version} do not fit its columns: {reason}. {advice}")
 
 
+class RowsChanged(TableError):
+    """Raised when a stream reads a table, and a version deletes, updates or rewrites rows that the stream may have read.
+
+    Remedy: Set the option `skipChangeCommits` to skip such versions with all their rows, or start a new stream after this version.
+
+    `version` is the version, `reason` says what it changes.
+    """
+
+    def __init__(self, table: str, version: int, reason: str) -> None:
+        self.table, self.version, self.reason = table, version, reason
+        super().__init__(
+            f"The stream cannot read version {version} of {table}: {reason}. Set the option skipChangeCommits to skip such versions "
+            f"with all their rows. Or start a new stream, with a new checkpoint, after this version."
+        )
+
+
+class TableRecreated(TableError):
+    """Raised when the table that a stream reads was dropped, and a new table has its name.
+
+    Remedy: Start a new stream with a new checkpoint.
+
+    `old_id` and `new_id` are the ids of the two tables.
+    """
+
+    def __init__(self, table: str, old_id: str, new_id: str) -> None:
+        self.table, self.old_id, self.new_id = table, old_id, new_id
+        super().__init__(
+            f"The stream has read the table {old_id} under the name {table}, which now belongs to another table, {new_id}. "
+            f"The old table was dropped. Start a new stream with a new checkpoint."
+        )
+
+
 class UnsupportedTableFeature(TableError):
     """Raised when a table needs a feature that this release does not support.
 

@@ -17,6 +17,7 @@ from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.commit import Commit, Creation
 from rowmerge.iceberg.commits.metadata_commit import newest
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
+from rowmerge.iceberg.inspection.appends import IcebergAppends
 from rowmerge.iceberg.inspection.tables import IcebergMetadataTables
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
 from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
@@ -62,6 +63,7 @@ class IcebergTable:
         self.location = operations.storage.location
         self.branches = IcebergBranches(operations, name, self._open_branch, self._open_reference, self._open_staging)
         self.maintenance = IcebergMaintenance(operations, name)
+        self.appends = IcebergAppends(operations.storage)
         self.metadata_tables = IcebergMetadataTables(operations.storage)
         self._write_properties = write_properties
         self._lock = threading.Lock()

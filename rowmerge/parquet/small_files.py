@@ -1,5 +1,6 @@
-"""Read many small data files with Arrow: batches contain the live rows of several files, with the names and types of the table.
+"""Read data files with Arrow: batches contain the live rows of one or several files, with the names and types of the table.
 
+A small file is read with one request, and a large one in parts. Many small files are the main purpose.
 Spark's Parquet reader takes about two milliseconds to open a file, and this reader a quarter of one. Executors run this module.
 """
 
@@ -24,6 +25,8 @@ PATH, SPARK_PATH, DELETED, PARTITION_PREFIX = "path", "spark_path", "deleted", "
 array, or NULL. A partition column that the files lack is also in the list, under its name with a prefix."""
 _BATCH_ROWS, _BATCH_BYTES = 65_536, 16 * 1024 * 1024
 """A batch of rows is complete when it has one of these numbers of rows and bytes."""
+_MAX_CONTENT_BYTES = 8 * 1024 * 1024
+"""The maximum size in bytes of a file that is read with one request. The next files of a task are then in memory, too."""
 
 
 @dataclass(frozen=True)
@@ -115,22 +118,22 @@ def _pieces(spec: SmallFilesSpec, paths: Sequence[str]) -> Iterator[_Piece]:
 
 
 class _ContentReader:
-    """A reader of whole files, which opens each file system once. One request for a small file is faster than one for each part of it."""
+    """A reader of files, which opens each file system once. One request for a small file is faster than one for each part of it."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._filesystems: dict[str, tuple[pyarrow.fs.FileSystem, str]] = {}
 
-    def read(self, path: str) -> pa.Buffer:
-        """Return the content of a file. Raises UnreadableFile."""
+    def read(self, path: str) -> pa.NativeFile:
+        """Return a small file as a reader of its content in memory, and a large file as an open file. Raises UnreadableFile."""
         scheme, authority, key = path.replace("://", "/", 1).split("/", 2)
         root = f"{scheme}://{authority}/"
         if root not in self._filesystems:
             self._filesystems[root] = filesystem_of(root, self._options)
         filesystem, inner_root = self._filesystems[root]
         try:
-            with filesystem.open_input_file(f"{inner_root}{key}") as stream:
-                return stream.read_buffer()
+            file = filesystem.open_input_file(f"{inner_root}{key}")
+            return file if file.size() > _MAX_CONTENT_BYTES else pa.BufferReader(file.read_buffer())
         except FileNotFoundError as error:
             raise UnreadableFile(path, None) from error
         except (OSError, pa.ArrowException) as error:
@@ -159,9 +162,9 @@ class _ColumnFinder:
         return columns or file_schema.names[:1]
 
 
-def _tables(spec: SmallFilesSpec, path: str, content: pa.Buffer, finder: _ColumnFinder) -> Iterator[pa.Table]:
+def _tables(spec: SmallFilesSpec, path: str, content: pa.NativeFile, finder: _ColumnFinder) -> Iterator[pa.Table]:
     """Yield the rows of a file with the columns of `spec` that it contains. Raises UnreadableFile if it has no field ids."""
-    source = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
+    source = pq.ParquetFile(content, coerce_int96_timestamp_unit="us")
     if spec.stored_columns.by_field_id and not has_field_ids(source.schema_arrow):
         raise UnreadableFile(path, "its columns have no field ids")
     for batch in source.iter_batches(batch_size=_BATCH_ROWS, columns=finder.find(source.schema_arrow), use_threads=False):

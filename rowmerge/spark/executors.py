@@ -8,6 +8,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -27,6 +28,7 @@ from rowmerge.parquet import (
     transforms,
 )
 
+T = TypeVar("T")
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
 _MODULES = (
@@ -68,19 +70,30 @@ class _ArgumentUnpickler(pickle.Unpickler):
 def bind_for_executors(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
     """Return `function(*arguments)`, a function for `DataFrame.mapInArrow`, in a form that executors without rowmerge can load.
 
-    Spark sends the inner function `run` with two byte strings:
-
-    - The code is the same in every job and is pickled once per process, because pickling it takes longer than planning a small job.
-    - The arguments are pickled for each job. They contain instances of rowmerge classes, which an executor cannot import as usual. So the
-      pickled code also contains these classes, and an unpickler (`_ArgumentUnpickler`) that gets them from there.
-
     Args:
         function: A function that executors call with the arguments. Its module is sent by value, too.
         arguments: Builtins, Arrow objects and instances of `_CLASSES`.
     """
-    pickled_code, pickled_arguments = _pickle_code(function), pickle.dumps(arguments)
+    call_function, pickled_arguments = callable_on_executors(function), pickle.dumps(arguments)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return call_function(pickled_arguments)(batches)
+
+    return run
+
+
+def callable_on_executors(function: Callable[..., T]) -> Callable[[bytes], T]:
+    """Return a function that executors without rowmerge can load. It calls `function` with arguments that the driver has pickled.
+
+    Spark sends the inner function `call` and two byte strings:
+
+    - The code is the same in every job and is pickled once per process, because pickling it takes longer than planning a small job.
+    - The arguments are pickled for each job. They contain instances of rowmerge classes, which an executor cannot import as usual. So the
+      pickled code also contains these classes, and an unpickler (`_ArgumentUnpickler`) that gets them from there.
+    """
+    pickled_code = _pickle_code(function)
+
+    def call(pickled_arguments: bytes) -> T:
         # Loading the code takes as long as reading a hundred small files. So a worker process, which runs many tasks, loads it once.
         loaded = vars(sys).setdefault("_rowmerge_code", {})
         if pickled_code not in loaded:
@@ -91,14 +104,14 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
         # `unpickler_class` is `_ArgumentUnpickler`, as `_pickle_code` has pickled it. The classes must be loaded before the arguments.
         loaded_function, unpickler_class, rowmerge_classes = loaded[pickled_code]
         loaded_arguments = unpickler_class(pickled_arguments, rowmerge_classes).load()
-        batch_function: BatchFunction = loaded_function(*loaded_arguments)
-        return batch_function(batches)
+        result: T = loaded_function(*loaded_arguments)
+        return result
 
-    return run
+    return call
 
 
 @cache
-def _pickle_code(function: Callable[..., BatchFunction]) -> bytes:
+def _pickle_code(function: Callable[..., object]) -> bytes:
     """Return the code of a job, pickled by value: the function, `_ArgumentUnpickler`, and a dictionary of the rowmerge classes by name."""
     cloudpickle.register_pickle_by_value(sys.modules[function.__module__])  # type: ignore[no-untyped-call]
     classes = {class_.__name__: class_ for class_ in _CLASSES}

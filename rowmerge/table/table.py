@@ -10,6 +10,7 @@ from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
 from rowmerge.table.maintenance import SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
+from rowmerge.table.snapshots.appends import Appends
 from rowmerge.table.snapshots.change_feed import ChangeFeed
 from rowmerge.table.snapshots.metadata_tables import MetadataTables
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -164,6 +165,10 @@ class Table(Protocol):
     @property
     def change_feed(self) -> ChangeFeed | None:
         """The change data feed, or None for a format that records no changes."""
+
+    @property
+    def appends(self) -> Appends:
+        """The rows that each version adds, for streams."""
 
     @property
     def maintenance(self) -> TableMaintenance | None:

@@ -26,6 +26,8 @@ remember_java_classes()
 def spark() -> SparkSession:
     if remote := os.environ.get("ROWMERGE_REMOTE"):
         return SparkSession.builder.remote(remote).getOrCreate()
+    # Python workers of Spark get the path, on which PySpark also finds `pyspark_rowmerge`.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
     return start_spark(SPARK_SETTINGS)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from rowmerge.concurrency import map_concurrently
+from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics import clustering_columns as read_clustering_columns
 from rowmerge.delta.log.replay import State
@@ -40,6 +41,10 @@ class DeltaSnapshot:
     timestamp: int
     commit: StoredObject | None = None
     _listings: dict[frozenset[str], FileListing] = field(default_factory=dict, init=False)
+
+    @property
+    def table_id(self) -> str:
+        return self.metadata.id
 
     @property
     def history_key(self) -> str:
@@ -108,6 +113,10 @@ class DeltaSnapshot:
         own_files, other_files = self.state.files, as_delta_snapshot(other).state.files
         only_own, only_other = own_files.difference(other_files), other_files.difference(own_files)
         return FileDifference(tuple(only_own.column("size").to_pylist()), tuple(only_other.column("size").to_pylist()))
+
+    def with_files(self, files: LiveFiles) -> DeltaSnapshot:
+        """Return this version with other files, such as those that one commit added. They need not be live any more."""
+        return replace(self, state=replace(self.state, files=files))
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
         return (FileLayout(tuple(paths), self.shape.stored_schema, self.shape.by_field_id, self.partition_columns),)

@@ -62,6 +62,13 @@ class ConcurrentCommit:
         return frozenset(plain_path(entry.file.path) for entry in self._entries_of(Status.DELETED, Content.DATA))
 
     @property
+    def removes_rows(self) -> bool:
+        """Return whether data files were removed, or delete files were added. Both may also be the result of a compaction."""
+        return bool(self.removed_paths) or any(
+            entry.status is Status.ADDED and entry.file.content is not Content.DATA for entry in self.entries
+        )
+
+    @property
     def equality_deletes(self) -> tuple[Entry, ...]:
         return self._entries_of(Status.ADDED, Content.EQUALITY_DELETES)
 
@@ -113,11 +120,11 @@ def concurrent_commits(
         return [] if newest_id == base_id else None
     oldest = snapshots[-1]
     # Without a base, the oldest snapshot must be the first one of the table, and not one whose parent has expired.
-    continues_base = oldest.parent_snapshot_id == base_id and (base_id is not None or _is_first(storage, oldest))
+    continues_base = oldest.parent_snapshot_id == base_id and (base_id is not None or is_first(storage, oldest))
     return [read_commit(storage, snapshot) for snapshot in reversed(snapshots)] if continues_base else None
 
 
-def _is_first(storage: Storage, snapshot: Snapshot) -> bool:
+def is_first(storage: Storage, snapshot: Snapshot) -> bool:
     """Return whether a snapshot without a parent contains no files of older snapshots. Some writers remove the id of an expired parent."""
     manifests = read_manifest_list(storage, snapshot.manifest_list)
     return all(manifest.added_snapshot_id == snapshot.snapshot_id and manifest.existing_files == 0 for manifest in manifests)

@@ -56,6 +56,12 @@ def default_sql(value: Any, type_: t.IcebergType) -> str | None:
     return f"CAST('{_text_of(value, type_)}' AS {sql_type})"
 
 
+def text_of_default(sql: str) -> str:
+    """Return the text of the value in a result of `default_sql`, from which Arrow casts to the type of the column."""
+    cast = _CAST.fullmatch(sql)
+    return _unquote(sql if cast is None else cast["text"])
+
+
 def _text_of(value: Any, type_: t.IcebergType) -> str:
     assert isinstance(type_, t.PrimitiveType), "_SQL_TYPES contains only primitive types"
     json_value: Any = to_json(type_, value)

@@ -99,7 +99,7 @@ class IcebergSnapshot:
         self.description = current.metadata.properties.get(COMMENT.name)
         # A table can change without a new snapshot, so the path of the metadata file is a part of the identity.
         self.identity = f"{self.metadata.table_uuid} {current.path} {self.version} {schema.schema_id}"
-        self.history_key = storage.location if branch == MAIN else f"{storage.location}#{branch}"
+        self.table_id, self.history_key = str(self.metadata.table_uuid), _history_key(storage, branch)
         self._listings: dict[frozenset[str], FileListing] = {}
         self._partial_reads: deque[LiveFiles] = deque(maxlen=_MAX_PARTIAL_READS)
         """Files that masks selected, with all deletes that apply to them. Other data files of the snapshot are absent."""
@@ -146,6 +146,16 @@ class IcebergSnapshot:
         live = files_of_manifests(self._storage, manifests, unpartitioned_spec_ids(self.metadata), self.manifest_files)
         check_partitions(self.metadata, self.iceberg_version, live)
         return live
+
+    def at(self, iceberg_version: IcebergVersion | None) -> IcebergSnapshot:
+        """Return another version with the columns of this one."""
+        return IcebergSnapshot(self._storage, self.name, self.current, iceberg_version, self.iceberg_schema, self.branch)
+
+    def with_files(self, live: LiveFiles) -> IcebergSnapshot:
+        """Return this snapshot with other files, such as those that one commit added. They need not be live any more."""
+        snapshot = self.at(self.iceberg_version)
+        snapshot.__dict__.update(live=live, manifests=live.manifests)
+        return snapshot
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
         bound_columns = frozenset(columns) & frozenset(self.schema.names)
@@ -231,6 +241,10 @@ class IcebergSnapshot:
     def check_writable(self) -> None:
         self.check_features()
         self.current.check_write(self.name)
+
+
+def _history_key(storage: Storage, branch: str) -> str:
+    return storage.location if branch == MAIN else f"{storage.location}#{branch}"
 
 
 def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:

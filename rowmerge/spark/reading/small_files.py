@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -90,20 +90,34 @@ def read_with_arrow(
         filesystem_options=snapshot.shape.filesystem_options,
     )
     addresses = ADDRESS_FIELDS if with_addresses else ()
-    return _read_lists(spark, spec, bare(Struct((*schema, *addresses))), _file_lists(spark, snapshot, layout, files), files.total_size)
+    has_deletes = pc.not_equal(files.deleted, 0)
+    deleted = deleted_rows(spark, snapshot, files.filter(has_deletes).paths) if pc.any(has_deletes).as_py() else {}
+    streams = file_streams(snapshot, layout, files, deleted)
+    return _read_lists(spark, spec, bare(Struct((*schema, *addresses))), streams, files.total_size)
 
 
-def _read_lists(spark: SparkSession, spec: SmallFilesSpec, schema: Struct, file_lists: Sequence[pa.Table], total_size: int) -> DataFrame:
+def _read_lists(spark: SparkSession, spec: SmallFilesSpec, schema: Struct, streams: Sequence[bytes], total_size: int) -> DataFrame:
     """Return the rows of lists of files. Each list is the work of one task.
 
     Spark estimates the size of the result from the number of ids in the range, before the filter. By this size, it decides whether to
     broadcast the rows in a join. So the number of ids makes the estimate about equal to the size of the files.
     """
-    ids_per_list = 1 << max(0, total_size // _ID_BYTES // len(file_lists)).bit_length()  # a power of two, for a fast filter
-    streams = [_arrow_stream(files) for files in file_lists]
+    ids_per_list = 1 << max(0, total_size // _ID_BYTES // len(streams)).bit_length()  # a power of two, for a fast filter
     ids = spark.range(0, ids_per_list * len(streams), 1, len(streams)).where(f"id & {ids_per_list - 1} = 0")
     task = bind_for_executors(small_files.small_files_task, spec, streams, ids_per_list)
     return ids.mapInArrow(task, to_spark(schema))
+
+
+def file_streams(snapshot: Snapshot, layout: FileLayout, files: FileListing, deleted: Mapping[str, Positions]) -> list[bytes]:
+    """Return the lists of files that tasks read, each as an Arrow stream (see `rowmerge.parquet.small_files`).
+
+    Args:
+        snapshot: The snapshot that contains the files.
+        layout: How the files store the columns.
+        files: The files.
+        deleted: The positions of deleted rows, by the path of the file.
+    """
+    return [_arrow_stream(file_list) for file_list in _file_lists(snapshot, layout, files, deleted)]
 
 
 def _arrow_stream(files: pa.Table) -> bytes:
@@ -114,11 +128,9 @@ def _arrow_stream(files: pa.Table) -> bytes:
     return content
 
 
-def _file_lists(spark: SparkSession, snapshot: Snapshot, layout: FileLayout, files: FileListing) -> list[pa.Table]:
+def _file_lists(snapshot: Snapshot, layout: FileLayout, files: FileListing, deleted: Mapping[str, Positions]) -> list[pa.Table]:
     """Return the lists of files that tasks read, with the columns that `rowmerge.parquet.small_files` describes."""
     paths, sizes = files.paths, files.sizes.to_pylist()
-    has_deletes = pc.not_equal(files.deleted, 0)
-    deleted = deleted_rows(spark, snapshot, files.filter(has_deletes).paths) if pc.any(has_deletes).as_py() else {}
     columns = {
         PATH: pa.array(paths, pa.string()),
         SPARK_PATH: pa.array(map(spark_path, paths), pa.string()),

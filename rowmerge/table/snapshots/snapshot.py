@@ -64,6 +64,10 @@ class Snapshot(Protocol):
         """A key that identifies this state of the table. It also changes if a new definition creates no new version."""
 
     @property
+    def table_id(self) -> str:
+        """The unique id of the table, which differs from that of an earlier table with the same name."""
+
+    @property
     def history_key(self) -> str:
         """A key that identifies this version history: the table's location with the branch or tag."""
 

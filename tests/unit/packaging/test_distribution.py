@@ -28,7 +28,7 @@ BUILD = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a wheel and an sdist, built from a copy so that the source tree stays unchanged."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md"):
+    for name in ("setup.py", "pyspark_rowmerge.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md"):
         shutil.copy(ROOT / name, source / name)
     for name in ("dbt", "rowmerge"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -47,14 +47,14 @@ def _files(folder: str) -> set[str]:
 def test_the_wheel_contains_exactly_the_modules_and_macros(built: Path) -> None:
     wheel = zipfile.ZipFile(next(built.glob("*.whl")))
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert names == _files("dbt") | _files("rowmerge")
+    assert names == _files("dbt") | _files("rowmerge") | {"pyspark_rowmerge.py"}  # the module by which Spark finds the format
     assert any(name.endswith("/incremental.sql") for name in names)
 
 
 def test_the_sdist_contains_the_sources_of_the_wheel(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
-    assert _files("dbt") | _files("rowmerge") | {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
+    assert _files("dbt") | _files("rowmerge") | {"setup.py", "pyspark_rowmerge.py", "pyproject.toml", "README.md", "LICENSE"} <= names
 
 
 def test_the_wheel_adds_no_init_to_packages_of_dbt(built: Path) -> None:
