@@ -432,4 +432,4 @@ def test_metadata_columns_have_the_values_of_iceberg_on_spark(
     ]
     for query in queries:
         assert rows(ours, query.format(name, name)) == iceberg_spark.sql(query.format(f"default.{name}", f"default.{name}")), query
-    assert rows(ours, f"select count(*) as n from {name} where _deleted") == ['{"n":5}']
+    assert rows(ours, f"select count(*) as n from {name} where _deleted") == ['{"n":3}']
