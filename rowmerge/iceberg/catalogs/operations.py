@@ -61,8 +61,7 @@ class TableOperations(Protocol):
         """
 
     def tables_in_folder(self) -> list[str]:
-        """Return the names of the other tables of the catalog at the location of this table. In a folder, there are none."""
-        return []
+        """Return the names of the other tables of the catalog at the location of this table."""
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
         """Return True if the newest metadata is certainly not `base`, so that a commit must fail. Otherwise, it may still be newer."""
@@ -190,6 +189,10 @@ class DirectoryOperations:
             return conflict
         self._hint.advance(version)
         return Put.CREATED
+
+    def tables_in_folder(self) -> list[str]:
+        """Return no names, because a folder has the metadata of one table."""
+        return []
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
         assert base.version is not None
