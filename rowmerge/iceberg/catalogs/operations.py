@@ -191,7 +191,7 @@ class DirectoryOperations:
         return Put.CREATED
 
     def tables_in_folder(self) -> list[str]:
-        """Return an empty list: a folder has one table."""
+        """Return no names, because a folder has the metadata of one table."""
         return []
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
