@@ -8,14 +8,16 @@ from rowmerge.commands.procedures import Call
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.scope import SessionContext
-from rowmerge.session.procedures import cleanup, rewrites, versions
+from rowmerge.session.procedures import cleanup, imports, rewrites, versions
 from rowmerge.session.procedures.arguments import ProcedureCall, evaluate_arguments
 
 _FUNCTIONS: dict[str, Callable[[ProcedureCall], StatementResult]] = {
+    "add_files": imports.add_files,
     "ancestors_of": versions.ancestors_of,
     "cherrypick_snapshot": versions.cherrypick_snapshot,
     "expire_snapshots": cleanup.expire_snapshots,
     "fast_forward": versions.fast_forward,
+    "migrate": imports.migrate,
     "publish_changes": versions.publish_changes,
     "remove_orphan_files": cleanup.remove_orphan_files,
     "rewrite_data_files": rewrites.rewrite_data_files,
@@ -24,6 +26,7 @@ _FUNCTIONS: dict[str, Callable[[ProcedureCall], StatementResult]] = {
     "rollback_to_snapshot": versions.rollback_to_snapshot,
     "rollback_to_timestamp": versions.rollback_to_timestamp,
     "set_current_snapshot": versions.set_current_snapshot,
+    "snapshot": imports.snapshot,
 }
 """The function that executes each procedure, by the name of the procedure."""
 
