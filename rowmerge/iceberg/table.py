@@ -20,7 +20,7 @@ from rowmerge.iceberg.commits.metadata_commit import newest
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
 from rowmerge.iceberg.inspection.tables import IcebergMetadataTables
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
-from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
+from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.iceberg.manifests.metrics import check_metrics_columns
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
@@ -28,6 +28,7 @@ from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, summary_pro
 from rowmerge.iceberg.metadata.registry import METADATA_CODEC, METADATA_PATH, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
+from rowmerge.iceberg.procedures import IcebergMaintenance
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, as_iceberg_snapshot
 from rowmerge.storage.store import absolute_location

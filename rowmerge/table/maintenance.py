@@ -123,6 +123,14 @@ class OrphanOptions:
 
 
 @dataclass(frozen=True)
+class DistinctValues:
+    """The distinct values of a column. `data`: a serialized theta sketch. `count`: the estimate of the sketch."""
+
+    data: bytes
+    count: int
+
+
+@dataclass(frozen=True)
 class ManifestRewriteOptions:
     """The options of a rewrite of manifests.
 
@@ -216,6 +224,18 @@ class TableMaintenance(Protocol):
 
     def rewrite_position_deletes(self, options: DeleteRewriteOptions = ALL_DELETE_FILES) -> RewrittenDeletes:
         """Rewrite position delete files so that each data file has at most one, which it does not share. Data files stay unchanged."""
+
+    def write_table_statistics(self, snapshot_id: int, columns: Mapping[tuple[str, ...], DistinctValues]) -> str:
+        """Store the sketches of columns of a snapshot, by the path of the column. Return the absolute path of the file.
+
+        Raises VersionNotFound if the table has no such snapshot.
+        """
+
+    def write_partition_statistics(self, snapshot_id: int) -> str | None:
+        """Store the counts of each partition of a snapshot. Return the absolute path of the file, or None if there are no files.
+
+        Raises PlanError if the table is not partitioned, and VersionNotFound if it has no such snapshot.
+        """
 
     def check_current_spec(self, spec_id: int) -> None:
         """Check that a partition spec is the current one, by which new files are partitioned. Otherwise, raises PlanError."""

@@ -8,17 +8,20 @@ from rowmerge.commands.procedures import Call
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.scope import SessionContext
-from rowmerge.session.procedures import cleanup, imports, rewrites, versions
+from rowmerge.session.procedures import cleanup, imports, rewrites, statistics, versions
 from rowmerge.session.procedures.arguments import ProcedureCall, evaluate_arguments
 
 _FUNCTIONS: dict[str, Callable[[ProcedureCall], StatementResult]] = {
     "add_files": imports.add_files,
     "ancestors_of": versions.ancestors_of,
     "cherrypick_snapshot": versions.cherrypick_snapshot,
+    "compute_partition_stats": statistics.compute_partition_stats,
+    "compute_table_stats": statistics.compute_table_stats,
     "expire_snapshots": cleanup.expire_snapshots,
     "fast_forward": versions.fast_forward,
     "migrate": imports.migrate,
     "publish_changes": versions.publish_changes,
+    "register_table": imports.register_table,
     "remove_orphan_files": cleanup.remove_orphan_files,
     "rewrite_data_files": rewrites.rewrite_data_files,
     "rewrite_manifests": rewrites.rewrite_manifests,

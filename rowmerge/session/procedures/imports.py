@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from rowmerge.catalog import register_metadata
 from rowmerge.commands.names import FILE_FORMATS, TABLE_FORMATS, TableName
 from rowmerge.errors import AlreadyExists, FilesNotFound, PlanError, UnknownColumn
 from rowmerge.execution.file_imports import FileImport, SourceFile, add_files as add_existing_files, create_from_files
@@ -119,6 +120,28 @@ def migrate(call: ProcedureCall) -> StatementResult:
     retired = f"drop table {table.name}" if arguments.get("drop_backup") else f"alter table {table.name} rename to {_unqualified(backup)}"
     run_sql(call.spark, retired)
     return call.result("MIGRATE", {"migrated_files_count": (_LONG, file_count)})
+
+
+def register_table(call: ProcedureCall) -> StatementResult:
+    """Register the table of a metadata file under a name, and return its current version and its numbers of rows and files.
+
+    Raises:
+        AlreadyExists: The name is in use.
+        FilesNotFound: The metadata file does not exist.
+        PlanError: The file is not the newest metadata file of a table that the catalog can contain.
+    """
+    context, path = call.context, absolute(call.arguments["metadata_file"])
+    name = context.names.qualify(parse_table_name(call.arguments["table"]))
+    register_metadata(context.catalog, context.tables_by_path.storage(path), name.schema, name.name, path)
+    registered = call.table.snapshot()
+    files = registered.files()
+    has_snapshot = call.table.maintenance is None or registered.version != 0
+    values = {
+        "current_snapshot_id": registered.version if has_snapshot else None,
+        "total_records_count": files.live_rows if has_snapshot else None,
+        "total_data_files_count": len(files) if has_snapshot else None,
+    }
+    return call.result("REGISTER TABLE", {column: (_LONG, value) for column, value in values.items()})
 
 
 def _unqualified(name: str) -> str:
