@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rowmerge.errors import PlanError, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import newest
+from rowmerge.iceberg.maintenance.path_rewriting import PathRewriting
 from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.iceberg.metadata.refs import ancestors, summary_properties
@@ -22,8 +23,10 @@ from rowmerge.table.maintenance import (
     ExpiryOptions,
     ManifestRewriteOptions,
     OrphanOptions,
+    PathRewrite,
     RewrittenDeletes,
     RewrittenManifests,
+    RewrittenPaths,
 )
 
 
@@ -57,6 +60,9 @@ class IcebergMaintenance:
 
     def write_partition_statistics(self, snapshot_id: int) -> str | None:
         return put_partition_statistics(self.operations, self.table, snapshot_id)
+
+    def rewrite_paths(self, options: PathRewrite) -> RewrittenPaths:
+        return PathRewriting(self.operations, self.table, options).run()
 
     def check_current_spec(self, spec_id: int) -> None:
         metadata = newest(self.operations, self.table).metadata

@@ -123,6 +123,37 @@ class OrphanOptions:
 
 
 @dataclass(frozen=True)
+class PathRewrite:
+    """The options of a copy of metadata with other paths (Iceberg's `rewrite_table_path`).
+
+    `source_prefix`: the prefix of all paths in the metadata. `target_prefix`: the prefix that replaces it. `start_version`: the name or the
+    path of the metadata file whose files the target has already, or None. `end_version`: the last metadata file to copy, or None for the
+    newest. `staging_location`: the folder for the copies, or None for a new folder. `creates_file_list`: whether to list the files to copy.
+    """
+
+    source_prefix: str
+    target_prefix: str
+    start_version: str | None = None
+    end_version: str | None = None
+    staging_location: str | None = None
+    creates_file_list: bool = True
+
+
+@dataclass(frozen=True)
+class RewrittenPaths:
+    """The result of a copy of metadata with other paths.
+
+    `latest_version`: the name of the last metadata file. `file_list`: the path of the list of files to copy, or `N/A`. `manifests`,
+    `delete_files`: the numbers of files that were written with other paths.
+    """
+
+    latest_version: str
+    file_list: str
+    manifests: int
+    delete_files: int
+
+
+@dataclass(frozen=True)
 class DistinctValues:
     """The distinct values of a column. `data`: a serialized theta sketch. `count`: the estimate of the sketch."""
 
@@ -235,6 +266,12 @@ class TableMaintenance(Protocol):
         """Store the counts of each partition of a snapshot. Return the absolute path of the file, or None if there are no files.
 
         Raises PlanError if the table is not partitioned, and VersionNotFound if it has no such snapshot.
+        """
+
+    def rewrite_paths(self, options: PathRewrite) -> RewrittenPaths:
+        """Stage a copy of the metadata in which all paths have another prefix. The table does not change.
+
+        Raises PlanError if a prefix or a version does not fit the table.
         """
 
     def check_current_spec(self, spec_id: int) -> None:

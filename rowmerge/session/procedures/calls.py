@@ -8,7 +8,7 @@ from rowmerge.commands.procedures import Call
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.scope import SessionContext
-from rowmerge.session.procedures import cleanup, imports, rewrites, statistics, versions
+from rowmerge.session.procedures import cleanup, copies, imports, rewrites, statistics, versions
 from rowmerge.session.procedures.arguments import ProcedureCall, evaluate_arguments
 
 _FUNCTIONS: dict[str, Callable[[ProcedureCall], StatementResult]] = {
@@ -26,6 +26,7 @@ _FUNCTIONS: dict[str, Callable[[ProcedureCall], StatementResult]] = {
     "rewrite_data_files": rewrites.rewrite_data_files,
     "rewrite_manifests": rewrites.rewrite_manifests,
     "rewrite_position_delete_files": rewrites.rewrite_position_deletes,
+    "rewrite_table_path": copies.rewrite_table_path,
     "rollback_to_snapshot": versions.rollback_to_snapshot,
     "rollback_to_timestamp": versions.rollback_to_timestamp,
     "set_current_snapshot": versions.set_current_snapshot,
