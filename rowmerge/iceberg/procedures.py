@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pyiceberg.table.snapshots import Snapshot
+
 from rowmerge.errors import PlanError, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import newest
@@ -76,6 +78,18 @@ class IcebergMaintenance:
         first_id = metadata.current_snapshot_id if snapshot_id is None else snapshot_id
         return [(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in ancestors(metadata, first_id)]
 
+    def changelog_versions(self, snapshot_id: int | None) -> list[tuple[int, int, str, int | None]]:
+        """Return the id, the time, the operation and the parent's id of a snapshot and its ancestors, newest first."""
+        metadata = newest(self.operations, self.table).metadata
+        first_id = metadata.current_snapshot_id if snapshot_id is None else snapshot_id
+        return [
+            (version.snapshot_id, version.timestamp_ms, _operation(version), version.parent_snapshot_id)
+            for version in ancestors(metadata, first_id)
+        ]
+
+    def identifier_columns(self) -> tuple[str, ...]:
+        return tuple(sorted(newest(self.operations, self.table).metadata.schema().identifier_field_names()))
+
     def check_ancestor(self, snapshot_id: int) -> int:
         """Return the id of a snapshot after checking that it is the current snapshot or one of its ancestors.
 
@@ -104,3 +118,8 @@ class IcebergMaintenance:
     def removed_delete_files(self, snapshot_id: int) -> int:
         snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)
         return int(summary_properties(snapshot).get("removed-delete-files", "0"))
+
+
+def _operation(snapshot: Snapshot) -> str:
+    """Return the operation of a snapshot. Old writers did not record one, and only appended files."""
+    return "append" if snapshot.summary is None else snapshot.summary.operation.value

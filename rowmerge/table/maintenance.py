@@ -283,6 +283,15 @@ class TableMaintenance(Protocol):
         The list is empty if the table has no such snapshot. Times are in milliseconds since the epoch.
         """
 
+    def changelog_versions(self, snapshot_id: int | None) -> list[tuple[int, int, str, int | None]]:
+        """Return the id, the time, the operation and the parent's id of a snapshot and its ancestors, newest first.
+
+        None is the current snapshot. The list is empty if the table has no such snapshot. The operation is Iceberg's, such as `append`.
+        """
+
+    def identifier_columns(self) -> tuple[str, ...]:
+        """Return the names of the identifier fields of the current schema."""
+
     def check_ancestor(self, snapshot_id: int) -> int:
         """Return `snapshot_id` if it is the newest snapshot or one of its ancestors. Otherwise, raises VersionNotFound."""
 

@@ -8,7 +8,7 @@ from rowmerge.commands.procedures import Call
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.scope import SessionContext
-from rowmerge.session.procedures import cleanup, copies, imports, rewrites, statistics, versions
+from rowmerge.session.procedures import changelog, cleanup, copies, imports, rewrites, statistics, versions
 from rowmerge.session.procedures.arguments import ProcedureCall, evaluate_arguments
 
 _FUNCTIONS: dict[str, Callable[[ProcedureCall], StatementResult]] = {
@@ -17,6 +17,7 @@ _FUNCTIONS: dict[str, Callable[[ProcedureCall], StatementResult]] = {
     "cherrypick_snapshot": versions.cherrypick_snapshot,
     "compute_partition_stats": statistics.compute_partition_stats,
     "compute_table_stats": statistics.compute_table_stats,
+    "create_changelog_view": changelog.create_changelog_view,
     "expire_snapshots": cleanup.expire_snapshots,
     "fast_forward": versions.fast_forward,
     "migrate": imports.migrate,
