@@ -67,6 +67,11 @@ class IcebergMaintenance:
         return PathRewriting(self.operations, self.table, options).run()
 
     def check_current_spec(self, spec_id: int) -> None:
+        """Check that a partition spec is the current one, by which new files are partitioned.
+
+        Raises:
+            PlanError: The current partition spec is another one.
+        """
         metadata = newest(self.operations, self.table).metadata
         if spec_id != metadata.default_spec_id:
             problem = f"New files of {self.table} have the current partition spec {metadata.default_spec_id}, not {spec_id}."

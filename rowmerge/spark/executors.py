@@ -24,9 +24,9 @@ from rowmerge.parquet import (
     partitions,
     rewriting,
     small_files,
-    theta_sketches,
     transforms,
 )
+from rowmerge.parquet.statistics import theta_sketches
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""

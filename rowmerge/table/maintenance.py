@@ -80,8 +80,8 @@ class PrefixRule:
 
     def split(self, path: str) -> tuple[str, str]:
         """Return the common prefix (scheme and authority) of an absolute path, and the remaining path."""
-        scheme, _, rest = path.partition("://")
-        authority, _, inner_path = rest.partition("/")
+        scheme, _, authority_and_path = path.partition("://")
+        authority, _, inner_path = authority_and_path.partition("/")
         return f"{self.schemes.get(scheme, scheme)}://{self.authorities.get(authority, authority)}", inner_path
 
 
@@ -201,7 +201,7 @@ class VacuumOptions:
 
     `retain_hours`: the retention period in hours, or None for the table's own. `dry_run`: return the files without deleting them.
     `check_retention`: reject a retention period that is shorter than the table's own. `record`: add the VACUUM to the table's history.
-    `orphans`: the options for a VACUUM that keeps the files of all versions in the log, or None for one that deletes those of old versions.
+    `orphans`: the options for a VACUUM that keeps the files of all versions in the log. If None, VACUUM deletes those of old versions.
     """
 
     retain_hours: float | None = None

@@ -90,13 +90,13 @@ class PathRewriting:
 
     def _relative(self, path: str) -> str:
         """Return a path relative to the source prefix. Raise PlanError if it does not begin with the prefix."""
-        plain = plain_path(path)
-        if plain == self._source:
+        absolute_path = plain_path(path)
+        if absolute_path == self._source:
             return ""
-        if not plain.startswith(f"{self._source}/"):
+        if not absolute_path.startswith(f"{self._source}/"):
             problem = f"The path {path} in the metadata of {self.table} does not begin with the source prefix {self.options.source_prefix}."
             raise PlanError(f"{problem} Specify a prefix of all paths, such as the table's location.")
-        return plain.removeprefix(f"{self._source}/")
+        return absolute_path.removeprefix(f"{self._source}/")
 
     def _target_path(self, path: str) -> str:
         relative_path = self._relative(path)

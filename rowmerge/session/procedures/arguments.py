@@ -49,14 +49,22 @@ class ProcedureCall:
 
     @property
     def maintenance(self) -> TableMaintenance:
-        """The maintenance of an Iceberg table. Raises PlanError for a table in another format."""
+        """The maintenance of an Iceberg table.
+
+        Raises:
+            PlanError: The table has another format.
+        """
         if self.table.maintenance is None:
             raise self.unsupported_format()
         return self.table.maintenance
 
     @property
     def branches(self) -> Branches:
-        """The branches and tags of an Iceberg table. Raises PlanError for a table in another format."""
+        """The branches and tags of an Iceberg table.
+
+        Raises:
+            PlanError: The table has another format.
+        """
         if self.table.branches is None:
             raise self.unsupported_format()
         return self.table.branches
@@ -180,28 +188,44 @@ class OptionParser:
 
 
 def whole_number(text: str) -> int:
-    """Return the number in the text of an option. Raises ValueError with a description of the allowed values."""
+    """Return the number in the text of an option.
+
+    Raises:
+        ValueError: The text is another one. The message describes the allowed values.
+    """
     if not re.fullmatch(r"\s*0*[1-9]\d*\s*", text):
         raise ValueError("a whole number greater than 0")
     return int(text)
 
 
 def number(text: str) -> int:
-    """Return the number in the text of an option, which may be 0. Raises ValueError with a description of the allowed values."""
+    """Return the number in the text of an option, which may be 0.
+
+    Raises:
+        ValueError: The text is another one. The message describes the allowed values.
+    """
     if not re.fullmatch(r"\s*\d+\s*", text):
         raise ValueError("a whole number")
     return int(text)
 
 
 def boolean(text: str) -> bool:
-    """Return the Boolean in the text of an option. Raises ValueError with a description of the allowed values."""
+    """Return the Boolean in the text of an option.
+
+    Raises:
+        ValueError: The text is another one. The message describes the allowed values.
+    """
     if text.strip().lower() not in ("true", "false"):
         raise ValueError("true or false")
     return text.strip().lower() == "true"
 
 
 def ratio(text: str) -> float:
-    """Return the fraction in the text of an option. Raises ValueError with a description of the allowed values."""
+    """Return the fraction in the text of an option.
+
+    Raises:
+        ValueError: The text is another one. The message describes the allowed values.
+    """
     if not re.fullmatch(r"\s*(0(\.\d*)?|\.\d+|1(\.0*)?)\s*", text):
         raise ValueError("a number from 0 to 1")
     return float(text)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn, VersionNotFound
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.procedures.arguments import OptionParser, ProcedureCall, number
-from rowmerge.spark.reading.changelog import VersionChange, net_changes, read_changelog, with_updates
+from rowmerge.spark.procedures.changelog import VersionChange, net_changes, read_changelog, with_updates
 from rowmerge.spark.spark_session import register_view
 from rowmerge.sql import parse_table_name
 from rowmerge.table.metadata.schema import DataType, Map, Primitive, Struct, backquote, parts

@@ -10,19 +10,19 @@ from urllib.parse import unquote
 from rowmerge.catalog import register_metadata
 from rowmerge.commands.names import FILE_FORMATS, TABLE_FORMATS, TableName
 from rowmerge.errors import AlreadyExists, FilesNotFound, PlanError, UnknownColumn
-from rowmerge.execution.file_imports import FileImport, SourceFile, add_files as add_existing_files, create_from_files
+from rowmerge.execution.procedures.file_imports import FileImport, SourceFile, add_files as add_existing_files, create_from_files
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import QualifiedName
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.procedures.arguments import ProcedureCall
-from rowmerge.spark.reading.file_sources import absolute
-from rowmerge.spark.reading.session_tables import (
+from rowmerge.spark.procedures.session_tables import (
     SessionTable,
     describe_session_table,
     files_of_session_table,
     infer_columns,
     parse_partition_values,
 )
+from rowmerge.spark.reading.file_sources import absolute
 from rowmerge.spark.spark_session import run_sql
 from rowmerge.sql import parse_table_name
 from rowmerge.storage.store import Storage

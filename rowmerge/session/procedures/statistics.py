@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowmerge.execution.table_statistics import compute_table_statistics
+from rowmerge.execution.procedures.table_statistics import compute_table_statistics
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.procedures.arguments import ProcedureCall

@@ -85,7 +85,8 @@ def _publish(call: ProcedureCall, operation: str, snapshot_id: int) -> Statement
 def ancestors_of(call: ProcedureCall) -> StatementResult:
     """Return the id and the time of a snapshot and of its ancestors, newest first. Of a Delta table, return the versions in the log.
 
-    Raises VersionNotFound if the table has no snapshot with the id of the argument.
+    Raises:
+        VersionNotFound: The table has no snapshot with the id of the argument.
     """
     snapshot_id = call.arguments.get("snapshot_id")
     rows = _ancestors(call, snapshot_id)

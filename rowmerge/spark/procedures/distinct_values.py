@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pyspark.sql import SparkSession, functions as F
 
-from rowmerge.parquet.theta_sketches import NO_THETA, Hashes, sketch_columns, smallest
+from rowmerge.parquet.statistics.theta_sketches import NO_THETA, Hashes, sketch_columns, smallest
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.table.metadata.schema import backquote

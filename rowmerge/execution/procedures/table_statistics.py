@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn
-from rowmerge.parquet.theta_sketches import estimate, serialize
-from rowmerge.spark.reading.distinct_values import distinct_values
+from rowmerge.parquet.statistics.theta_sketches import estimate, serialize
+from rowmerge.spark.procedures.distinct_values import distinct_values
 from rowmerge.table.maintenance import DistinctValues, TableMaintenance
 from rowmerge.table.metadata.schema import Array, Map, Primitive, Struct
 from rowmerge.table.table import Table

@@ -17,7 +17,7 @@ from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.parquet.filesystems import UnreadableFile, open_data_file
-from rowmerge.parquet.footers import ExpectedColumns, describe_file, widens_number
+from rowmerge.parquet.statistics.footers import ExpectedColumns, describe_file, widens_number
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.rules import not_null_paths
@@ -162,7 +162,11 @@ def create_from_files(
 
 
 def check_no_rules(shape: TableShape) -> None:
-    """Check that a table has no rules for its rows except NOT NULL, which footers prove. Raises UnsupportedTableFeature otherwise."""
+    """Check that a table has no rules for its rows except NOT NULL, which footers prove.
+
+    Raises:
+        UnsupportedTableFeature: The table has another rule.
+    """
     rules = shape.rules
     nullable = {f"NOT NULL of column `{'.'.join(path)}`" for path in not_null_paths(shape.schema)}
     described = [check.text for check in rules.checks if check.text not in nullable]
@@ -180,12 +184,14 @@ def _expected_columns(shape: TableShape) -> ExpectedColumns:
     them by id only in tables with column mapping by id, and otherwise by their stored names.
     """
     has_name_mapping = shape.partition_values_in_files  # Iceberg
-    stored = shape.schema if has_name_mapping else shape.stored_schema
-    names = {column.name: field.name for column, field in zip(stored, shape.schema, strict=True)}
-    field_ids = {column.name: int(column.metadata[FIELD_ID]) for column in stored if shape.by_field_id and FIELD_ID in column.metadata}
+    file_columns = shape.schema if has_name_mapping else shape.stored_schema
+    names = {column.name: field.name for column, field in zip(file_columns, shape.schema, strict=True)}
+    field_ids = {
+        column.name: int(column.metadata[FIELD_ID]) for column in file_columns if shape.by_field_id and FIELD_ID in column.metadata
+    }
     return ExpectedColumns(
         names,
-        arrow_schema(stored),
+        arrow_schema(file_columns),
         field_ids,
         requires_ids=shape.by_field_id and not has_name_mapping,
         partition_columns=frozenset(identity_columns(shape.partitioning)),

@@ -1,7 +1,9 @@
 """Theta sketches, which estimate the number of distinct values of a column (Apache DataSketches, `apache-datasketches-theta-v1` in Puffin).
 
-A sketch contains the smallest hashes of the values. Iceberg hashes the bytes of a value in its single-value serialization (Iceberg spec,
-Appendix D) with MurmurHash3 of 128 bits, of which the sketch uses 63 bits. If a column has at most NOMINAL distinct values, the sketch has
+A sketch contains the smallest hashes of the values. The hash is MurmurHash3 of 128 bits, of which the sketch uses 63 bits. Iceberg hashes
+the bytes of the single-value serialization of a value (Iceberg spec, Appendix D).
+
+If a column has at most NOMINAL distinct values, the sketch has
 the hash of each. Otherwise, the hashes below a threshold, theta, are a random sample.
 
 Executors run these functions, so this module imports only NumPy, PyArrow and the standard library.

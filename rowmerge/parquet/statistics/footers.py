@@ -43,7 +43,7 @@ class ExpectedColumns:
 
 @dataclass(frozen=True)
 class FileDescription:
-    """What a footer tells about a file. `statistics`: the statistics of its columns, as `column_statistics` returns them."""
+    """What a footer contains about a file. `statistics`: the statistics of its columns, as `column_statistics` returns them."""
 
     records: int
     statistics: Mapping[str, dict[str, Any]]
@@ -61,9 +61,9 @@ class _FileLeaf:
 
 
 def describe_file(path: str, footer: pq.FileMetaData, columns: ExpectedColumns) -> FileDescription:
-    """Check that a table can read the columns of a Parquet file, and return what its footer tells about its rows.
+    """Check that a table can read the columns of a Parquet file, and return what its footer contains about its rows.
 
-    Bounds of floating-point columns are left out, because footers do not tell whether a column has NaN. So are those of old times, which
+    Bounds of floating-point columns are left out, because footers do not show whether a column has NaN. So are those of old times, which
     Spark 2 wrote in another calendar.
 
     Args:
@@ -166,14 +166,14 @@ def _leaves(
     if children or expected_children:
         yield None
         return
-    is_exact = _plain(file_type) == _plain(expected)
-    yield _FileLeaf(path, expected, is_exact, is_repeated=False) if is_exact or can_widen(expected, _plain(file_type)) else None
+    is_exact = _comparable_type(file_type) == _comparable_type(expected)
+    yield _FileLeaf(path, expected, is_exact, is_repeated=False) if is_exact or can_widen(expected, _comparable_type(file_type)) else None
 
 
-def _plain(type_: pa.DataType) -> pa.DataType:
+def _comparable_type(type_: pa.DataType) -> pa.DataType:
     """Return a type without differences that do not matter to readers: large offsets, dictionaries, and the unit and zone of times."""
     if pa.types.is_dictionary(type_):
-        return _plain(type_.value_type)
+        return _comparable_type(type_.value_type)
     if pa.types.is_large_string(type_):
         return pa.string()
     if pa.types.is_large_binary(type_):

@@ -22,13 +22,13 @@ _DELETED, _INSERTED = "__rowmerge_deleted", "__rowmerge_inserted"
 
 @dataclass(frozen=True)
 class VersionChange:
-    """A version of a table whose changes are read. `before`: the version that it follows, or None for the first one of the table.
+    """A version of a table whose changes are read. `parent`: the version that it follows, or None for the first one of the table.
 
     `restores`: whether the version makes rows current that an older version had, in files with as many deleted rows as before.
     """
 
     version: Snapshot
-    before: Snapshot | None
+    parent: Snapshot | None
     restores: bool = False
 
 
@@ -40,7 +40,12 @@ def read_changelog(spark: SparkSession, changes: Sequence[VersionChange], schema
         changes: The versions, oldest first.
         schema: The columns of the result, those of the last version.
     """
-    frames = [frame for ordinal, change in enumerate(changes) for frame in _changed_rows(spark, change, ordinal, schema)]
+    frames: list[DataFrame] = []
+    ordinal = 0
+    for change in changes:
+        changed_rows = _changed_rows(spark, change, ordinal, schema)
+        frames += changed_rows
+        ordinal += 1 if changed_rows else 0  # a version without changed files, such as a change of properties, has no ordinal
     if frames:
         return reduce(DataFrame.unionAll, frames)
     metadata_columns = (
@@ -53,11 +58,11 @@ def read_changelog(spark: SparkSession, changes: Sequence[VersionChange], schema
 
 def _changed_rows(spark: SparkSession, change: VersionChange, ordinal: int, schema: Struct) -> list[DataFrame]:
     """Return the deleted and the inserted rows of one version, in at most two DataFrames."""
-    old_files = {} if change.before is None else _deleted_counts(change.before)
+    old_files = {} if change.parent is None else _deleted_counts(change.parent)
     new_files = _deleted_counts(change.version)
     old_paths = [path for path, deleted in old_files.items() if _differs(deleted, new_files.get(path), restores=change.restores)]
     new_paths = [path for path, deleted in new_files.items() if _differs(deleted, old_files.get(path), restores=change.restores)]
-    old_rows = _rows(spark, change.before, old_paths, schema) if change.before is not None and old_paths else None
+    old_rows = _rows(spark, change.parent, old_paths, schema) if change.parent is not None and old_paths else None
     new_rows = _rows(spark, change.version, new_paths, schema) if new_paths else None
     deleted = old_rows if old_rows is None or new_rows is None else old_rows.exceptAll(new_rows)
     inserted = new_rows if old_rows is None or new_rows is None else new_rows.exceptAll(old_rows)
