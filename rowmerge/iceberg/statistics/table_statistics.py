@@ -44,6 +44,7 @@ def put_table_statistics(
         StorageError: The file cannot be written.
         CommitConflict, CommitStateUnknown: The file could not be registered.
     """
+    # Over 40 lines: the documentation of its arguments.
     metadata = newest(operations, table).metadata
     snapshot = snapshot_of(table, metadata, snapshot_id)
     blobs = [sketch.data for sketch in columns.values()]

@@ -40,8 +40,9 @@ def hashes_of(values: pa.Array) -> Hashes:
     """
     values = values.drop_null()
     hashes = [_hash_rows(rows) for rows in _rows_of_bytes(values)] if len(values) else []
-    distinct = np.unique(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
-    return distinct[distinct != 0]
+    distinct: Hashes = np.unique(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
+    nonzero: Hashes = distinct[distinct != 0]
+    return nonzero
 
 
 def smallest(hashes: Hashes, theta: int = NO_THETA) -> tuple[Hashes, int]:

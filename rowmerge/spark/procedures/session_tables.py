@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -159,7 +160,7 @@ def infer_columns(spark: SparkSession, folder: str) -> Struct:
     return schema_of(read_file_source(spark, FileSource(escape_patterns(folder), "parquet", options={"mergeSchema": "true"})))
 
 
-def _collect(frame: DataFrame, source: str) -> list[dict[str, object]]:
+def _collect(frame: DataFrame, source: str) -> list[dict[str, Any]]:
     """Return rows with their Python values. Times have a time zone only if their type has one. Raise TypeMismatch for an invalid value."""
     try:
         rows = frame.toArrow()
