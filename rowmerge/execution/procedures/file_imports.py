@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -45,6 +44,22 @@ class FileImport:
     threads: int = 1
     ignores_missing: bool = False
 
+    def without_duplicates(self, snapshot: Snapshot, *, is_error: bool) -> FileImport:
+        """Return the import of those files that the table does not contain.
+
+        Args:
+            snapshot: The newest version of the table.
+            is_error: Whether a file that the table contains is an error.
+
+        Raises:
+            PlanError: The table contains a file, and this is an error.
+        """
+        duplicates = set(snapshot.files().with_paths([file.path for file in self.files]).paths)
+        if duplicates and is_error:
+            problem = f"{snapshot.name} already contains {min(duplicates)}, so that its rows would occur twice."
+            raise PlanError(f"{problem} Leave out such files, or set check_duplicate_files => false to skip them.")
+        return replace(self, files=[file for file in self.files if file.path not in duplicates])
+
     def describe(self, shape: TableShape) -> tuple[AddedFile, ...]:
         """Return the files as a table records them, with the statistics in their footers.
 
@@ -84,7 +99,7 @@ def add_files(
         table: The table.
         files: The files, with a value for each partition column of the table.
         options: The number of retries, and the transaction of the commit.
-        checks_duplicates: Whether a file that the table already contains is an error.
+        checks_duplicates: Whether a file that the table already contains is an error. Otherwise, such files are left out.
         parameters: The parameters for the table's history.
 
     Raises:
@@ -101,16 +116,18 @@ def add_files(
             snapshot = table.snapshot()
             snapshot.check_writable()
             check_no_rules(snapshot.shape)
-            if checks_duplicates:
-                _check_duplicates(snapshot, [file.path for file in files.files])
-            added = files.describe(snapshot.shape)
+            new_files = files.without_duplicates(snapshot, is_error=checks_duplicates)
+            added = new_files.describe(snapshot.shape)
             new_properties = table.import_properties()
         properties = {**snapshot.settings.properties, **new_properties}
         definition = TableDefinition(properties=properties) if new_properties else None
         # The same files in a concurrent commit are a conflict, after which the next attempt finds the duplicates.
-        reads = Reads(may_match=partial(_has_path, {file.path for file in added})) if checks_duplicates else Reads()
+        reads = Reads(may_match=partial(_has_path, {file.path for file in added}))
         change = CommitRequest("ADD FILES", parameters, _metrics(added), FileChanges(added), reads, definition)
-        return Attempt(snapshot, change if added else None, _counts(added))  # files that this statement did not write are never deleted
+        partitions = {tuple(file.partition.values()) for file in added}
+        result_row = {"added_files_count": len(added), "changed_partition_count": len(partitions)}
+        # The attempt names no new files, because files that this statement did not write are never deleted.
+        return Attempt(snapshot, change if added else None, _counts(added), result_row=result_row)
 
     return commit_with_retry(table, attempt, timings, options)
 
@@ -205,15 +222,6 @@ def _expected_columns(shape: TableShape) -> ExpectedColumns:
 def _is_never_wider(expected: pa.DataType, actual: pa.DataType) -> bool:
     """Return false: the files of a Delta table have the types of its columns, unless it has the feature `typeWidening`."""
     return False
-
-
-def _check_duplicates(snapshot: Snapshot, paths: Sequence[str]) -> None:
-    """Raise PlanError if a path occurs twice, or is that of a file of the table."""
-    repeated = [path for path, count in Counter(paths).items() if count > 1]
-    duplicates = repeated or snapshot.files().with_paths(paths).paths
-    if duplicates:
-        problem = f"{snapshot.name} already contains {min(duplicates)}, so that its rows would occur twice."
-        raise PlanError(f"{problem} Leave out such files, or set check_duplicate_files => false.")
 
 
 def _has_path(paths: Collection[str], files: FileListing) -> pa.ChunkedArray:

@@ -71,9 +71,7 @@ def add_files(call: ProcedureCall) -> StatementResult:
         checks_duplicates=arguments.get("check_duplicate_files", True),
         parameters=parameters,
     )
-    partition_count = len({tuple(file.partition.values()) for file in selected})
-    values = {"added_files_count": (_LONG, result.counts.files_added), "changed_partition_count": (_LONG, partition_count)}
-    return call.result("ADD FILES", values)
+    return call.result("ADD FILES", {column: (_LONG, count) for column, count in result.result_row.items()})
 
 
 def snapshot(call: ProcedureCall) -> StatementResult:
