@@ -5,6 +5,17 @@ from rowmerge.catalog.directory import DirectoryCatalog
 from rowmerge.catalog.functions import Function
 from rowmerge.catalog.iceberg import IcebergCatalog
 from rowmerge.catalog.paths import with_paths
+from rowmerge.catalog.registration import register_metadata
 from rowmerge.catalog.tables_by_path import TablesByPath
 
-__all__ = ["Catalog", "DirectoryCatalog", "Function", "IcebergCatalog", "Relation", "TablesByPath", "View", "with_paths"]
+__all__ = [
+    "Catalog",
+    "DirectoryCatalog",
+    "Function",
+    "IcebergCatalog",
+    "Relation",
+    "TablesByPath",
+    "View",
+    "register_metadata",
+    "with_paths",
+]

@@ -15,6 +15,7 @@ from rowmerge.catalog.renames import is_chosen_location, unused_location
 from rowmerge.catalog.views import check_has_views, commit_view, first_metadata, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files, set_location
+from rowmerge.iceberg.metadata.parsing import parse_metadata
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.table import Table
 
@@ -241,6 +242,26 @@ class IcebergCatalog:
         stored_name, old_location = self._require_table(namespace, relation.schema, relation.name, advice="Name a table.")
         operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(old_location))
         set_location(operations, str(relation), normalize_location(location))
+
+    def register_metadata(self, schema: str, name: str, path: str) -> None:
+        """Add a table with existing metadata to the catalog.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            path: The absolute path of the newest metadata file.
+
+        Raises:
+            AlreadyExists: The catalog has a table of this name.
+            SchemaNotFound: The catalog has no such schema.
+            CorruptLog: The file is not the metadata of a table.
+        """
+        check_path_segment("table", name)
+        errors.check_schema_exists(self, schema)
+        folder, _, file = path.rpartition("/")
+        parse_metadata(self._open_storage(folder).get(file), path, quoted_name(schema, name))  # some catalogs would register any path
+        if not self._client.register_table(self._namespace(schema), lower_case(name), path):
+            raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a table. Its files are deleted if its location is the one that the catalog would choose for a new table with this name.

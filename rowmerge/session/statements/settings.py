@@ -28,7 +28,6 @@ IdempotencyKey = str | tuple[str, int]
 APPLICATION_SETTING = "spark.databricks.delta.write.txnAppId"
 VERSION_SETTING = "spark.databricks.delta.write.txnVersion"
 CARDINALITY_SETTING = "spark.rowmerge.merge.cardinality"
-RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
@@ -76,16 +75,6 @@ def apply_checksum_setting(spark: SparkSession, catalog: Catalog, tables_by_path
     tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
     if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables
         catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
-
-
-def is_retention_checked(spark: SparkSession) -> bool:
-    """Return whether, according to Delta's setting, a retention period that is too short for concurrent statements is an error."""
-    return setting(spark, RETENTION_CHECK, "true") == "true"
-
-
-def is_vacuum_logged(spark: SparkSession) -> bool:
-    """Return whether, according to Delta's setting, VACUUM adds its start and end to the table's history."""
-    return setting(spark, "spark.databricks.delta.vacuum.logging.enabled", "true") == "true"
 
 
 def writes_rows(command: Statement) -> bool:

@@ -1,0 +1,1 @@
+"""What procedures commit: existing files, and statistics of columns."""

@@ -1,0 +1,1 @@
+"""Statistics of data files and columns: in the footers of existing files, and as theta sketches."""

@@ -1,0 +1,148 @@
+"""The changes of rows between consecutive versions of a table, derived from the files that differ (Iceberg's `create_changelog_view`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession, Window, functions as F
+
+from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.spark.types import empty_frame
+from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, backquote, sql_name
+from rowmerge.table.snapshots.snapshot import Snapshot
+
+CHANGE_TYPE, ORDINAL, SNAPSHOT_ID = "_change_type", "_change_ordinal", "_commit_snapshot_id"
+"""The columns after those of the table, with the names of Iceberg."""
+_INSERT, _DELETE = "INSERT", "DELETE"
+_SIGN, _RANK, _RUNNING, _NET, _FIRST = (f"__rowmerge_{name}" for name in ("sign", "rank", "running", "net", "first"))
+_DELETED, _INSERTED = "__rowmerge_deleted", "__rowmerge_inserted"
+
+
+@dataclass(frozen=True)
+class VersionChange:
+    """A version of a table whose changes are read. `parent`: the version that it follows, or None for the first one of the table.
+
+    `restores`: whether the version makes rows current that an older version had, in files with as many deleted rows as before.
+    """
+
+    version: Snapshot
+    parent: Snapshot | None
+    restores: bool = False
+
+
+def read_changelog(spark: SparkSession, changes: Sequence[VersionChange], schema: Struct) -> DataFrame:
+    """Return a row for each inserted and each deleted row of the versions. Rows that moved to another file unchanged are left out.
+
+    Args:
+        spark: The session that reads the files.
+        changes: The versions, oldest first.
+        schema: The columns of the result, those of the last version.
+    """
+    frames: list[DataFrame] = []
+    ordinal = 0
+    for change in changes:
+        changed_rows = _changed_rows(spark, change, ordinal, schema)
+        frames += changed_rows
+        ordinal += 1 if changed_rows else 0  # a version without changed files, such as a change of properties, has no ordinal
+    if frames:
+        return reduce(DataFrame.unionAll, frames)
+    metadata_columns = (
+        Field(CHANGE_TYPE, Primitive("string")),
+        Field(ORDINAL, Primitive("integer")),
+        Field(SNAPSHOT_ID, Primitive("long")),
+    )
+    return empty_frame(spark, Struct((*schema, *metadata_columns)))
+
+
+def _changed_rows(spark: SparkSession, change: VersionChange, ordinal: int, schema: Struct) -> list[DataFrame]:
+    """Return the deleted and the inserted rows of one version, in at most two DataFrames."""
+    old_files = {} if change.parent is None else _deleted_counts(change.parent)
+    new_files = _deleted_counts(change.version)
+    old_paths = [path for path, deleted in old_files.items() if _differs(deleted, new_files.get(path), restores=change.restores)]
+    new_paths = [path for path, deleted in new_files.items() if _differs(deleted, old_files.get(path), restores=change.restores)]
+    old_rows = _rows(spark, change.parent, old_paths, schema) if change.parent is not None and old_paths else None
+    new_rows = _rows(spark, change.version, new_paths, schema) if new_paths else None
+    deleted = old_rows if old_rows is None or new_rows is None else old_rows.exceptAll(new_rows)
+    inserted = new_rows if old_rows is None or new_rows is None else new_rows.exceptAll(old_rows)
+    rows_by_type = [(_DELETE, deleted), (_INSERT, inserted)]
+    return [_with_change(rows, type_, ordinal, change.version.version) for type_, rows in rows_by_type if rows is not None]
+
+
+def _deleted_counts(snapshot: Snapshot) -> dict[str, int]:
+    """Return the number of deleted rows in each live file, by path."""
+    files = snapshot.files()
+    return dict(zip(files.paths, files.deleted.to_pylist(), strict=True))
+
+
+def _differs(deleted: int, other_deleted: int | None, *, restores: bool) -> bool:
+    """Return whether a file can have other live rows in the other version. None: the other version does not contain the file."""
+    return other_deleted is None or deleted != other_deleted or (restores and deleted > 0)
+
+
+def _rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], schema: Struct) -> DataFrame:
+    """Return the live rows of files with the columns of `schema`. A column has the same field id, or without ids the same name."""
+    rows = read_snapshot(spark, snapshot, snapshot.files().with_paths(paths))
+    return rows.select(*(F.expr(_column_sql(snapshot.schema, field)).alias(field.name) for field in schema))
+
+
+def _column_sql(schema: Struct, field: Field) -> str:
+    source = next((column for column in schema if _is_same_column(column, field)), None)
+    return f"cast({'null' if source is None else backquote(source.name)} as {sql_name(field.type)})"
+
+
+def _is_same_column(column: Field, other: Field) -> bool:
+    ids = [item.metadata.get(FIELD_ID) for item in (column, other)]
+    return ids[0] == ids[1] if None not in ids else column.name == other.name
+
+
+def _with_change(rows: DataFrame, type_: str, ordinal: int, version: int) -> DataFrame:
+    values = {CHANGE_TYPE: F.lit(type_), ORDINAL: F.lit(ordinal), SNAPSHOT_ID: F.lit(version).cast("long")}
+    return rows.select("*", *(value.alias(name) for name, value in values.items()))
+
+
+def net_changes(changes: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return the changes without those that later changes of equal rows undo. A change keeps its version.
+
+    As in Iceberg, of several equal changes the first one stands for all of them.
+
+    Args:
+        changes: The rows of `read_changelog`.
+        columns: The columns of the table.
+    """
+    same_row = Window.partitionBy(*(F.col(backquote(name)) for name in columns))
+    ordered = same_row.orderBy(ORDINAL, CHANGE_TYPE)
+    signed = changes.withColumn(_SIGN, F.when(F.col(CHANGE_TYPE) == _INSERT, 1).otherwise(-1)).withColumn(
+        _RANK, F.row_number().over(ordered)
+    )
+    by_rank = same_row.orderBy(_RANK).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    summed = signed.withColumns({_RUNNING: F.sum(_SIGN).over(by_rank), _NET: F.sum(_SIGN).over(same_row)})
+    last_balance = F.coalesce(F.max(F.when(F.col(_RUNNING) == 0, F.col(_RANK))).over(same_row), F.lit(0))
+    first_of_rest = summed.withColumn(_FIRST, last_balance + 1).where(f"{_RANK} = {_FIRST} and {_NET} <> 0")
+    repeated = first_of_rest.withColumn(_RANK, F.expr(f"explode(sequence(1, cast(abs({_NET}) as int)))"))
+    return repeated.drop(_SIGN, _RANK, _RUNNING, _NET, _FIRST)
+
+
+def with_updates(changes: DataFrame, identifier_columns: Sequence[str]) -> DataFrame:
+    """Return the changes with UPDATE_BEFORE and UPDATE_AFTER instead of a DELETE and an INSERT of the same identifier in one version.
+
+    The query fails if several rows of a version have the same identifier, because then it is unknown which row became which.
+
+    Args:
+        changes: The rows of `read_changelog`.
+        identifier_columns: The columns that identify a row.
+    """
+    same_row = Window.partitionBy(*(F.col(backquote(name)) for name in (*identifier_columns, ORDINAL)))
+    counts = {
+        name: F.count(F.when(F.col(CHANGE_TYPE) == type_, 1)).over(same_row) for name, type_ in ((_DELETED, _DELETE), (_INSERTED, _INSERT))
+    }
+    names = ", ".join(identifier_columns)
+    problem = f"Several changed rows of a version have the same values in the identifier columns {names}, so updates are ambiguous."
+    is_ambiguous = (F.col(_DELETED) > 1) | ((F.col(_DELETED) == 1) & (F.col(_INSERTED) > 1))
+    type_ = (
+        F.when(is_ambiguous, F.raise_error(F.lit(problem)))
+        .when((F.col(_DELETED) == 0) | (F.col(_INSERTED) == 0), F.col(CHANGE_TYPE))
+        .otherwise(F.when(F.col(CHANGE_TYPE) == _DELETE, "UPDATE_BEFORE").otherwise("UPDATE_AFTER"))
+    )
+    return changes.withColumns(counts).withColumn(CHANGE_TYPE, type_).drop(_DELETED, _INSERTED)
