@@ -204,6 +204,9 @@ class DirectoryCatalog:
         """
         return self._folder(schema, name).location
 
+    def is_managed(self, schema: str, name: str, location: str) -> bool:
+        return self._folder(schema, name).location == location
+
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         """Register an external table by putting a pointer in the folder of its name. A table in this folder needs no pointer.
 

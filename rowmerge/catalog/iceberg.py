@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation, View
@@ -173,6 +174,14 @@ class IcebergCatalog:
             return location
         view_metadata = self._load_view(namespace, name)
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
+
+    def is_managed(self, schema: str, name: str, location: str) -> bool:
+        if self._warehouse is not None:
+            return location == self._new_location(schema, name)
+        # Some catalogs reject the name of an existing table, and some add a unique suffix to the folder of a table.
+        unused_name = f"{lower_case(name)}_{uuid4().hex}"
+        folder = self._client.default_location(self._namespace(schema), unused_name).rpartition("/")[0]
+        return location.rpartition("/")[0] == folder
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         """Check that a name refers to the new table at a location.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rowmerge.commands.listings import TableListing
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import RowCommand
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField
@@ -48,8 +49,9 @@ class ColumnDefinition:
 class CreateTable:
     """CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
-    `format` is the name after USING in lower case, or None if the statement has no USING clause. `partitioned_by` contains unnamed
-    partition fields. A column that PARTITIONED BY (name type) defines is also in `columns`. `query`: the query after AS, or None.
+    `format` is the name after USING in lower case, or None if the statement has no USING clause. `partitioned_by` contains partition fields,
+    which have a name only if the statement contains AS. A column that PARTITIONED BY (name type) defines is also in `columns`. `query`: the
+    query after AS, or None.
     """
 
     name: TableName
@@ -64,6 +66,8 @@ class CreateTable:
     if_not_exists: bool = False
     checks: tuple[CheckConstraint, ...] = ()
     """The CHECK constraints of the table and of its columns."""
+    write_order: SetWriteOrder | None = None
+    """The sort order of rows in data files, or None if the statement has no WRITE clause."""
 
 
 @dataclass(frozen=True)
@@ -353,7 +357,7 @@ ColumnCommand = AddColumns | RenameColumn | DropColumns | AlterColumn
 PropertyCommand = SetProperties | UnsetProperties
 ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 AlterTable = ColumnCommand | ConstraintCommand | PropertyCommand | CommentOn | CommentOnColumns | ChangePartitioning | SetWriteOrder
-ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns
+ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns | TableListing
 DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand | AlterTable | ListingCommand
 
 

@@ -22,7 +22,7 @@ from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions, RowOrigin
-from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
+from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot, TableDetails
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,6 +37,8 @@ class DeltaSnapshot:
     state: State
     timestamp: int
     commit: StoredObject | None = None
+    distinct_counts: Mapping[str, int] = field(default_factory=dict, init=False)
+    """Always empty: a Delta log has no place for them."""
     _listings: dict[frozenset[str], FileListing] = field(default_factory=dict, init=False)
 
     @property
@@ -79,6 +81,13 @@ class DeltaSnapshot:
     @property
     def description(self) -> str | None:
         return self.metadata.description
+
+    @property
+    def details(self) -> TableDetails:
+        protocol = self.protocol
+        features = protocol.reader_features, protocol.writer_features
+        listed_features = sorted(frozenset[str]().union(*(names or () for names in features)))
+        return TableDetails(self.metadata.id, self.metadata.created, protocol.min_reader, protocol.min_writer, tuple(listed_features))
 
     def evolved(self, schema: Struct) -> TableShape:
         protocol, metadata = metadata_after_alter(self.name, self.protocol, self.metadata, TableDefinition(schema=schema))

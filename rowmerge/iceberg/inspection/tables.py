@@ -35,6 +35,9 @@ class IcebergMetadataTables:
         """Create the metadata tables of the table in a folder. `storage`: the folder."""
         self._storage = storage
 
+    def partition_transforms(self, snapshot: Snapshot) -> Mapping[str, str]:
+        return files.partition_transforms(as_iceberg_snapshot(snapshot).metadata)
+
     def read(self, name: str, snapshot: Snapshot) -> MetadataRows:
         version = as_iceberg_snapshot(snapshot)
         metadata, kind = version.metadata, name.removeprefix("all_")

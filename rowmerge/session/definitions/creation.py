@@ -16,7 +16,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, TableScan, empty_result
 from rowmerge.session.definitions.alterations import checks_by_name
 from rowmerge.session.definitions.columns import query_columns, set_metadata
-from rowmerge.session.definitions.partitioning import resolve_partitioning
+from rowmerge.session.definitions.partitioning import resolve_ordering, resolve_partitioning
 from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.spark.peer_settings import default_properties, with_iceberg_settings
@@ -87,6 +87,9 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     replaced_format = None if name.relation is None else name.relation.format
     defaults = default_properties(context.spark) if (command.format or replaced_format or context.default_format) == "delta" else {}
     definition = TableDefinition(columns, partition_fields, {**defaults, **command.properties}, command.comment, checks or None)
+    if command.write_order is not None:
+        ordering = resolve_ordering(columns, command.write_order.ordering)
+        definition = replace(definition, ordering=ordering, distribution=command.write_order.distribution)
     return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base, scans)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowmerge.commands import definitions as commands
+from rowmerge.commands.listings import DescribeAsJson, DescribeColumn, DescribePartition
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers.results import StatementResult, empty_result
@@ -24,7 +25,8 @@ def run_definition(context: SessionContext, command: commands.DefinitionCommand,
         options: The number of retries, and the transaction of CREATE TABLE … AS SELECT.
     """
     if isinstance(command, commands.ListingCommand):
-        operation = command.detail.value if isinstance(command, commands.Describe) else "SHOW"
+        is_description = isinstance(command, DescribePartition | DescribeColumn | DescribeAsJson)
+        operation = command.detail.value if isinstance(command, commands.Describe) else "DESCRIBE" if is_description else "SHOW"
         return StatementResult(listing_rows(context, command), operation)
     match command:
         case commands.CreateTable():

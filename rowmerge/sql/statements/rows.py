@@ -87,13 +87,9 @@ def parse_truncate(cursor: Cursor) -> Truncate:
         Unparsable: The statement does not follow the grammar, or a partition column has no value.
     """
     target = cursor.table_name()
-    partition = []
-    for column, value in _parse_optional_partition(cursor):
-        if value is None:
-            raise cursor.error(f"TRUNCATE TABLE … PARTITION needs a value for `{column}`. Write {column} = …, or leave it out")
-        partition.append((column, value))
+    partition = parse_partition_values(cursor, "TRUNCATE TABLE")
     cursor.expect_end("the partition" if partition else "the table")
-    return Truncate(target, tuple(partition))
+    return Truncate(target, partition)
 
 
 def parse_insert(cursor: Cursor) -> Insert | None:
@@ -178,6 +174,24 @@ def _parse_optional_partition(cursor: Cursor) -> _Partition:
         return ()
     cursor.index += 1
     return cursor.parenthesized(lambda: _parse_partition_value(cursor))
+
+
+def parse_partition_values(cursor: Cursor, statement: str) -> tuple[tuple[str, SqlText], ...]:
+    """Parse `[PARTITION (column = value, …)]` with a value for each column.
+
+    Args:
+        cursor: The cursor at the clause.
+        statement: The first words of the statement, for the error message.
+
+    Raises:
+        Unparsable: A partition column has no value.
+    """
+    partition = []
+    for column, value in _parse_optional_partition(cursor):
+        if value is None:
+            raise cursor.error(f"{statement} … PARTITION needs a value for `{column}`. Write {column} = …, or leave it out")
+        partition.append((column, value))
+    return tuple(partition)
 
 
 def _parse_partition_value(cursor: Cursor) -> tuple[str, SqlText | None]:
