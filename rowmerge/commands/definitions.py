@@ -49,7 +49,7 @@ class ColumnDefinition:
 class CreateTable:
     """CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
-    `format` is the name after USING in lower case, or None if the statement has no USING clause. `partitioned_by` contains partition fields,
+    `format` is the name after USING in lower case, or None if the statement has no USING clause. `partitioned_by`: partition fields,
     which have a name only if the statement contains AS. A column that PARTITIONED BY (name type) defines is also in `columns`. `query`: the
     query after AS, or None.
     """

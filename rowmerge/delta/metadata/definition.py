@@ -259,9 +259,7 @@ def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> 
             reason = _STRUCT_FIELD if field.transform.name == IDENTITY else _TRANSFORM
             raise PlanError(f"{table} cannot be PARTITIONED BY {field.text}: {reason}")
         if field.name not in ("", *field.column):
-            raise PlanError(
-                f"{table} cannot be PARTITIONED BY {field.text} AS {field.name}: Delta fields have no names. Omit AS."
-            )
+            raise PlanError(f"{table} cannot be PARTITIONED BY {field.text} AS {field.name}: Delta fields have no names. Omit AS.")
     return tuple(field.column[0] for field in partitioning)
 
 

@@ -67,12 +67,14 @@ def _drop(context: SessionContext, command: commands.Drop) -> None:
     """Drop a table or a view. A temporary view takes precedence over a view of the catalog with the same name."""
     may_be_temporary = command.view and len(command.name.parts) == 1
     if may_be_temporary and context.names.temporary_views.drop(command.name.parts[0]):
+        context.views.uncache(command.name.parts[0].lower())
         return
     name = context.names.qualify(command.name)
     if name.relation is None and command.if_exists:
         return
     drop = context.catalog.drop_view if command.view else context.catalog.drop_table
     drop(name.schema, name.name)
+    context.views.uncache(f"{name.schema}.{name.name}".lower())
 
 
 def _run_schema_command(context: SessionContext, command: commands.SchemaCommand) -> StatementResult:

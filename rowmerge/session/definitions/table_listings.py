@@ -118,16 +118,16 @@ def _column_statistics(context: SessionContext, snapshot: Snapshot, column: Fiel
     quoted = backquote(column.name)
     values = {name: _answer(snapshot, f"{function}({quoted})") for name, function in (("min", "min"), ("max", "max"), ("valid", "count"))}
     rows, valid = _answer(snapshot, "count(*)"), values.pop("valid")
-    is_counted = rows is not None and valid is not None
     distinct = snapshot.distinct_counts.get(column.name)
     fields = Struct(tuple(Field(name, column.type) for name, value in values.items() if value is not None))
-    texts = {}
+    texts: dict[str, str | None] = {}
     if fields:
         frame = frame_of(context.spark, pa.table({field.name: values[field.name] for field in fields}), fields)
-        texts = frame.selectExpr(*(f"cast({field.name} as string) as {field.name}" for field in fields)).first().asDict()
+        (row,) = frame.selectExpr(*(f"cast({field.name} as string) as {field.name}" for field in fields)).collect()
+        texts = row.asDict()
     return {
         **texts,
-        "num_nulls": str(rows[0].as_py() - valid[0].as_py()) if is_counted else None,
+        "num_nulls": None if rows is None or valid is None else str(rows[0].as_py() - valid[0].as_py()),
         "distinct_count": None if distinct is None else str(distinct),
     }
 

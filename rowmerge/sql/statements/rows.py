@@ -123,7 +123,7 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
     target = cursor.table_name()
     overwrite_mode = _parse_overwrite_mode(cursor, mode)
     alias = _parse_target_alias(cursor)
-    partition = _parse_optional_partition(cursor)
+    partition = parse_optional_partition(cursor)
     if_not_exists = _accept_if_not_exists(cursor, mode, partition)
     columns, by_name = _parse_columns(cursor)
     insert = Insert(target, columns, by_name, SqlText(""), overwrite=mode == "OVERWRITE", alias=alias)
@@ -168,7 +168,7 @@ def _at_directory(cursor: Cursor) -> bool:
     return cursor.key(ahead) == "DIRECTORY" and (following.kind is Kind.STRING or following.key in ("USING", "OPTIONS", "ROW", "STORED"))
 
 
-def _parse_optional_partition(cursor: Cursor) -> _Partition:
+def parse_optional_partition(cursor: Cursor) -> _Partition:
     """Parse `[PARTITION (column [= value], …)]`."""
     if not cursor.next_is("PARTITION", "("):
         return ()
@@ -187,7 +187,7 @@ def parse_partition_values(cursor: Cursor, statement: str) -> tuple[tuple[str, S
         Unparsable: A partition column has no value.
     """
     partition = []
-    for column, value in _parse_optional_partition(cursor):
+    for column, value in parse_optional_partition(cursor):
         if value is None:
             raise cursor.error(f"{statement} … PARTITION needs a value for `{column}`. Write {column} = …, or leave it out")
         partition.append((column, value))
