@@ -11,8 +11,8 @@ from rowmerge.commands.names import SqlText, TableName
 class CacheTable:
     """CACHE [LAZY] TABLE name [OPTIONS ('storageLevel' = '…')] [AS query].
 
-    `query`: the query of a new temporary view, or None for an existing table or view. `lazy`: whether the first read caches the rows, rather
-    than the statement. `storage_level`: the name of Spark's storage level, or None for the default.
+    `query`: the query of a new temporary view, or None for an existing table or view. `lazy`: whether the first read caches the rows
+    instead of the statement. `storage_level`: the name of Spark's storage level, or None for the default.
     """
 
     name: TableName

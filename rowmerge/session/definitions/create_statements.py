@@ -67,7 +67,7 @@ def _lines(items: Iterable[str]) -> str:
 
 
 def _comment(comment: str | None, before: str = "") -> str:
-    return f"{before}COMMENT {string_literal(comment)}" if comment else ""
+    return "" if comment is None else f"{before}COMMENT {string_literal(comment)}"
 
 
 def _column_text(field: Field, default: str | None, generated: str | None) -> str:
@@ -115,11 +115,17 @@ def _field_text(field: Field) -> str:
 
 
 def _partitioned_by(fields: Collection[PartitionField]) -> str:
-    """Return PARTITIONED BY. A field whose name is not the one that CREATE TABLE chooses has AS. Dropped fields have the transform void."""
-    texts = []
+    """Return PARTITIONED BY, without dropped fields, which have the transform void.
+
+    A field has AS if CREATE TABLE would choose another name, or would reject a second field of the column.
+    """
+    texts: list[str] = []
+    columns: set[tuple[str, ...]] = set()
     for field in fields:
         if field.transform.name != VOID:
-            name = f" AS {backquote(field.own_name)}" if field.own_name != default_name(field) else ""
+            needs_name = field.own_name != default_name(field) or field.column in columns
+            name = f" AS {backquote(field.own_name)}" if needs_name else ""
+            columns.add(field.column)
             texts.append(f"{field.transform.sql('.'.join(map(backquote, field.column)))}{name}")
     return f"PARTITIONED BY ({', '.join(texts)})" if texts else ""
 

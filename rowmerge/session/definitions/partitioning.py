@@ -35,9 +35,13 @@ def resolve_partitioning(columns: Struct, fields: tuple[PartitionField, ...]) ->
 
 
 def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField) -> None:
-    """Raise PlanError if one of the fields divides the rows by the same values as the new one."""
+    """Raise PlanError if one of the fields divides the rows by the same values as the new one, or by finer ones.
+
+    A field with a name of its own is intended, so that only an equal one is an error.
+    """
     for field in fields:
-        if field.column == new_field.column and _transform_kind(field) == _transform_kind(new_field):
+        is_same_kind = new_field.name == "" and _transform_kind(field) == _transform_kind(new_field)
+        if field.column == new_field.column and (is_same_kind or field.transform == new_field.transform):
             conflict = f"PARTITIONED BY {field.text} and {new_field.text}"
             raise PlanError(f"{conflict}: one of them already divides the rows. Keep only the finer one.")
 

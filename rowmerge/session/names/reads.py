@@ -220,7 +220,10 @@ class StatementReads:
     def _record(self, conditions: TableConditions, selection: FileSelection, names: Iterable[str]) -> None:
         """Record the scans of these tables, and the conditions that are not used."""
         for name in names:
-            if name in conditions.by_table:
+            snapshot = self.snapshot_of(name)
+            if snapshot is not None and self._views.has_cached(snapshot):
+                self._record_full_scans([name], ScanReason.CACHED)
+            elif name in conditions.by_table:
                 scan = selection.scan(name, explains=self._explains)
                 self.scans.append(replace(scan, dynamic={self._readable(text): effect for text, effect in scan.dynamic.items()}))
             else:

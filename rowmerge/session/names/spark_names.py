@@ -64,6 +64,10 @@ class SparkViews:
         """Return whether Spark caches the rows of a view. `name`: the quoted name of the view."""
         return any(name == cached.name for cached in list(self._cached.values()))
 
+    def has_cached(self, snapshot: Snapshot) -> bool:
+        """Return whether Spark caches the rows of this version of a table."""
+        return bool(self._cached) and self.is_cached(backquote(self._view_name(snapshot.shape.location, snapshot.identity)))
+
     def cache(self, relation: str, view: CachedView) -> None:
         """Cache the rows of a view when they are read for the first time, instead of other rows of the same table or view.
 
@@ -117,8 +121,7 @@ class SparkViews:
             files: The files to read; None for all files.
             columns: The names of the columns if Arrow reads some of the files; None if Spark reads all files and all columns.
         """
-        whole = self._view_name(snapshot.shape.location, snapshot.identity)
-        if self._cached and self.is_cached(backquote(whole)):
+        if self.has_cached(snapshot):
             files = columns = None
         # Without the words, the view of no files would have the name of another view.
         listed = () if files is None else ("files", *files.paths)

@@ -33,7 +33,7 @@ def computed_statistics(spark: SparkSession, snapshot: Snapshot) -> tuple[AddedF
         aggregates += [
             F.min(column).alias(f"lower{index}"),
             F.max(column).alias(f"upper{index}"),
-            _null_count(column).alias(f"nulls{index}"),
+            F.count(F.when(column.isNull(), 1)).alias(f"nulls{index}"),
         ]
     frame = read_snapshot(spark, snapshot, with_addresses=True)
     rows = frame.groupBy(FILE).agg(*aggregates).toArrow()
