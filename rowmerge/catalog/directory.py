@@ -205,6 +205,13 @@ class DirectoryCatalog:
         return self._folder(schema, name).location
 
     def is_managed(self, schema: str, name: str, location: str) -> bool:
+        """Return whether a location is the one that the catalog chooses for a table of this name.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            location: The location of the existing table.
+        """
         return self._folder(schema, name).location == location
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:

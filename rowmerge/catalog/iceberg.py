@@ -15,6 +15,7 @@ from rowmerge.catalog.names import check_path_segment, lower_case, normalize_loc
 from rowmerge.catalog.views import first_metadata, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
+from rowmerge.iceberg.metadata.parsing import parse_metadata
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.table import Table
 
@@ -176,6 +177,13 @@ class IcebergCatalog:
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
     def is_managed(self, schema: str, name: str, location: str) -> bool:
+        """Return whether a location is the one that the catalog chooses for a table of this name.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            location: The location of the existing table.
+        """
         if self._warehouse is not None:
             return location == self._new_location(schema, name)
         # Some catalogs reject the name of an existing table, and some add a unique suffix to the folder of a table.
@@ -200,6 +208,26 @@ class IcebergCatalog:
         """
         registered_location = self.location_of(schema, name)
         if registered_location != normalize_location(location):
+            raise errors.already_exists(schema, name)
+
+    def register_metadata(self, schema: str, name: str, path: str) -> None:
+        """Add a table with existing metadata to the catalog.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            path: The absolute path of the newest metadata file.
+
+        Raises:
+            AlreadyExists: The catalog has a table of this name.
+            SchemaNotFound: The catalog has no such schema.
+            CorruptLog: The file is not the metadata of a table.
+        """
+        check_path_segment("table", name)
+        self._check_schema_exists(schema)
+        folder, _, file = path.rpartition("/")
+        parse_metadata(self._open_storage(folder).get(file), path, quoted_name(schema, name))  # some catalogs would register any path
+        if not self._client.register_table(self._namespace(schema), lower_case(name), path):
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:

@@ -60,6 +60,14 @@ class TablesByPath:
         self._tables[key] = table
         return table
 
+    def storage(self, path: str) -> Storage:
+        """Return the storage of a folder, with the storage options of the session.
+
+        Raises:
+            ConfigurationError: The path is empty or has credentials.
+        """
+        return self._open_storage(normalize_location(path))
+
     def check_file_locations(self, catalog: Catalog, table: str, location: str, properties: Mapping[str, str]) -> None:
         """Check that the folders in which the properties of an Iceberg table put its files are not inside the folder of another table.
 

@@ -70,6 +70,10 @@ class DeltaTable:
         """Return this table, because only settings of Iceberg on Spark override properties of tables."""
         return self
 
+    def import_properties(self, definition: TableDefinition | None = None) -> dict[str, str]:
+        """Return no properties, because data files have the stored names of columns."""
+        return {}
+
     def exists(self) -> bool:
         return self._first_version() is None
 

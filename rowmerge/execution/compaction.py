@@ -112,7 +112,7 @@ class Compaction:
             snapshot = self.table.snapshot()
             snapshot.check_writable()
             snapshot.shape.check_rows_may_move("rewrite files of")
-            files = self._selected_files(snapshot)
+            files = self.selected_files(snapshot)
             target_size = self.target_size or snapshot.settings.for_rewrites.target_file_size or WriteSpec.target_file_size
             bins = self.choose_bins(files, target_size)  # each bin becomes one new file
         self.statistics = CompactionStatistics(considered_files=len(files))
@@ -163,7 +163,7 @@ class Compaction:
         )
         return tuple(output.files), statistics
 
-    def _selected_files(self, snapshot: Snapshot) -> FileListing:
+    def selected_files(self, snapshot: Snapshot) -> FileListing:
         """Return the files that the condition selects by their partition values or, for other columns, by their column bounds.
 
         A condition on partition columns is exact. With `by_bounds`, other columns select each file whose minimum and maximum values

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
@@ -19,14 +20,15 @@ from rowmerge.iceberg.commits.metadata_commit import newest
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
 from rowmerge.iceberg.inspection.tables import IcebergMetadataTables
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
-from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
+from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.iceberg.manifests.metrics import check_metrics_columns
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, summary_properties, transactions
-from rowmerge.iceberg.metadata.registry import METADATA_CODEC, METADATA_PATH
+from rowmerge.iceberg.metadata.registry import METADATA_CODEC, METADATA_PATH, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
+from rowmerge.iceberg.procedures import IcebergMaintenance
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, as_iceberg_snapshot
 from rowmerge.storage.store import absolute_location
@@ -84,6 +86,16 @@ class IcebergTable:
             )
             self._last_variant = variant  # so that the next statement reuses the manifests that it has read
         return variant
+
+    def import_properties(self, definition: TableDefinition | None = None) -> dict[str, str]:
+        """Return a name mapping, by which readers find the columns of files without field ids, unless the table has one.
+
+        `definition`: the definition of a new table, or None for the existing table.
+        """
+        metadata = self._current().metadata if definition is None else self._new_metadata(definition)
+        if NAME_MAPPING.name in metadata.properties:
+            return {}
+        return {NAME_MAPPING.name: create_mapping_from_schema(metadata.schema()).model_dump_json()}
 
     def exists(self) -> bool:
         return self._operations.current() is not None

@@ -24,6 +24,7 @@ from rowmerge.parquet import (
     partitions,
     rewriting,
     small_files,
+    theta_sketches,
     transforms,
 )
 
@@ -31,7 +32,7 @@ BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
 _MODULES = (
     *(calendars, fitting, leaf_columns, transforms, partitions, concurrency, filesystems, data_files),
-    *(file_writers, rewriting, outcomes, small_files),
+    *(file_writers, rewriting, outcomes, small_files, theta_sketches),
 )
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, pyroaring,
 PySpark and the standard library."""

@@ -30,6 +30,8 @@ _OVERRIDES: dict[str, tuple[Values[Any], tuple[str, ...]]] = {
     LEVEL_SETTING: (whole_number(1, 22), ("write.parquet.compression-level", "write.delete.parquet.compression-level")),
 }
 """The settings that override properties of Iceberg tables (SparkWriteConf): their values, and the properties."""
+RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_VACUUM_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 OPTIMIZE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 AUTO_COMPACT = "spark.databricks.delta.autoCompact."
 OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite."
@@ -40,9 +42,9 @@ _HONOURED = {
     *(AUTO_COMPACT + name for name in ("enabled", "minNumFiles", "maxFileSize", "minFileSize")),
     *(OPTIMIZE_WRITE + name for name in ("enabled", "binSize")),
     "spark.databricks.delta.checksum.mismatch.fatal",
-    "spark.databricks.delta.retentionDurationCheck.enabled",
+    RETENTION_CHECK,
     "spark.databricks.delta.schema.autoMerge.enabled",
-    "spark.databricks.delta.vacuum.logging.enabled",
+    _VACUUM_LOGGING,
     "spark.databricks.delta.write.txnAppId",
     "spark.databricks.delta.write.txnVersion",
     "spark.databricks.delta.write.txnVersion.autoReset.enabled",
@@ -84,6 +86,21 @@ def report_ignored_set(statement: str) -> None:
 def user_metadata(spark: SparkSession) -> str | None:
     """Return the text that commits store in the history of a table, or None if the setting USER_METADATA is not set."""
     return spark.conf.get(USER_METADATA, None)
+
+
+def is_retention_checked(spark: SparkSession) -> bool:
+    """Return whether, according to Delta's setting, a retention period that is too short for concurrent statements is an error."""
+    return _is_on(spark, RETENTION_CHECK)
+
+
+def is_vacuum_logged(spark: SparkSession) -> bool:
+    """Return whether, according to Delta's setting, VACUUM adds its start and end to the table's history."""
+    return _is_on(spark, _VACUUM_LOGGING)
+
+
+def _is_on(spark: SparkSession, key: str) -> bool:
+    """Return whether a setting is true, which is its default."""
+    return str(spark.conf.get(key, "true")).strip().lower() == "true"
 
 
 def default_properties(spark: SparkSession) -> dict[str, str]:

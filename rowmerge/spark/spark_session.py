@@ -173,7 +173,7 @@ def drop_view(spark: SparkSession, name: str) -> bool:
 
 
 def cache_view(spark: SparkSession, name: str, storage_level: str | None) -> None:
-    """Cache the rows of a temporary view when they are read for the first time.
+    """Let Spark cache the rows of a temporary view when they are read for the first time.
 
     Args:
         spark: The session with the view.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
-from rowmerge.storage.store import StoredObject
+from rowmerge.storage.store import StoredObject, absolute_location
 
 _LOG_FILE = re.compile(r"(.+?/)(?:_delta_log/.|metadata/[^/]*\.metadata\.json(?:\.gz)?$)")
 
@@ -17,12 +18,14 @@ class ExpiryOptions:
     """The options that determine which snapshots expire. None means the value in the table's properties.
 
     `older_than`: the time before which snapshots expire, in milliseconds since the epoch. `retain_last`: the number of newest snapshots of
-    each branch that are kept regardless of age. `snapshot_ids`: additional snapshots that expire regardless of age.
+    each branch that are kept regardless of age. `snapshot_ids`: additional snapshots that expire regardless of age. `cleans_metadata`:
+    whether schemas and partition specs are removed that no remaining snapshot uses.
     """
 
     older_than: int | None = None
     retain_last: int | None = None
     snapshot_ids: tuple[int, ...] = ()
+    cleans_metadata: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,18 +58,126 @@ class RewrittenDeletes:
     added_bytes: int = 0
 
 
+class PrefixMismatch(Enum):
+    """What `remove_orphan_files` does with a file to which the metadata refer by another scheme or authority (Iceberg's names)."""
+
+    ERROR = "raise an error"
+    IGNORE = "keep the file"
+    DELETE = "delete the file"
+
+
+@dataclass(frozen=True)
+class PrefixRule:
+    """The comparison of the scheme and the authority in paths of files.
+
+    `schemes`, `authorities`: the common name of each alias, such as `s3` for `s3a`. `mismatch`: what happens to a file whose path differs
+    only in its scheme or authority from a path in the metadata.
+    """
+
+    schemes: Mapping[str, str] = field(default_factory=dict)
+    authorities: Mapping[str, str] = field(default_factory=dict)
+    mismatch: PrefixMismatch = PrefixMismatch.IGNORE
+
+    def split(self, path: str) -> tuple[str, str]:
+        """Return the common prefix (scheme and authority) of an absolute path, and the remaining path."""
+        scheme, _, rest = path.partition("://")
+        authority, _, inner_path = rest.partition("/")
+        return f"{self.schemes.get(scheme, scheme)}://{self.authorities.get(authority, authority)}", inner_path
+
+
+@dataclass(frozen=True)
+class OrphanOptions:
+    """The options of the removal of orphan files.
+
+    `older_than`: only files that were written before this time are deleted, in milliseconds since the epoch. `dry_run`: return the paths
+    without deleting the files. `folder`: the path of the folder to clean, relative to the table's folder, with a slash at the end. It is
+    empty for the table's own folder. `listed`: the files to look for, with absolute paths, or None for a listing of the folder.
+    """
+
+    older_than: int
+    dry_run: bool = False
+    folder: str = ""
+    listed: Sequence[StoredObject] | None = None
+    prefixes: PrefixRule = field(default_factory=PrefixRule)
+
+    def candidates(self, location: str, objects: Iterable[StoredObject]) -> list[StoredObject]:
+        """Return the old files that may be orphans, with paths relative to the table's folder.
+
+        Args:
+            location: The absolute location of the table's folder.
+            objects: The objects in the folder. They are the candidates if there is no list of files.
+        """
+        if self.listed is not None:
+            objects = self._listed_below(location)
+        return [file for file in objects if file.modified < self.older_than and file.path.startswith(self.folder)]
+
+    def _listed_below(self, location: str) -> list[StoredObject]:
+        """Return the listed files in the table's folder, with relative paths. Skip all others, which other tables may need."""
+        prefix, folder = self.prefixes.split(f"{location}/")
+        files = [(file, *self.prefixes.split(absolute_location(file.path))) for file in self.listed or ()]
+        return [
+            StoredObject(path.removeprefix(folder), file.size, file.modified)
+            for file, file_prefix, path in files
+            if file_prefix == prefix and path.startswith(folder)
+        ]
+
+
+@dataclass(frozen=True)
+class DistinctValues:
+    """The distinct values of a column. `data`: a serialized theta sketch. `count`: the estimate of the sketch."""
+
+    data: bytes
+    count: int
+
+
+@dataclass(frozen=True)
+class ManifestRewriteOptions:
+    """The options of a rewrite of manifests.
+
+    `spec_id`: the partition spec whose manifests are rewritten, or None for all. `sort_by`: the partition fields by which the files are
+    sorted first.
+    """
+
+    spec_id: int | None = None
+    sort_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DeleteRewriteOptions:
+    """The options of a rewrite of position delete files, which select the partitions that are rewritten.
+
+    `rewrites_all`: whether delete files are rewritten that already apply to one data file only. `min_files`: the least number of delete
+    files to rewrite in a partition. `max_files`: the largest number of delete files to rewrite, or None for no limit. `min_size`,
+    `max_size`: a partition is rewritten only if one of its delete files is smaller or larger, in bytes; None for no limit. `paths`: only
+    partitions with one of these data files are rewritten, or None for all.
+    """
+
+    rewrites_all: bool = False
+    min_files: int = 1
+    max_files: int | None = None
+    min_size: int | None = None
+    max_size: int | None = None
+    paths: frozenset[str] | None = None
+
+
+ALL_MANIFESTS, ALL_DELETE_FILES = ManifestRewriteOptions(), DeleteRewriteOptions()
+"""The default options, with which a rewrite considers all partition specs and partitions."""
+
+
 @dataclass(frozen=True)
 class VacuumOptions:
     """The options of VACUUM.
 
     `retain_hours`: the retention period in hours, or None for the table's own. `dry_run`: return the files without deleting them.
     `check_retention`: reject a retention period that is shorter than the table's own. `record`: add the VACUUM to the table's history.
+    `orphans`: the options for a VACUUM that keeps the files of all versions in the log, or None for one that deletes those of old versions.
     """
 
     retain_hours: float | None = None
     dry_run: bool = False
     check_retention: bool = True
     record: bool = True
+    orphans: OrphanOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -99,19 +210,41 @@ class TableMaintenance(Protocol):
     def expire(self, options: ExpiryOptions) -> Expired:
         """Expire snapshots and delete the files that only they need. Raises PlanError if a branch or tag needs one of the snapshots."""
 
-    def remove_orphan_files(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
+    def remove_orphan_files(self, options: OrphanOptions) -> tuple[str, ...]:
         """Delete the files in the table's folder to which no metadata refers. Return their absolute paths.
 
-        Args:
-            older_than: Only files written before this time are deleted. It is in milliseconds since the epoch, None means three days ago.
-            dry_run: Whether to return the paths without deleting the files.
+        Raises PlanError if the metadata refer to a file by another scheme or authority, and `options` make this an error.
         """
 
-    def rewrite_manifests(self) -> RewrittenManifests:
-        """Combine the manifests of data files into manifests of the target size, and group the files by partition."""
+    def rewrite_manifests(self, options: ManifestRewriteOptions = ALL_MANIFESTS) -> RewrittenManifests:
+        """Combine the manifests of data files into manifests of the target size, and group the files by partition.
 
-    def rewrite_position_deletes(self) -> RewrittenDeletes:
+        Raises PlanError if the table lacks the partition spec, or the spec lacks a field.
+        """
+
+    def rewrite_position_deletes(self, options: DeleteRewriteOptions = ALL_DELETE_FILES) -> RewrittenDeletes:
         """Rewrite position delete files so that each data file has at most one, which it does not share. Data files stay unchanged."""
+
+    def write_table_statistics(self, snapshot_id: int, columns: Mapping[tuple[str, ...], DistinctValues]) -> str:
+        """Store the sketches of columns of a snapshot, by the path of the column. Return the absolute path of the file.
+
+        Raises VersionNotFound if the table has no such snapshot.
+        """
+
+    def write_partition_statistics(self, snapshot_id: int) -> str | None:
+        """Store the counts of each partition of a snapshot. Return the absolute path of the file, or None if there are no files.
+
+        Raises PlanError if the table is not partitioned, and VersionNotFound if it has no such snapshot.
+        """
+
+    def check_current_spec(self, spec_id: int) -> None:
+        """Check that a partition spec is the current one, by which new files are partitioned. Otherwise, raises PlanError."""
+
+    def ancestors(self, snapshot_id: int | None) -> list[tuple[int, int]]:
+        """Return the id and the time of a snapshot and of its ancestors, newest first. None is the current snapshot.
+
+        The list is empty if the table has no such snapshot. Times are in milliseconds since the epoch.
+        """
 
     def check_ancestor(self, snapshot_id: int) -> int:
         """Return `snapshot_id` if it is the newest snapshot or one of its ancestors. Otherwise, raises VersionNotFound."""

@@ -183,6 +183,13 @@ class Table(Protocol):
         Its metadata does not contain them. They set the distribution, compression and delete files of the rows that are written.
         """
 
+    def import_properties(self, definition: TableDefinition | None = None) -> Mapping[str, str]:
+        """Return the properties that a table needs, in addition to its own, to read data files without field ids.
+
+        Args:
+            definition: The definition of a new table, or None for the existing table.
+        """
+
     def exists(self) -> bool:
         """Return whether the table exists. Raises StorageError."""
 

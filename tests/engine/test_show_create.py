@@ -73,20 +73,20 @@ def definitions(draw: st.DrawFn, format_: str) -> list[str]:
     return [create + partitioning, *draw(st.lists(st.sampled_from(alterations), unique=True))]
 
 
-def plain(type_: DataType) -> Any:
+def type_without_ids(type_: DataType) -> Any:
     """Return a type or field without the ids that differ between tables."""
     match type_:
         case Struct(fields):
             return [shape_of(field) for field in fields]
         case Array(element, contains_null):
-            return "array", plain(element), contains_null
+            return "array", type_without_ids(element), contains_null
         case Map(key, value, contains_null):
-            return "map", plain(key), plain(value), contains_null
+            return "map", type_without_ids(key), type_without_ids(value), contains_null
     return type_
 
 
 def shape_of(field: Field) -> Any:
-    return field.name, field.sql_type, plain(field.type), field.nullable, field.comment
+    return field.name, field.sql_type, type_without_ids(field.type), field.nullable, field.comment
 
 
 def description(session: rowmerge.Session) -> Any:

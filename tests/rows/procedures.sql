@@ -131,18 +131,132 @@ delete from t where id = 3;
 call system.rewrite_position_delete_files('t');
 => 0 | 0 | 0 | 0
 
---- delta: procedures on a Delta table name the statement to use
+--- delta: procedures without a meaning for Delta name the statement to use
 create table d (id int) using delta;
 call system.expire_snapshots('d');
 !> PlanError: The procedure expire_snapshots supports only Iceberg tables, and d is not one. Use VACUUM d instead.
-call system.rewrite_data_files('d');
-!> PlanError: Use OPTIMIZE d instead.
 call system.rewrite_position_delete_files('default.d');
 !> PlanError: Use REORG TABLE default.d APPLY (PURGE) instead.
-call system.rollback_to_snapshot('d', 1);
-!> PlanError: Use RESTORE TABLE d TO VERSION AS OF instead.
+call system.rewrite_manifests('d');
+!> PlanError: Use OPTIMIZE d instead.
+call system.fast_forward('d', 'main', 'audit');
+!> PlanError: Use RESTORE TABLE d instead.
+call system.set_current_snapshot(table => 'd', ref => 'main');
+!> PlanError: Specify snapshot_id, a version number.
 call system.rewrite_manifests('nothing');
 !> TableNotFound: nothing
+
+--- delta: versions of a Delta table
+create table d (id int) using delta;
+insert into d values (1);
+insert into d values (2);
+call system.rollback_to_snapshot('d', 1);
+=> 2 | 3
+select * from d;
+=> 1
+call system.set_current_snapshot('d', 2);
+=> 3 | 4
+call system.set_current_snapshot('d', 4);
+=> 4 | 4
+select max(id) from d;
+=> 2
+call system.rollback_to_snapshot('d', 9);
+!> VersionNotFound
+call system.rollback_to_timestamp('d', timestamp '2001-01-01');
+!> VersionNotFound
+call system.rollback_to_timestamp('d', current_timestamp() + interval 1 hour);
+=> 4 | 4
+select count(*), min(snapshot_id) from (select * from d);
+!> UnknownColumn
+
+--- files of both formats are compacted
+create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
+insert into t values (1, 'a'), (2, 'b');
+insert into t values (3, 'a'), (4, 'b');
+call system.rewrite_data_files(table => 't', where => 'p = "a"');
+select p, count(distinct f) from (select p, input_file_name() as f from t) group by p order by p;
+=> a | 1
+=> b | 2
+call system.rewrite_data_files(table => 't', sort_order => 'id');
+!> PlanError: does not support the argument sort_order
+call system.rewrite_data_files(table => 't', options => map('compression-factor', '2'));
+!> PlanError: does not support the option compression-factor
+call system.rewrite_data_files(table => 't', options => map('partial-progress.enabled', 'perhaps'));
+!> PlanError: Set it to true or false
+call system.rewrite_data_files(table => 't', branch => 'audit');
+!> RowmergeError
+
+--- files to which no version refers are listed and removed
+create table t (id int) using delta tblproperties ({mode});
+insert into t values (1);
+call system.remove_orphan_files(table => 't', dry_run => true);
+=> -
+call system.remove_orphan_files(table => 't', older_than => current_timestamp());
+!> PlanError: Set older_than to at least 24 hours ago
+call system.remove_orphan_files(table => 't', location => '/elsewhere');
+!> PlanError: is not in the folder
+call system.remove_orphan_files(table => 't', prefix_mismatch_mode => 'maybe');
+!> PlanError: Set it to one of error, ignore, delete
+call system.remove_orphan_files(table => 't', max_concurrent_deletes => 0);
+!> PlanError: must be 1 or more
+call system.remove_orphan_files(table => null);
+!> UnsupportedStatement: needs the argument table
+select count(*) from t;
+=> 1
+
+--- an unknown procedure or argument names the valid ones
+call system.rewrite_data_file('t');
+!> UnsupportedStatement: Did you mean rewrite_data_files
+call system.ancestors_of(table => 't', snapshot => 1);
+!> UnsupportedStatement: Did you mean snapshot_id
+call system.add_files(table => 't');
+!> UnsupportedStatement: add_files needs the argument source_table
+call system.ancestors_of(table => 't', snapshot_id => 'one');
+!> TypeMismatch: it must be a whole number
+
+--- manifests of one partition spec are sorted by fields
+create table t (id int, p string, q string) using iceberg partitioned by (p, q);
+insert into t values (1, 'b', 'x');
+insert into t values (2, 'a', 'y');
+call system.rewrite_manifests(table => 't', spec_id => 7);
+!> PlanError: has no partition spec 7. There are: 0
+call system.rewrite_manifests(table => 't', sort_by => array('r'));
+!> PlanError: The fields are: p, q
+call system.rewrite_manifests(table => 't', sort_by => array());
+!> PlanError: sort_by of rewrite_manifests is empty
+call system.rewrite_manifests(table => 't', spec_id => 0, sort_by => array('q'));
+=> 2 | 1
+select id from t order by id;
+=> 1
+=> 2
+
+--- position deletes of selected partitions are rewritten
+create table t (id int, p string) using iceberg partitioned by (p) tblproperties ('rowmerge.write.mode' = 'merge-on-read', 'write.delete.granularity' = 'partition', 'format-version' = '2');
+insert into t select /*+ coalesce(1) */ id, 'a' from range(20);
+insert into t select /*+ coalesce(1) */ id + 20, 'a' from range(20);
+insert into t select /*+ coalesce(1) */ id + 40, 'b' from range(20);
+insert into t select /*+ coalesce(1) */ id + 60, 'b' from range(20);
+delete from t where id in (1, 21, 41, 61);
+call system.rewrite_position_delete_files(table => 't', options => map('target-file-size-bytes', '10'));
+!> PlanError: does not support the option target-file-size-bytes
+call system.rewrite_position_delete_files(table => 't', options => map('rewrite', 'true'));
+!> PlanError: Did you mean rewrite-all?
+call system.rewrite_position_delete_files(table => 't', options => map('min-input-files', '2'));
+=> 0 | 0 | 0 | 0
+call system.rewrite_position_delete_files(table => 't', options => map('min-file-size-bytes', '1'));
+=> 0 | 0 | 0 | 0
+call system.rewrite_position_delete_files(table => 't', where => 'p = "c"');
+=> 0 | 0 | 0 | 0
+call system.rewrite_position_delete_files(table => 't', where => 'p = "a"');
+select count(*), sum(id) from t;
+=> 76 | 3036
+select partition.p, count(*) from t.delete_files group by 1 order by 1;
+=> a | 2
+=> b | 1
+call system.rewrite_position_delete_files(table => 't', options => map('rewrite-all', 'true', 'max-files-to-rewrite', '2'));
+select partition.p, count(*) from t.delete_files group by 1 order by 1;
+=> a | 2
+=> b | 1
 
 --- vacuum of an Iceberg table keeps the newest snapshot
 create table t (id int, v string) using iceberg tblproperties ({mode});

@@ -69,12 +69,14 @@ class Vacuum:
         # An error for a protected table or a short retention comes before the listing, which takes long.
         snapshot_before_listing = self.newest()
         snapshot_before_listing.check_writable()
-        cut_off = self.now - self._retention(snapshot_before_listing)
+        orphans = self.options.orphans
+        cut_off = self.now - self._retention(snapshot_before_listing) if orphans is None else orphans.older_than
         # The folder is listed before the version is opened. So a listed file of a concurrent commit is a file of that version.
         listed_files = self.storage.list()
         snapshot = self.newest()
-        needed_paths = self._needed_paths(snapshot, cut_off)
-        old_files = [file for file in listed_files if file.modified < cut_off and file.path not in needed_paths]
+        needed_paths = self._needed_paths(snapshot, 0 if orphans else cut_off)  # all versions in the log need their files
+        candidates = listed_files if orphans is None else orphans.candidates(self.storage.location, listed_files)
+        old_files = [file for file in candidates if file.modified < cut_off and file.path not in needed_paths]
         unneeded_files = list(_select_deletable(listed_files, old_files, snapshot))
         paths = tuple(f"{self.storage.location}/{file.path}" for file in unneeded_files)
         if self.options.dry_run:

@@ -159,6 +159,19 @@ class CatalogClient:
             return True
         return False
 
+    def register_table(self, namespace: str, table: str, metadata_path: str) -> bool:
+        """Add a table with existing metadata to the catalog. Return False if the name is in use.
+
+        Args:
+            namespace: The namespace of the table, as the catalog spells it.
+            table: The name of the table.
+            metadata_path: The path of the newest metadata file.
+        """
+        with self._translating_errors(f"registering {namespace}.{table}"), suppress(exceptions.TableAlreadyExistsError):
+            self.catalog.register_table((namespace, table), metadata_path)
+            return True
+        return False
+
     def views(self, namespace: str) -> list[str]:
         """Return the names of the views in a namespace, or an empty list if the catalog does not support views."""
         if not self.has_views:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.deletes.position_deletes import POS, referenced_path
+from rowmerge.iceberg.deletes.puffin import blob_offsets, encode_puffin
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.store import Storage
@@ -23,11 +21,6 @@ from rowmerge.table.snapshots.deleted_rows import (
     unframe_deletion_vector,
 )
 from rowmerge.table.snapshots.files import Positions
-from rowmerge.version import __version__
-
-_MAGIC = b"PFA1"
-_NO_FLAGS = bytes(4)
-_PROPERTIES = {"created-by": f"dbt-rowmerge {__version__}"}
 
 
 def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
@@ -80,8 +73,6 @@ def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[t
         StorageError: The store fails.
     """
     blobs = [frame_deletion_vector(serialize(positions)) for _, positions in deleted_rows]
-    # The magic bytes of the file precede the first blob. The last offset is the end of the last blob, and is not used.
-    offsets = accumulate(map(len, blobs), initial=len(_MAGIC))
     vectors = [
         ContentFile(
             content=Content.POSITION_DELETES,
@@ -95,18 +86,12 @@ def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[t
             content_offset=offset,
             content_size=len(blob),
         )
-        for (data_file, positions), blob, offset in zip(deleted_rows, blobs, offsets, strict=False)
+        for (data_file, positions), blob, offset in zip(deleted_rows, blobs, blob_offsets(blobs), strict=True)
     ]
-    puffin = _encode_puffin(vectors, blobs)
+    puffin, _ = encode_puffin(blobs, [_blob_metadata(vector) for vector in vectors])
     file_storage, relative_path = located(storage, path)
     file_storage.put(relative_path, puffin)
     return [replace(vector, size=len(puffin)) for vector in vectors]
-
-
-def _encode_puffin(vectors: Sequence[ContentFile], blobs: Sequence[bytes]) -> bytes:
-    """Return the bytes of a Puffin file: the blobs, and a footer with the offset and the data file of each blob."""
-    footer = json.dumps({"blobs": [_blob_metadata(vector) for vector in vectors], "properties": _PROPERTIES}).encode()
-    return b"".join([_MAGIC, *blobs, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
 
 
 def _blob_metadata(vector: ContentFile) -> dict[str, Any]:
@@ -119,8 +104,6 @@ def _blob_metadata(vector: ContentFile) -> dict[str, Any]:
         "fields": [POS],
         "snapshot-id": -1,
         "sequence-number": -1,
-        "offset": vector.content_offset,
-        "length": vector.content_size,
         "properties": {"referenced-data-file": vector.referenced_data_file, "cardinality": str(vector.records)},
     }
 

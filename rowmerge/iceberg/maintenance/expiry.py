@@ -9,11 +9,21 @@ from itertools import takewhile
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import RemovePartitionStatisticsUpdate, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate, TableUpdate
+from pyiceberg.table.update import (
+    RemovePartitionSpecsUpdate,
+    RemovePartitionStatisticsUpdate,
+    RemoveSchemasUpdate,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    TableUpdate,
+)
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import PlanError, VersionNotFound
+from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors
 from rowmerge.iceberg.metadata.registry import GC_ENABLED, MAX_REF_AGE, MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS
+from rowmerge.storage.store import Storage
 from rowmerge.table.maintenance import ExpiryOptions
 
 
@@ -100,6 +110,29 @@ def _removal_updates(metadata: TableMetadata, snapshot_ids: list[int]) -> list[T
     statistics_ids = {file.snapshot_id for file in metadata.partition_statistics}
     statistics_updates = [RemovePartitionStatisticsUpdate(snapshot_id=id_) for id_ in snapshot_ids if id_ in statistics_ids]
     return [*statistics_updates, RemoveSnapshotsUpdate(snapshot_ids=snapshot_ids)]
+
+
+def unused_definition_updates(storage: Storage, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
+    """Return the updates that remove the schemas and partition specs which neither new files nor a snapshot uses.
+
+    Args:
+        storage: The storage of the table, to read the manifest lists of the snapshots.
+        metadata: The metadata after the expiry of snapshots.
+
+    Raises:
+        CorruptLog: A manifest list is damaged or missing.
+        StorageError: A manifest list cannot be read.
+    """
+    used_schemas = {metadata.current_schema_id, *(snapshot.schema_id for snapshot in metadata.snapshots)}
+    manifests = map_concurrently(lambda snapshot: read_manifest_list(storage, snapshot.manifest_list), metadata.snapshots)
+    used_specs = {metadata.default_spec_id, *(manifest.spec_id for manifests_of_list in manifests for manifest in manifests_of_list)}
+    unused_schemas = [schema.schema_id for schema in metadata.schemas if schema.schema_id not in used_schemas]
+    unused_specs = [spec.spec_id for spec in metadata.partition_specs if spec.spec_id not in used_specs]
+    if any(snapshot.schema_id is None for snapshot in metadata.snapshots):
+        unused_schemas = []  # old writers do not record the schema of a snapshot
+    removed_specs = (RemovePartitionSpecsUpdate.model_validate({"spec-ids": unused_specs}),) if unused_specs else ()
+    removed_schemas = (RemoveSchemasUpdate.model_validate({"schema-ids": unused_schemas}),) if unused_schemas else ()
+    return (*removed_specs, *removed_schemas)
 
 
 def _check_requested_ids(table: str, requested_ids: Iterable[int], snapshot_ids: Collection[int], refs: Mapping[str, SnapshotRef]) -> None:

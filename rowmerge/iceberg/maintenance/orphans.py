@@ -4,45 +4,20 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 
+from rowmerge.errors import PlanError
 from rowmerge.iceberg.catalogs.metadata_folder import HINT, CurrentMetadata, version_in
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import StoredObject, local_path
-from rowmerge.table.maintenance import inner_table_prefixes
+from rowmerge.table.maintenance import PrefixMismatch, PrefixRule, inner_table_prefixes
 
 
-def find_orphans(
-    location: str, current: CurrentMetadata, needed_keys: Collection[str], objects: Sequence[StoredObject], older_than: int
-) -> list[str]:
-    """Return the orphan files in a listing of a table's folder: old files to which neither the metadata nor a snapshot refers.
-
-    Args:
-        location: The location of the table's folder.
-        current: The current metadata of the table.
-        needed_keys: The files that the snapshots need, by `file_key`.
-        objects: The objects in the folder.
-        older_than: The time in milliseconds since the epoch. Only files that were written before this time are orphans.
-
-    Returns:
-        Paths relative to the folder. Metadata files come last, the oldest version first.
-    """
-    may_be_orphan = _orphan_rule(location, current, needed_keys, objects)
-    orphans = [file.path for file in objects if file.modified < older_than and may_be_orphan(file.path)]
-    # On a disk, Hadoop stores the checksums of a file in a hidden file, which no rule selects. Delete both.
-    listed_paths = {file.path for file in objects}
-    orphans += [checksum for checksum in map(checksum_of, orphans) if checksum in listed_paths]
-    # `DirectoryOperations` relies on this order: while a metadata file exists, the name of the next version has not become free.
-    return sorted(orphans, key=lambda path: (_metadata_version(path), path))
-
-
-def _orphan_rule(
-    location: str, current: CurrentMetadata, needed_keys: Collection[str], objects: Sequence[StoredObject]
-) -> Callable[[str], bool]:
-    """Return the function that decides by a file's path, relative to the table's folder, whether the file may be an orphan.
+class OrphanRule:
+    """The rule that decides which files in a table's folder are orphans: neither the metadata nor a snapshot refers to them.
 
     These files are not orphans:
 
@@ -51,28 +26,89 @@ def _orphan_rule(
     - files of inner tables, whose folders are below the table's folder
     - hidden files, which have a name or a folder that begins with `.` or `_`, as in Iceberg's DeleteOrphanFiles. But a folder such as
       `_day=1` is not hidden if the table has a partition field `_day`.
-
-    Args:
-        location: The location of the table's folder.
-        current: The current metadata of the table.
-        needed_keys: The files that the snapshots need, by `file_key`.
-        objects: The objects in the folder. The metadata files and logs among them show where inner tables are.
     """
-    metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
-    metadata_keys = {file_key(path) for path in metadata_paths if path}
-    # The metadata may spell the location of the folder differently, such as `s3://alias/t` for `s3://bucket/t`. Then the needed file
-    # `s3://alias/t/data/a.parquet` seems to be outside the folder. So no file in the folder with the name `a.parquet` is an orphan.
-    needed_paths, names_outside_folder = _relative_paths_and_outside_names(location, metadata_keys.union(needed_keys))
-    inner_prefixes, partition_prefixes = inner_table_prefixes(objects), _hidden_like_partition_prefixes(current.metadata)
 
-    def may_be_orphan(path: str) -> bool:
-        if path in needed_paths or posixpath.basename(path) in names_outside_folder:
-            return False
-        if path == HINT or _is_current_or_later_metadata(path, current):
-            return False
-        return not path.startswith(inner_prefixes) and not _is_hidden(path, partition_prefixes)
+    def __init__(
+        self,
+        location: str,
+        current: CurrentMetadata,
+        needed_keys: Collection[str],
+        objects: Sequence[StoredObject],
+        prefixes: PrefixRule,
+    ) -> None:
+        """Create the rule for one table.
 
-    return may_be_orphan
+        Args:
+            location: The location of the table's folder.
+            current: The current metadata of the table.
+            needed_keys: The files that the snapshots need, by `file_key`.
+            objects: The objects in the folder. The metadata files and logs among them show where inner tables are.
+            prefixes: How the schemes and authorities of paths are compared.
+        """
+        self._current, self._location, self._prefixes = current, location, prefixes
+        metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
+        metadata_keys = {file_key(path) for path in metadata_paths if path}
+        self._needed_paths, outside_paths = self._split_paths(metadata_keys.union(needed_keys))
+        # The metadata may spell the location of the folder differently, such as `s3://alias/t` for `s3://bucket/t`. Then the needed file
+        # `s3://alias/t/data/a.parquet` seems to be outside the folder. So no file in the folder with the name `a.parquet` is an orphan.
+        self._mismatches = {path for path in map(self._mismatch, outside_paths) if path is not None}
+        if prefixes.mismatch is PrefixMismatch.DELETE:
+            outside_paths = {path for path in outside_paths if self._mismatch(path) is None}
+        self._outside_names = {posixpath.basename(path) for path in outside_paths}
+        self._inner_prefixes = inner_table_prefixes(objects)
+        self._partition_prefixes = _hidden_like_partition_prefixes(current.metadata)
+        self._listed_paths = {file.path for file in objects}
+
+    def select(self, candidates: Iterable[StoredObject]) -> list[str]:
+        """Return the paths of the orphans, relative to the folder. Metadata files come last, the oldest version first.
+
+        Raises PlanError if the metadata refer to a candidate by another scheme or authority, and the rule makes this an error.
+        """
+        paths = [file.path for file in candidates]
+        if self._prefixes.mismatch is PrefixMismatch.ERROR:
+            self._check_prefixes(paths)
+        orphans = [path for path in paths if self._may_be_orphan(path)]
+        # On a disk, Hadoop stores the checksums of a file in a hidden file, which no rule selects. Delete both.
+        orphans += [checksum for checksum in map(checksum_of, orphans) if checksum in self._listed_paths]
+        # `DirectoryOperations` relies on this order: while a metadata file exists, the name of the next version has not become free.
+        return sorted(orphans, key=lambda path: (_metadata_version(path), path))
+
+    def _check_prefixes(self, paths: Iterable[str]) -> None:
+        """Raise PlanError if the metadata refer to one of the files by another scheme or authority, and to no other path of it."""
+        conflicts = [path for path in paths if path in self._mismatches and path not in self._needed_paths]
+        if conflicts:
+            problem = f"The metadata refer to {self._location}/{min(conflicts)} by another scheme or authority, so it may be no orphan."
+            advice = "Set equal_schemes or equal_authorities, or set prefix_mismatch_mode to 'IGNORE' to keep such files."
+            raise PlanError(f"{problem} {advice}")
+
+    def _mismatch(self, path: str) -> str | None:
+        """Return the path relative to the folder if only its scheme or authority differs from those of the folder, or else None."""
+        prefix, folder = self._prefixes.split(file_key(f"{self._location}/"))
+        folder = f"{folder.rstrip('/')}/"
+        path_prefix, inner_path = self._prefixes.split(path)
+        return inner_path.removeprefix(folder) if inner_path.startswith(folder) and path_prefix != prefix else None
+
+    def _split_paths(self, paths: Collection[str]) -> tuple[set[str], set[str]]:
+        """Return the relative paths of the files below the folder, and the paths of the files outside it."""
+        relative_paths = {path: self._relative_path(path) for path in paths}
+        outside_paths = {path for path, relative_path in relative_paths.items() if relative_path is None}
+        return {relative_path for relative_path in relative_paths.values() if relative_path is not None}, outside_paths
+
+    def _relative_path(self, path: str) -> str | None:
+        """Return the path of a file relative to the folder, or None for a file outside it. Aliases of its prefix count as equal."""
+        relative_path = _relative_path(self._location, path)
+        if relative_path is not None:
+            return relative_path
+        prefix, folder = self._prefixes.split(f"{self._location}/")
+        path_prefix, inner_path = self._prefixes.split(path)
+        return posixpath.normpath(inner_path.removeprefix(folder)) if path_prefix == prefix and inner_path.startswith(folder) else None
+
+    def _may_be_orphan(self, path: str) -> bool:
+        if path in self._needed_paths or posixpath.basename(path) in self._outside_names:
+            return False
+        if path == HINT or _is_current_or_later_metadata(path, self._current):
+            return False
+        return not path.startswith(self._inner_prefixes) and not _is_hidden(path, self._partition_prefixes)
 
 
 def checksum_of(path: str) -> str:
@@ -84,13 +120,6 @@ def checksum_of(path: str) -> str:
 def with_checksums(paths: Sequence[str]) -> list[str]:
     """Return the given absolute paths, and for files on a disk also the paths of the checksum files of Hadoop's local file system."""
     return [*paths, *(checksum_of(path) for path in paths if local_path(path) is not None)]
-
-
-def _relative_paths_and_outside_names(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:
-    """Return the relative paths of the files below a location, and the names of the files outside it."""
-    relative_paths = {path: _relative_path(location, path) for path in paths}
-    outside_names = {posixpath.basename(path) for path, relative_path in relative_paths.items() if relative_path is None}
-    return {relative_path for relative_path in relative_paths.values() if relative_path is not None}, outside_names
 
 
 def _relative_path(location: str, path: str) -> str | None:

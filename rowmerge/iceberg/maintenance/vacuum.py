@@ -20,20 +20,24 @@ from typing import NamedTuple
 
 from pyiceberg.table.update import TableUpdate
 
-from rowmerge.errors import PlanError, VersionNotFound
+from rowmerge.errors import PlanError
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import check_writable, commit_updates, newest
-from rowmerge.iceberg.maintenance.expiry import check_gc_enabled, expiry_updates
-from rowmerge.iceberg.maintenance.orphans import find_orphans, with_checksums
+from rowmerge.iceberg.maintenance.expiry import check_gc_enabled, expiry_updates, unused_definition_updates
+from rowmerge.iceberg.maintenance.orphans import OrphanRule, with_checksums
 from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, files_of_expired_snapshots, needed_files
-from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.metadata.properties import file_locations
-from rowmerge.iceberg.metadata.refs import ancestors, summary_properties
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.deletion import PathOrigin, deletable_files, delete_files
 from rowmerge.storage.store import StoredObject
-from rowmerge.table.maintenance import Expired, ExpiryOptions, RewrittenDeletes, RewrittenManifests, Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import (
+    Expired,
+    ExpiryOptions,
+    OrphanOptions,
+    Vacuumed,
+    VacuumOptions,
+)
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
@@ -42,10 +46,10 @@ ORPHANS_AFTER = 3 * _DAY
 
 
 class _Listing(NamedTuple):
-    """The objects in a table's folder, and the time (milliseconds since the epoch) before which orphans were written."""
+    """The objects in a table's folder, and which of them may be orphans."""
 
     objects: Sequence[StoredObject]
-    orphans_before: int
+    options: OrphanOptions
 
 
 @dataclass(frozen=True)
@@ -108,26 +112,22 @@ class Vacuum:
         counts = Counter(expiry.files[path] for path in chain.from_iterable(snapshot_files.values()))
         return Expired(*(counts[kind] for kind in FileKind))  # the fields of Expired have the order of FileKind
 
-    def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
+    def remove_orphans(self, options: OrphanOptions) -> tuple[str, ...]:
         """Delete the orphan files that were written before a time, and return their absolute paths.
 
-        An orphan is a file in the table's folder to which neither the metadata nor a snapshot refers.
-
-        Args:
-            older_than: The time in milliseconds since the epoch, or None for three days ago.
-            dry_run: Whether only the paths are returned, and no file is deleted.
+        An orphan is a file in the table's folder to which neither the metadata nor a snapshot refers. In a dry run, no file is deleted.
 
         Raises:
             LiveFileProtected: An orphan is a live file under another path, for example by a symbolic link. No file has been deleted.
-            PlanError: The table property `gc.enabled` is false.
+            PlanError: The table property `gc.enabled` is false, or the metadata refer to a file by another scheme or authority.
             StorageError: A file cannot be read or deleted.
         """
         check_gc_enabled(self.table, newest(self.operations, self.table).metadata)
         # Read the metadata again after the listing, which may take minutes. A file of a commit during the listing is then no orphan.
-        listing = self._list_objects(older_than)
+        listing = _Listing(self.storage.list(), options)
         current = newest(self.operations, self.table)
         orphans = self._orphans(current, listing)
-        if not dry_run:
+        if not options.dry_run:
             self._delete_orphans(orphans, checked=current, listing=listing)  # checks them again after a concurrent commit
         return tuple(orphans)
 
@@ -141,13 +141,17 @@ class Vacuum:
             )
 
     def _list_objects(self, orphans_before: int | None) -> _Listing:
-        return _Listing(self.storage.list(), self.now - ORPHANS_AFTER if orphans_before is None else orphans_before)
+        older_than = self.now - ORPHANS_AFTER if orphans_before is None else orphans_before
+        return _Listing(self.storage.list(), OrphanOptions(older_than))
 
     def _plan_expiry(self, current: CurrentMetadata, options: ExpiryOptions) -> _Expiry:
         """Return the expiry of snapshots from the current metadata, without a commit. The expiry has no updates if no snapshot expires."""
         check_writable(self.table, current)
         check_gc_enabled(self.table, current.metadata)
         updates = expiry_updates(self.table, current.metadata, options, self.now)
+        if options.cleans_metadata:
+            remaining = apply_updates(current.metadata, updates) if updates else current.metadata
+            updates = (*updates, *unused_definition_updates(self.storage, remaining))
         if not updates:
             return _Expiry(current)
         metadata = apply_updates(current.metadata, updates, location=current.path)
@@ -208,10 +212,11 @@ class Vacuum:
 
     def _orphans(self, current: CurrentMetadata, listing: _Listing) -> list[str]:
         """Return the absolute paths of the orphans in a listing. Read the needed files only if an object is old enough."""
-        if not any(file.modified < listing.orphans_before for file in listing.objects):
+        candidates = listing.options.candidates(self.storage.location, listing.objects)
+        if not candidates:
             return []
-        orphans = find_orphans(self.storage.location, current, self._needed(current).keys(), *listing)
-        return [file_key(f"{self.storage.location}/{path}") for path in orphans]
+        rule = OrphanRule(self.storage.location, current, self._needed(current).keys(), listing.objects, listing.options.prefixes)
+        return [file_key(f"{self.storage.location}/{path}") for path in rule.select(candidates)]
 
     def _delete_orphans(self, orphans: Sequence[str], checked: CurrentMetadata, listing: _Listing) -> None:
         """Delete the files that are still orphans. `checked` is the metadata from which they were determined."""
@@ -221,58 +226,3 @@ class Vacuum:
         paths = [path for path in orphans if path in still_orphans]
         if paths:
             delete_files(self.storage, [paths], PathOrigin.LISTING, live_paths=self._live(current))
-
-
-@dataclass(frozen=True)
-class IcebergMaintenance:
-    """Implements `rowmerge.table.maintenance.TableMaintenance`."""
-
-    operations: TableOperations
-    table: str
-
-    def expire(self, options: ExpiryOptions) -> Expired:
-        return Vacuum(self.operations, self.table).expire(options)
-
-    def remove_orphan_files(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
-        """Delete the orphan files that were written before a time, as `Vacuum.remove_orphans` does.
-
-        Args:
-            older_than: The time in milliseconds since the epoch, or None for three days ago.
-            dry_run: Whether only the paths are returned, and no file is deleted.
-        """
-        return Vacuum(self.operations, self.table).remove_orphans(older_than, dry_run=dry_run)
-
-    def rewrite_manifests(self) -> RewrittenManifests:
-        return ManifestRewriting(self.operations, self.table).commit()
-
-    def rewrite_position_deletes(self) -> RewrittenDeletes:
-        return DeleteRewriting(self.operations, self.table).commit()
-
-    def check_ancestor(self, snapshot_id: int) -> int:
-        """Return the id of a snapshot after checking that it is the current snapshot or one of its ancestors.
-
-        Raises:
-            VersionNotFound: The snapshot does not exist, or is not an ancestor of the current one.
-        """
-        metadata = newest(self.operations, self.table).metadata
-        if any(snapshot.snapshot_id == snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)):
-            return snapshot_id
-        exists = metadata.snapshot_by_id(snapshot_id) is not None
-        reason = "is not an ancestor of the newest snapshot" if exists else "does not exist or has expired"
-        raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
-
-    def newest_ancestor_before(self, timestamp: int) -> int:
-        """Return the id of the newest snapshot before a time (milliseconds since the epoch): the current snapshot or an ancestor.
-
-        Raises:
-            VersionNotFound: There is no such snapshot.
-        """
-        metadata = newest(self.operations, self.table).metadata
-        for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-            if snapshot.timestamp_ms < timestamp:
-                return snapshot.snapshot_id
-        raise VersionNotFound(f"{self.table} has no snapshot older than {timestamp} (ms since 1970). Choose a later time.")
-
-    def removed_delete_files(self, snapshot_id: int) -> int:
-        snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)
-        return int(summary_properties(snapshot).get("removed-delete-files", "0"))

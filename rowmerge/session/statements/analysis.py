@@ -6,16 +6,16 @@ the statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rowmerge.commands.maintenance import AnalyzeCommand, AnalyzeTable, AnalyzeTables, ComputeDeltaStatistics
 from rowmerge.errors import PlanError, TableError, UnknownColumn
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.table_change import recompute_statistics
+from rowmerge.execution.table_statistics import compute_table_statistics
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.partition_listing import list_partitions
 from rowmerge.session.names.scope import SessionContext
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 
@@ -50,17 +50,24 @@ def run_analysis(context: SessionContext, command: AnalyzeCommand, options: Comm
 
 
 def _analyze(context: SessionContext, command: AnalyzeTable) -> None:
-    """Check the names in the statement, and compute the statistics of columns if the format stores them."""
+    """Check the names in the statement, and compute the distinct values of columns if the format of the table stores them."""
     table = context.names.table(command.target)
     if command.partition:
         _check_partition(context, table, command)
-    schema = table.snapshot().schema
-    for name in command.columns:
-        if schema.find(name) is None:
-            raise UnknownColumn(name, schema.names, where=str(command.target))
-    if command.columns or command.all_columns:
-        columns = [column.name for name in command.columns if (column := schema.find(name)) is not None]
-        compute_column_statistics(context, table, columns or schema.names)
+    snapshot = table.snapshot()
+    columns = [_column_name(snapshot, command, name) for name in command.columns]
+    has_columns = command.all_columns or bool(columns)
+    # A Delta log has no place for them, and an Iceberg table without a snapshot has no rows.
+    if has_columns and table.maintenance is not None and snapshot.version:
+        compute_table_statistics(context.spark, table, table.maintenance, snapshot.version, columns or None)
+
+
+def _column_name(snapshot: Snapshot, command: AnalyzeTable, name: str) -> str:
+    """Return the exact name of a column. Raise UnknownColumn if the table has no such column."""
+    field = snapshot.schema.find(name)
+    if field is None:
+        raise UnknownColumn(name, snapshot.schema.names, where=str(command.target))
+    return field.name
 
 
 def _check_partition(context: SessionContext, table: Table, command: AnalyzeTable) -> None:
@@ -73,13 +80,3 @@ def _check_partition(context: SessionContext, table: Table, command: AnalyzeTabl
     for name, _ in command.partition:
         if name.lower() not in fields:
             raise UnknownColumn(name, tuple(partitions[0].texts), where="PARTITION")
-
-
-def compute_column_statistics(context: SessionContext, table: Table, columns: Iterable[str]) -> None:
-    """Compute the number of distinct values of columns, and store it if the format of the table has a place for it.
-
-    Args:
-        context: The session.
-        table: The table.
-        columns: The exact names of the columns.
-    """

@@ -48,7 +48,7 @@ def run_cache_command(context: SessionContext, command: CacheCommand) -> Stateme
 
 
 def _cache(context: SessionContext, command: CacheTable) -> None:
-    """Cache the present rows of a table or view, or of a query, which becomes a temporary view."""
+    """Let Spark cache the present rows of a table or view, or of a query, which becomes a temporary view."""
     name = command.name
     if command.query is not None:
         create_view(context, CreateView(name, command.query, temporary=True))

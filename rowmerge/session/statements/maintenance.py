@@ -27,11 +27,10 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import branches_of
 from rowmerge.session.names.scope import SessionContext
+from rowmerge.session.procedures.calls import call_procedure
 from rowmerge.session.statements.analysis import run_analysis
 from rowmerge.session.statements.caching import run_cache_command
-from rowmerge.session.statements.procedures import call_procedure
-from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
-from rowmerge.spark.peer_settings import optimize_size, with_iceberg_settings
+from rowmerge.spark.peer_settings import is_retention_checked, is_vacuum_logged, optimize_size, with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.table import Branches, SnapshotReference

@@ -27,7 +27,6 @@ IdempotencyKey = str | tuple[str, int]
 APPLICATION_SETTING = "spark.databricks.delta.write.txnAppId"
 VERSION_SETTING = "spark.databricks.delta.write.txnVersion"
 CARDINALITY_SETTING = "spark.rowmerge.merge.cardinality"
-RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
@@ -62,16 +61,6 @@ def merge_cardinality(spark: SparkSession) -> Cardinality:
 def is_checksum_mismatch_fatal(spark: SparkSession) -> bool:
     """Return whether, according to Delta's setting, a table version that differs from its checksum file is an error, not a warning."""
     return setting(spark, "spark.databricks.delta.checksum.mismatch.fatal", "true") != "false"
-
-
-def is_retention_checked(spark: SparkSession) -> bool:
-    """Return whether, according to Delta's setting, a retention period that is too short for concurrent statements is an error."""
-    return setting(spark, RETENTION_CHECK, "true") == "true"
-
-
-def is_vacuum_logged(spark: SparkSession) -> bool:
-    """Return whether, according to Delta's setting, VACUUM adds its start and end to the table's history."""
-    return setting(spark, "spark.databricks.delta.vacuum.logging.enabled", "true") == "true"
 
 
 def writes_rows(command: Statement) -> bool:

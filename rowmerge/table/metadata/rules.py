@@ -53,15 +53,20 @@ def not_null_checks(schema: Struct) -> tuple[Check, ...]:
 
     As in Delta, elements of arrays and values of maps have no checks.
     """
-    paths = _not_null_paths(schema, ())
+    paths = not_null_paths(schema)
     return tuple(Check(f"NOT NULL of column `{'.'.join(path)}`", f"{'.'.join(map(backquote, path))} is not null") for path in paths)
 
 
-def _not_null_paths(schema: Struct, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of the NOT NULL columns, and of the NOT NULL fields of structs. `parent` is the path of the struct `schema`."""
+def not_null_paths(schema: Struct, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of the NOT NULL columns and of NOT NULL fields of structs.
+
+    Args:
+        schema: The columns, or the fields of a struct.
+        parent: The path of the struct.
+    """
     for column in schema:
         path = (*parent, column.name)
         if not column.nullable:
             yield path
         if isinstance(column.type, Struct):
-            yield from _not_null_paths(column.type, path)
+            yield from not_null_paths(column.type, path)

@@ -17,7 +17,7 @@ from rowmerge.execution.restore_and_clone import restore
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Reads
-from rowmerge.table.maintenance import ExpiryOptions, VacuumOptions
+from rowmerge.table.maintenance import ExpiryOptions, OrphanOptions, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, committed
@@ -71,7 +71,7 @@ def test_maintenance_keeps_the_rows_of_a_catalog_table(configuration: dict[str, 
     storage = Storage(table.location)
     storage.put("data/left.parquet", b"left over")
     time.sleep(0.005)
-    (path,) = maintenance.remove_orphan_files(time.time_ns() // 1_000_000, dry_run=True)
+    (path,) = maintenance.remove_orphan_files(OrphanOptions(time.time_ns() // 1_000_000, dry_run=True))
     assert path.endswith("/data/left.parquet")
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
     root = f"{file_key(table.location)}/"

@@ -23,7 +23,7 @@ from rowmerge.iceberg.maintenance.expiry import expiry_updates
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.maintenance import Expired, ExpiryOptions, Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import Expired, ExpiryOptions, OrphanOptions, Vacuumed, VacuumOptions
 from rowmerge.table.snapshots.files import AddedFile
 from tests.support.iceberg_lake import DAY, Lake, needed
 from tests.support.readers import read_with_pyiceberg
@@ -246,8 +246,9 @@ def test_a_late_writer_does_not_reuse_a_deleted_metadata_version(lake: Lake) -> 
 def test_orphan_removal_keeps_all_snapshots(lake: Lake) -> None:
     old, young = lake.junk("data/left.parquet", 4), lake.junk("data/younger.parquet", 2)
     then = time.time_ns() // 1_000_000 - DAY * 1000
-    assert [path.rpartition("/t/")[2] for path in expiry(lake).remove_orphans(None, dry_run=True)] == [old]
-    assert len(expiry(lake).remove_orphans(then, dry_run=False)) == 2
+    three_days_ago = then - 2 * DAY * 1000
+    assert [path.rpartition("/t/")[2] for path in expiry(lake).remove_orphans(OrphanOptions(three_days_ago, dry_run=True))] == [old]
+    assert len(expiry(lake).remove_orphans(OrphanOptions(then))) == 2
     assert not lake.on_disk() & {old, young}
     assert len(lake.snapshots) == 6
 
@@ -294,7 +295,7 @@ def test_vacuum_is_refused_if_gc_is_disabled(lake: Lake) -> None:
     for run in (
         lambda: vacuum_now(lake),
         lambda: expiry(lake).expire(ExpiryOptions()),
-        lambda: expiry(lake).remove_orphans(None, dry_run=False),
+        lambda: expiry(lake).remove_orphans(OrphanOptions(0)),
     ):
         with pytest.raises(PlanError, match=r"gc\.enabled is false"):
             run()

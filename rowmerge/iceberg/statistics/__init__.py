@@ -1,0 +1,1 @@
+"""Statistics files of Iceberg tables: of columns (Puffin), and of partitions (Parquet)."""

@@ -1,0 +1,1 @@
+"""Procedures of Iceberg's Spark catalogs, for the tables of both formats."""
