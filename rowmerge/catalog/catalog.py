@@ -149,14 +149,8 @@ class Catalog(Protocol):
             name: The name of the relation.
         """
 
-    def is_managed(self, schema: str, name: str, location: str) -> bool:
-        """Return whether a location is the one that the catalog chooses for a table of this name, so that DROP TABLE deletes its files.
-
-        Args:
-            schema: The name of the schema.
-            name: The name of the table.
-            location: The location of the existing table.
-        """
+    def is_managed(self, table: Relation, location: str) -> bool:
+        """Return whether the location of a table is the one that the catalog chooses, so that DROP TABLE deletes its files."""
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         """Register the table at a location under a name.

@@ -204,15 +204,9 @@ class DirectoryCatalog:
         """
         return self._folder(schema, name).location
 
-    def is_managed(self, schema: str, name: str, location: str) -> bool:
-        """Return whether a location is the one that the catalog chooses for a table of this name.
-
-        Args:
-            schema: The name of the schema.
-            name: The name of the table.
-            location: The location of the existing table.
-        """
-        return self._folder(schema, name).location == location
+    def is_managed(self, table: Relation, location: str) -> bool:
+        """Return whether `location` is the one that the catalog chooses for a table of this name."""
+        return self._folder(table.schema, table.name).location == location
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         """Register an external table by putting a pointer in the folder of its name. A table in this folder needs no pointer.

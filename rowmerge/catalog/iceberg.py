@@ -176,19 +176,13 @@ class IcebergCatalog:
         view_metadata = self._load_view(namespace, name)
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
-    def is_managed(self, schema: str, name: str, location: str) -> bool:
-        """Return whether a location is the one that the catalog chooses for a table of this name.
-
-        Args:
-            schema: The name of the schema.
-            name: The name of the table.
-            location: The location of the existing table.
-        """
+    def is_managed(self, table: Relation, location: str) -> bool:
+        """Return whether `location` is the one that the catalog chooses for a table of this name."""
         if self._warehouse is not None:
-            return location == self._new_location(schema, name)
+            return location == self._new_location(table.schema, table.name)
         # Some catalogs reject the name of an existing table, and some add a unique suffix to the folder of a table.
-        unused_name = f"{lower_case(name)}_{uuid4().hex}"
-        folder = self._client.default_location(self._namespace(schema), unused_name).rpartition("/")[0]
+        unused_name = f"{table.name}_{uuid4().hex}"
+        folder = self._client.default_location(self._namespace(table.schema), unused_name).rpartition("/")[0]
         return location.rpartition("/")[0] == folder
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 
+import agate
 import pytest
+from dbt.adapters.spark.impl import SparkAdapter
+from dbt.adapters.spark.relation import SparkRelation
 from deltalake import DeltaTable as DeltaRsTable
 from pyiceberg.table import StaticTable
 
@@ -97,3 +100,15 @@ def test_detail_has_the_id_and_the_protocol_that_other_readers_find(table: rowme
         metadata = StaticTable.from_metadata(newest_metadata(location)).metadata
         assert row["id"] == str(metadata.table_uuid)
         assert (row["createdAt"], row["minReaderVersion"], row["tableFeatures"]) == (None, None, [])
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_dbt_spark_parses_the_rows_of_extended(table: rowmerge.Session, format_: str) -> None:
+    rows = [agate.Row(tuple(row), ("col_name", "data_type", "comment")) for row in table.sql("describe extended t").collect()]
+    relation = SparkRelation.create(schema="default", identifier="t", type="table")
+    columns = SparkAdapter.parse_describe_extended(SparkAdapter, relation, rows)
+    size = table.describe("default", "t").size
+    assert [(column.column, column.dtype) for column in columns] == [("id", "bigint"), ("v", "string"), ("p", "int")]
+    assert {column.table_owner for column in columns} == {"me"}
+    assert columns[0].table_stats["stats:bytes:value"] == size
+    assert columns[0].table_stats["stats:rows:value"] == 2

@@ -173,6 +173,37 @@ select * from t order by id;
 => 1 | 1
 => 2 | 2
 
+--- the number of distinct values is stored in Iceberg tables, for one version
+create table t (id int, v string, s struct<a: int>) using iceberg;
+analyze table t compute statistics for all columns;
+insert into t select id, concat('v', id % 3), null from range(0, 10, 1, 1);
+analyze table t compute statistics for columns ID, v;
+desc extended t v;
+=> col_name | v
+=> data_type | string
+=> comment | NULL
+=> min | NULL
+=> max | NULL
+=> num_nulls | 0
+=> distinct_count | 3
+=> avg_col_len | NULL
+=> max_col_len | NULL
+=> histogram | NULL
+analyze table t compute statistics for columns s;
+!> TypeMismatch: The column s has the type struct<a:int>
+insert into t values (11, 'new', null);
+desc extended t v;
+=> col_name | v
+=> data_type | string
+=> comment | NULL
+=> min | NULL
+=> max | NULL
+=> num_nulls | 0
+=> distinct_count | NULL
+=> avg_col_len | NULL
+=> max_col_len | NULL
+=> histogram | NULL
+
 --- delta: new statistics of files change no row, and exclude files
 create table t (id int, p int, f double, s struct<t: timestamp>) using delta partitioned by (p) tblproperties ('delta.dataSkippingNumIndexedCols' = '0', 'rowmerge.write.mode' = 'merge-on-read');
 insert into t select id, id % 2, id / 2, named_struct('t', timestamp'2024-01-01 00:00:00') from range(0, 100, 1, 1);

@@ -83,7 +83,7 @@ def catalog_entry(context: SessionContext, description: RelationDescription, sna
     relation, catalog_name = description.relation, context.names.catalog_name
     if relation.kind == "view":
         return CatalogEntry(catalog_name, is_managed=True)
-    is_managed = context.catalog.is_managed(relation.schema, relation.name, description.location)
+    is_managed = context.catalog.is_managed(relation, description.location)
     snapshot = snapshot or context.catalog.open(relation.schema, relation.name).snapshot()
     return CatalogEntry(catalog_name, is_managed, snapshot.details)
 

@@ -69,7 +69,7 @@ class SparkViews:
         return bool(self._cached) and self.is_cached(backquote(self._view_name(snapshot.shape.location, snapshot.identity)))
 
     def cache(self, relation: str, view: CachedView) -> None:
-        """Let Spark cache the rows of a view when they are read for the first time, instead of other rows of the same table or view.
+        """Let Spark cache the rows of a view when they are first read, instead of other rows of the same table or view.
 
         Args:
             relation: The name of the table or view.
