@@ -127,15 +127,17 @@ show create table a.t as serde;
 show create table a.nope;
 !> TableNotFound: nope
 
---- create table accepts the names of partition fields and the write order of Iceberg tables alone
+--- delta: fields have no names, and tables have no write order
+create table u (id int, v int) using delta partitioned by (id as i);
+!> PlanError: Delta fields have no names. Omit AS
+create table u (id int) using delta write ordered by id;
+!> PlanError: a Delta table cannot store a write order
+
+--- create table accepts the names of partition fields and the write order of Iceberg tables
 create table t (id int, ts timestamp) using iceberg partitioned by (days(ts) as day, bucket(4, id)) write ordered by id desc;
 insert into t values (1, timestamp'2024-01-01 00:00:00');
 show partitions t;
 => day=2024-01-01/id_bucket=0
-create table u (id int) using delta partitioned by (id as i);
-!> PlanError: Delta fields have no names. Omit AS
-create table u (id int) using delta write ordered by id;
-!> PlanError: a Delta table cannot store a write order
 create table u (id int) using iceberg write ordered by nope;
 !> UnknownColumn: nope
 create table u (id int) using iceberg write ordered by id write unordered;
