@@ -149,6 +149,9 @@ class Catalog(Protocol):
             name: The name of the relation.
         """
 
+    def is_managed(self, table: Relation, location: str) -> bool:
+        """Return whether the location of a table is the one that the catalog chooses, so that DROP TABLE deletes its files."""
+
     def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
         """Register the table at a location under a name.
 

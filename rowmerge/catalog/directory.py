@@ -207,6 +207,10 @@ class DirectoryCatalog:
         place = self._find(schema, name)
         return self._storage.child(path_of(schema, name) if place is None else place.home).location
 
+    def is_managed(self, table: Relation, location: str) -> bool:
+        """Return whether `location` is the one that the catalog chooses for a table of this name."""
+        return self.location_of(table.schema, table.name) == location
+
     def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
         """Give a name to a table that was just created, or to an existing external table.
 

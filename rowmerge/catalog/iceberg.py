@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation, View
@@ -176,6 +177,15 @@ class IcebergCatalog:
             return location
         view_metadata = _load_view(self._client, namespace, name)
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
+
+    def is_managed(self, table: Relation, location: str) -> bool:
+        """Return whether `location` is the one that the catalog chooses for a table of this name."""
+        if self._warehouse is not None:
+            return location == self._new_location(table.schema, table.name)
+        # Some catalogs reject the name of an existing table, and some add a unique suffix to the folder of a table.
+        unused_name = f"{table.name}_{uuid4().hex}"
+        folder = self._client.default_location(self._namespace(table.schema), unused_name).rpartition("/")[0]
+        return location.rpartition("/")[0] == folder
 
     def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
         """Check that a name refers to the table at a location.

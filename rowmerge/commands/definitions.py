@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rowmerge.commands.listings import TableListing
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import ExplainedRowCommand
 from rowmerge.commands.tables import ChangeIdentifiers, CreateTableLike, Rename, SetLocation
@@ -49,8 +50,9 @@ class ColumnDefinition:
 class CreateTable:
     """CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
-    `format` is the name after USING in lower case, or None if the statement has no USING clause. `partitioned_by` contains unnamed
-    partition fields. A column that PARTITIONED BY (name type) defines is also in `columns`. `query`: the query after AS, or None.
+    `format` is the name after USING in lower case, or None if the statement has no USING clause. `partitioned_by`: partition fields,
+    which have a name only if the statement contains AS. A column that PARTITIONED BY (name type) defines is also in `columns`. `query`: the
+    query after AS, or None.
     """
 
     name: TableName
@@ -65,6 +67,8 @@ class CreateTable:
     if_not_exists: bool = False
     checks: tuple[CheckConstraint, ...] = ()
     """The CHECK constraints of the table and of its columns."""
+    write_order: SetWriteOrder | None = None
+    """The sort order of rows in data files, or None if the statement has no WRITE clause."""
 
 
 @dataclass(frozen=True)
@@ -362,7 +366,7 @@ ColumnCommand = AddColumns | ReplaceColumns | ChangeIdentifiers | RenameColumn |
 PropertyCommand = SetProperties | UnsetProperties
 ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 AlterTable = ColumnCommand | ConstraintCommand | PropertyCommand | CommentOn | CommentOnColumns | ChangePartitioning | SetWriteOrder
-ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns
+ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns | TableListing
 TableCommand = CreateTable | CloneTable | CreateTableLike | CreateView | Drop | Rename | SetLocation
 DefinitionCommand = TableCommand | SchemaCommand | AlterTable | ListingCommand
 

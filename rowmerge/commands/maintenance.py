@@ -1,9 +1,10 @@
-"""Statements that maintain a table: VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, and the creation and removal of branches and tags."""
+"""Statements that maintain a table: VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, ANALYZE, and those for branches, tags and caches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rowmerge.commands.caching import CacheCommand
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.procedures import Call
 
@@ -81,4 +82,33 @@ class DropReference:
     if_exists: bool = False
 
 
-MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference
+@dataclass(frozen=True)
+class AnalyzeTable:
+    """ANALYZE TABLE table [PARTITION (…)] COMPUTE STATISTICS [NOSCAN | FOR COLUMNS … | FOR ALL COLUMNS].
+
+    `partition`: the partition fields with their values, None for a field without a value. `columns`: those after FOR COLUMNS.
+    """
+
+    target: TableName
+    partition: tuple[tuple[str, SqlText | None], ...] = ()
+    columns: tuple[str, ...] = ()
+    all_columns: bool = False
+
+
+@dataclass(frozen=True)
+class AnalyzeTables:
+    """ANALYZE TABLES [IN schema] COMPUTE STATISTICS. `schema` is None for the current schema."""
+
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class ComputeDeltaStatistics:
+    """ANALYZE TABLE table COMPUTE DELTA STATISTICS."""
+
+    target: TableName
+
+
+AnalyzeCommand = AnalyzeTable | AnalyzeTables | ComputeDeltaStatistics
+TableMaintenance = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference
+MaintenanceCommand = TableMaintenance | AnalyzeCommand | CacheCommand

@@ -17,6 +17,7 @@ from rowmerge.execution.partition_masks import partition_mask
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
 from rowmerge.plan.insert_columns import static_partition
 from rowmerge.plan.pruning.file_pruning import every_file
+from rowmerge.spark.reading.file_statistics import computed_statistics
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_if_rejected
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
@@ -183,6 +184,28 @@ def _removal(spark: SparkSession, snapshot: Snapshot, operation: str, partitions
         reads=Reads(frozenset(removed.paths), may_match=mask),  # a file that a concurrent commit adds there is a conflict
     )
     return change, RowCounts(deleted=removed.live_rows, files_removed=len(removed))
+
+
+def recompute_statistics(spark: SparkSession, table: Table, options: CommitOptions) -> ChangeResult:
+    """Read all rows of a Delta table, and commit the statistics of its files. No row changes.
+
+    Args:
+        spark: The Spark session that reads the rows.
+        table: The table.
+        options: The number of retries after conflicts.
+
+    Raises:
+        CommitConflict: In all attempts, a concurrent commit has changed rows of these files.
+    """
+
+    def plan_change(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
+        snapshot.check_writable()
+        files = computed_statistics(spark, snapshot)
+        reads = Reads(frozenset(file.path for file in files))  # statistics must not apply to a file that a concurrent commit removes
+        change = CommitRequest("COMPUTE STATS", files=FileChanges(restated=files), reads=reads, data_change=False)
+        return (change, RowCounts()) if files else None
+
+    return _commit_planned_change(table, plan_change, options)
 
 
 DefinitionFor = Callable[[Snapshot], TableDefinition | None]

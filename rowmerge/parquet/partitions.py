@@ -182,6 +182,16 @@ def partition_folder(column: str, value: Any) -> str:
     return f"{_escaped(column)}={text}"
 
 
+def partition_text(field: str, value: str | None) -> str:
+    """Return `field=value`, escaped as in the rows of SHOW PARTITIONS for Spark's data sources.
+
+    Args:
+        field: The name of the partition field.
+        value: The text of the partition value, None for NULL.
+    """
+    return f"{_escaped(field)}={_escaped('null' if value is None else value)}"
+
+
 def hive_folders(column: str, values: pa.Array) -> pa.Array:
     """Return the folder name of each partition value in Hive's style (`column=value`). Each distinct value is encoded only once.
 

@@ -54,11 +54,11 @@ def folder_text(value: Any, transform: str) -> str:
         value: The partition value, None for NULL. Years, months, days and hours are integers counted from 1970.
         transform: The transform of the partition field as a string.
     """
-    return urllib.parse.quote_plus("null" if value is None else _value_text(value, transform))
+    return urllib.parse.quote_plus("null" if value is None else value_text(value, transform))
 
 
-def _value_text(value: Any, transform: str) -> str:
-    """Return a partition value other than NULL as a string for a folder name.
+def value_text(value: Any, transform: str) -> str:
+    """Return a partition value other than NULL as a string, for example for a folder name.
 
     Values of the time transforms are integers: the years, months, days or hours since 1970. For example, the month 649 becomes `2024-02`.
     """

@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 
 import pyspark
+from pyspark import StorageLevel
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from rowmerge.errors import SparkTooOld, TypeMismatch
+from rowmerge.errors import ConfigurationError, SparkTooOld, TypeMismatch
 from rowmerge.spark.peer_settings import report_ignored_set
 from rowmerge.table.metadata.schema import backquote
 
@@ -169,6 +170,37 @@ def drop_view(spark: SparkSession, name: str) -> bool:
         name: The name of the view, without backquotes.
     """
     return bool(spark.catalog.dropTempView(name))
+
+
+def cache_view(spark: SparkSession, name: str, storage_level: str | None) -> None:
+    """Let Spark cache the rows of a temporary view when they are read for the first time.
+
+    Args:
+        spark: The session with the view.
+        name: The name of the view, without backquotes.
+        storage_level: The name of a storage level of Spark, such as `DISK_ONLY`, or None for MEMORY_AND_DISK.
+
+    Raises:
+        ConfigurationError: Spark has no such storage level.
+    """
+    spark.catalog.cacheTable(backquote(name), _storage_level(storage_level or "MEMORY_AND_DISK"))
+
+
+def _storage_level(name: str) -> StorageLevel:
+    levels = {each: level for each, level in vars(StorageLevel).items() if isinstance(level, StorageLevel)}
+    if name.upper() not in levels:
+        raise ConfigurationError(f"The storage level {name} is unknown. Use one of {', '.join(sorted(levels))}.")
+    return levels[name.upper()]
+
+
+def uncache_view(spark: SparkSession, name: str) -> None:
+    """Remove the rows of a temporary view from the cache.
+
+    Args:
+        spark: The session with the view.
+        name: The name of the view, without backquotes.
+    """
+    spark.catalog.uncacheTable(backquote(name))
 
 
 def is_temporary_view(spark: SparkSession, name: str) -> bool:

@@ -19,7 +19,7 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import begins_query, parse_last_expression
 from rowmerge.sql.lexing.lexer import first_word, tokenize
 from rowmerge.sql.queries.relations import FLINK_HINT
-from rowmerge.sql.statements import definitions, describe, maintenance, merge, partitioning, procedure_calls, rows
+from rowmerge.sql.statements import analyze, caching, definitions, describe, maintenance, merge, partitioning, procedure_calls, rows
 from rowmerge.sql.statements.alterations import alter
 from rowmerge.table.metadata.partitioning import PartitionField
 
@@ -54,6 +54,11 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("RESTORE",): maintenance.parse_restore,
     ("GENERATE",): maintenance.parse_generate,
     ("CALL",): procedure_calls.parse_call,
+    ("ANALYZE",): analyze.parse_analyze,
+    ("CACHE",): caching.parse_cache,
+    ("UNCACHE",): caching.parse_uncache,
+    ("CLEAR", "CACHE"): caching.parse_clear_cache,
+    ("REFRESH",): caching.parse_refresh,
 }
 """For the first words of each kind of statement, the function that parses the tokens after these words."""
 

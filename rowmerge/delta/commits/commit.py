@@ -87,7 +87,7 @@ class Commit:
 
     def checksum(self) -> bytes:
         """Return the content of the checksum file for the committed version. Raises CorruptLog if an action is invalid."""
-        return checksum_after(self._state, self._actions, f"{self.storage.location}/{LOG}")
+        return checksum_after(self._state, self._builder.without_restated(self._actions), f"{self.storage.location}/{LOG}")
 
     @property
     def version(self) -> int:

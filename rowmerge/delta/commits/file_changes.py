@@ -74,12 +74,12 @@ class FileActionBuilder:
         """
         if self.change.restored is not None:
             return self._restore_files(state, as_delta_snapshot(self.change.restored))
-        actions: list[Action] = [self._add_action(file) for file in self.change.files.added]
+        actions: list[Action] = [*map(self._add_action, self.change.files.added), *self._restate(state)]
         actions += [{"cdc": {**self._written_fields(file), "dataChange": False}} for file in self.change.files.change_rows]
         if self.change.replace or not self._changed_paths:
             # A replacement removes all live files. The caller adds these actions (`replace_files`).
             return actions
-        changed_files = self._changed_live_files(state)
+        changed_files = self._live_files(state, self._changed_paths)
         actions += [self._remove_action(file) for file in changed_files.values()]
         actions += self._mark_deleted(changed_files, deleted_positions)
         return actions
@@ -124,23 +124,36 @@ class FileActionBuilder:
     def _add_action(self, file: AddedFile) -> Action:
         """Return the `add` action of a new file (PROTOCOL.md, Add File)."""
         fields = {**self._written_fields(file), "modificationTime": self.now, "dataChange": self.change.data_change}
-        # Statistics have the physical names of columns.
+        return {"add": {**fields, "stats": self._statistics_of(file)}}
+
+    def _statistics_of(self, file: AddedFile) -> str:
+        """Return the statistics of a file as JSON, with the physical names of columns."""
         schema, stored_schema = self.metadata.schema, self.metadata.stored_schema
         lower, upper, nulls = (values_by_physical_name(values, schema, stored_schema) for values in (file.lower, file.upper, file.nulls))
         stored_file = replace(file, lower=lower, upper=upper, nulls=nulls)
-        return {"add": {**fields, "stats": statistics_json(stored_file, self._indexed_leaves, self._string_prefix_length)}}
+        return statistics_json(stored_file, self._indexed_leaves, self._string_prefix_length)
 
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:
         return {"path": log_path(self.storage.location, file.path), "partitionValues": self._partition_texts(file), "size": file.size}
 
-    def _changed_live_files(self, state: State) -> dict[str, dict[str, Any]]:
-        """Return the rows in the file table of the files that the change removes or in which it deletes rows, by absolute path."""
-        files = files_of(state.files, self.storage.location, self._changed_paths)
+    def _live_files(self, state: State, selected_paths: frozenset[str]) -> dict[str, dict[str, Any]]:
+        """Return the rows in the file table of the live files with these absolute paths, by path."""
+        files = files_of(state.files, self.storage.location, selected_paths)
         paths = absolute_paths(self.storage.location, files.column("path")).to_pylist()
         rows = dict(zip(paths, _rows(files.tables()), strict=True))
-        if unknown_paths := self._changed_paths - rows.keys():
+        if unknown_paths := selected_paths - rows.keys():
             raise ValueError(f"{min(unknown_paths)} is not a data file of version {state.version} of the table at {self.storage.location}")
         return rows
+
+    def _restate(self, state: State) -> Iterator[Action]:
+        """Yield an `add` action for each file with new statistics. It replaces the one in the log, so that no `remove` is needed."""
+        files = {file.path: file for file in self.change.files.restated}
+        for path, row in self._live_files(state, frozenset(files)).items() if files else ():
+            yield self._add_with_vector(row, without_nulls(row["deletionVector"]), self._statistics_of(files[path]))
+
+    def without_restated(self, actions: Sequence[Action]) -> Sequence[Action]:
+        """Return the actions that change the number of files or their sizes: all but those for new statistics."""
+        return [action for action in actions if "add" not in action] if self.change.files.restated else actions
 
     def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted_positions: Mapping[str, Positions]) -> list[Action]:
         """Write new deletion vectors and return the `add` actions of their data files. A file whose rows are all deleted gets no `add`."""

@@ -255,11 +255,13 @@ def _with_properties(table: str, metadata: Metadata, properties: Mapping[str, st
 
 
 def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> tuple[str, ...]:
-    """Return the names of the partition columns. Raises PlanError for a transform and for a field of a struct."""
+    """Return the names of the partition columns. Raises PlanError for a transform, a field of a struct and a field with a name."""
     for field in partitioning:
         if not field.identity:
             reason = _STRUCT_FIELD if field.transform.name == IDENTITY else _TRANSFORM
             raise PlanError(f"{table} cannot be PARTITIONED BY {field.text}: {reason}")
+        if field.name not in ("", *field.column):
+            raise PlanError(f"{table} cannot be PARTITIONED BY {field.text} AS {field.name}: Delta fields have no names. Omit AS.")
     return tuple(field.column[0] for field in partitioning)
 
 
@@ -273,7 +275,7 @@ def _refuse_write_order(table: str, definition: TableDefinition) -> None:
     """Raise PlanError if a definition has a write order or a distribution, which Delta tables cannot store."""
     if definition.ordering is not None or definition.distribution is not None:
         clause = f" ORDERED BY {', '.join(field.text for field in definition.ordering)}" if definition.ordering else ""
-        raise PlanError(f"ALTER TABLE {table} WRITE{clause}: a Delta table cannot store a write order. Write the rows with ORDER BY.")
+        raise PlanError(f"{table} WRITE{clause}: a Delta table cannot store a write order. Write the rows with ORDER BY.")
 
 
 def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[ColumnPath, ...]) -> Metadata:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.snapshots.deletion_vectors import read_vector, vector_path
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
+from rowmerge.table.metadata.partitioning import IDENTITY
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type, bare
 from rowmerge.table.snapshots.files import nested_field
 from rowmerge.table.snapshots.metadata_tables import (
@@ -42,6 +43,9 @@ class DeltaMetadataTables:
     def __init__(self, read_history: Callable[[], Sequence[HistoryEntry]]) -> None:
         """Create the metadata tables. `read_history`: a function that returns all commits of the table, newest first."""
         self._read_history = read_history
+
+    def partition_transforms(self, snapshot: Snapshot) -> Mapping[str, str]:
+        return dict.fromkeys(snapshot.partition_columns, IDENTITY)
 
     def read(self, name: str, snapshot: Snapshot, columns: Collection[str] | None = None) -> MetadataRows:
         """Return the rows of a metadata table (see `MetadataTables.read`).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -25,7 +25,7 @@ from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions
 from rowmerge.table.snapshots.metadata_columns import MetadataColumns
-from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
+from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot, TableDetails
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +40,8 @@ class DeltaSnapshot:
     state: State
     timestamp: int
     commit: StoredObject | None = None
+    distinct_counts: Mapping[str, int] = field(default_factory=dict, init=False)
+    """Always empty: a Delta log has no place for them."""
     _listings: dict[frozenset[str], FileListing] = field(default_factory=dict, init=False)
 
     @property
@@ -86,6 +88,13 @@ class DeltaSnapshot:
     @property
     def description(self) -> str | None:
         return self.metadata.description
+
+    @property
+    def details(self) -> TableDetails:
+        protocol = self.protocol
+        features = protocol.reader_features, protocol.writer_features
+        listed_features = sorted(frozenset[str]().union(*(names or () for names in features)))
+        return TableDetails(self.metadata.id, self.metadata.created, protocol.min_reader, protocol.min_writer, tuple(listed_features))
 
     def evolved(self, schema: Struct) -> TableShape:
         protocol, metadata = metadata_after_alter(self.name, self.protocol, self.metadata, TableDefinition(schema=schema))

@@ -15,6 +15,7 @@ from rowmerge.iceberg.inspection import files, manifests, snapshots
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import cache_key_of, read_manifest_list, read_manifests
 from rowmerge.iceberg.snapshots.live_files import ManifestFiles
+from rowmerge.iceberg.snapshots.partition_structs import partition_transforms
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, as_iceberg_snapshot
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.schema import DataType
@@ -35,6 +36,9 @@ class IcebergMetadataTables:
     def __init__(self, storage: Storage) -> None:
         """Create the metadata tables of the table in a folder. `storage`: the folder."""
         self._storage = storage
+
+    def partition_transforms(self, snapshot: Snapshot) -> Mapping[str, str]:
+        return partition_transforms(as_iceberg_snapshot(snapshot).metadata)
 
     def read(self, name: str, snapshot: Snapshot, columns: Collection[str] | None = None) -> MetadataRows:
         """Return the rows of a metadata table (see `MetadataTables.read`).

@@ -242,8 +242,10 @@ def _validate_definition(table: str, definition: TableDefinition, default_versio
 
 
 def _properties_of_definition(definition: TableDefinition) -> dict[str, str]:
-    """Return the properties to store for a definition, with the comment as a property and without the format version."""
+    """Return the properties to store for a definition, with the comment and the distribution, and without the format version."""
     properties = ICEBERG_PROPERTIES.normalize(_without_format_version(definition.properties or {}))
+    if definition.distribution is not None:
+        properties[DISTRIBUTION.name] = definition.distribution.value
     return {**properties, COMMENT.name: definition.description} if definition.description else properties
 
 

@@ -26,6 +26,17 @@ def partition_type(metadata: TableMetadata) -> Struct:
     Args:
         metadata: The metadata of the table.
     """
+    fields = _partition_fields(metadata)
+    return Struct(tuple(Field(name, _value_type(metadata, field), True, {"id": field.field_id}) for name, field in fields.items()))
+
+
+def partition_transforms(metadata: TableMetadata) -> dict[str, str]:
+    """Return the transform of each field of `partition_type`, by the name of the field."""
+    return {name: str(field.transform) for name, field in _partition_fields(metadata).items()}
+
+
+def _partition_fields(metadata: TableMetadata) -> dict[str, PartitionField]:
+    """Return the fields of `partition_type` by name."""
     fields: dict[int, PartitionField] = {}
     names: dict[int, str] = {}
     for spec in sorted(metadata.partition_specs, key=lambda spec: spec.spec_id, reverse=True):
@@ -33,7 +44,7 @@ def partition_type(metadata: TableMetadata) -> Struct:
             names.setdefault(field.field_id, field.name)
             if field.field_id not in fields or isinstance(fields[field.field_id].transform, VoidTransform):
                 fields[field.field_id] = field
-    return Struct(tuple(Field(names[id_], _value_type(metadata, fields[id_]), True, {"id": id_}) for id_ in sorted(fields)))
+    return {names[id_]: fields[id_] for id_ in sorted(fields)}
 
 
 def _value_type(metadata: TableMetadata, field: PartitionField) -> DataType:

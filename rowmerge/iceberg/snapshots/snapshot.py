@@ -36,7 +36,7 @@ from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import partitioning_of, unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
-from rowmerge.iceberg.metadata.registry import COMMENT, NAME_MAPPING
+from rowmerge.iceberg.metadata.registry import COMMENT, FORMAT_VERSION, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
@@ -50,10 +50,12 @@ from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions
 from rowmerge.table.snapshots.metadata_columns import MetadataColumns
-from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
+from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot, TableDetails
 
 _MAX_PARTIAL_READS = 16
 """The number of masks whose files a snapshot remembers, until it reads all manifests."""
+THETA_SKETCH = "apache-datasketches-theta-v1"
+"""The type of a blob with a sketch of the distinct values of a column ("Blob types" in the Puffin specification)."""
 _FIRST_PYARROW_WITH_UUIDS = 21
 """The first release of pyarrow that writes Parquet's logical type UUID (apache/arrow, pull request 45866)."""
 
@@ -124,6 +126,19 @@ class IcebergSnapshot:
             return ()
         spec_ids = {manifest.spec_id for manifest in self.manifests if manifest.content is ManifestContent.DATA}
         return columns if spec_ids <= {self.metadata.default_spec_id} else ()
+
+    @property
+    def details(self) -> TableDetails:
+        return TableDetails(str(self.metadata.table_uuid), properties={FORMAT_VERSION.name: str(self.metadata.format_version)})
+
+    @cached_property
+    def distinct_counts(self) -> Mapping[str, int]:
+        """The property `ndv` of the sketches in the statistics file of this snapshot, by column."""
+        names = {column.field_id: column.name for column in self.iceberg_schema.fields}
+        blobs = [blob for file in self.metadata.statistics if file.snapshot_id == self.version for blob in file.blob_metadata]
+        sketches = [blob for blob in blobs if blob.type == THETA_SKETCH and len(blob.fields) == 1 and blob.fields[0] in names]
+        counts = {names[blob.fields[0]]: (blob.properties or {}).get("ndv", "") for blob in sketches}
+        return {name: int(count) for name, count in counts.items() if count.isdecimal()}
 
     def evolved(self, schema: Struct) -> TableShape:
         evolved_schema = evolve_schema(self.name, self.metadata, schema)

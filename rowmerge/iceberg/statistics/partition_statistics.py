@@ -18,10 +18,11 @@ from rowmerge.errors import PlanError
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import commit_updates, newest
-from rowmerge.iceberg.inspection.files import partition_rows, partition_type
+from rowmerge.iceberg.inspection.files import partition_rows
 from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import located
+from rowmerge.iceberg.snapshots.partition_structs import partition_type
 from rowmerge.iceberg.statistics.table_statistics import new_statistics_path, snapshot_of
 from rowmerge.storage.store import Storage
 

@@ -11,12 +11,9 @@ import pyarrow as pa
 from rowmerge.catalog import Relation
 from rowmerge.execution.compaction import CompactionStatistics
 from rowmerge.execution.result import RowCounts
-from rowmerge.session.answers.description import RelationDescription
 from rowmerge.spark.types import frame_of
-from rowmerge.table.metadata.partitioning import IDENTITY, partition_by
-from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_schema
+from rowmerge.table.metadata.schema import DataType, Field, Map, Primitive, Struct, arrow_schema
 from rowmerge.table.snapshots.metadata_tables import utc_time
-from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
 
 if TYPE_CHECKING:
@@ -37,7 +34,6 @@ _HISTORY_COLUMNS: dict[str, tuple[DataType, Callable[[HistoryEntry], object]]] =
     "engineInfo": (_STRING, lambda entry: entry.engine),
 }
 
-TextRow = tuple[str, str, str | None]  # of DESCRIBE: col_name, data_type, comment
 RowValues = Mapping[str, tuple[DataType, object]]  # the type and the value of each column
 
 
@@ -120,101 +116,6 @@ def _counts_by_change(operation: str, counts: RowCounts) -> dict[str, int]:
     return {"affected": counts.inserted, "inserted": counts.inserted}
 
 
-def describe_columns(spark: SparkSession, description: RelationDescription, extended: bool) -> DataFrame:
-    """Return the rows of DESCRIBE [EXTENDED] for a table or view.
-
-    Args:
-        spark: The Spark session of the DataFrame.
-        description: The description of the table or view.
-        extended: Whether to add rows for the rules, the location, the statistics and the properties.
-    """
-    rows: list[TextRow] = [(field.name, field.sql_type, field.comment) for field in description.columns]
-    rows += _partitioning_rows(description)
-    if extended:
-        facts = [("Name", str(description.relation)), *_detailed_facts(description)]
-        rows += _rule_rows(description)
-        rows += _section("Detailed Table Information", [(key, value, "") for key, value in facts])
-    return rows_frame(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
-
-
-def _section(title: str, rows: Sequence[TextRow]) -> list[TextRow]:
-    """Return the rows, preceded by an empty row and a heading. Return an empty list if there are no rows."""
-    return [("", "", ""), (f"# {title}", "", ""), *rows] if rows else []
-
-
-def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
-    """Return the (heading, value) pairs of Spark's DESCRIBE EXTENDED, except the name and the columns. Empty values are omitted."""
-    relation = description.relation
-    properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
-    row_count = "" if description.records is None else f", {description.records} rows"
-    facts = [
-        ("Type", "VIEW" if relation.kind == "view" else "MANAGED"),
-        ("Provider", relation.format or ""),
-        ("Location", description.location),
-        ("Comment", description.comment or ""),
-        ("Version", "" if description.version is None else str(description.version)),
-        ("Write Order", ", ".join(field.text for field in description.ordering)),
-        ("Statistics", f"{description.size} bytes{row_count}"),
-        ("Table Properties", f"[{properties}]"),
-        ("View Text", description.text or ""),
-    ]
-    return [(heading, value) for heading, value in facts if value]
-
-
-def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
-    """Return the partitioning as in Spark's DESCRIBE: the columns with their types, or numbered fields if one has a transform."""
-    fields = description.partitioning
-    if not fields:
-        return []
-    if any(field.transform.name != IDENTITY for field in fields):
-        return _section("Partitioning", [(f"Part {index}", field.text, "") for index, field in enumerate(fields)])
-    columns = Struct(description.columns)
-    headings = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
-    return headings + [_partition_column_row(columns, field.column) for field in fields]
-
-
-def _partition_column_row(columns: Struct, path: tuple[str, ...]) -> TextRow:
-    """Return the path, the type and the comment of a partition column, which may be a field of a struct."""
-    column = columns.at(path, case_sensitive=True)
-    assert column is not None, path
-    return ".".join(path), column.sql_type, column.comment
-
-
-def _rule_rows(description: RelationDescription) -> list[TextRow]:
-    """Return the rows of defaults, generated columns and constraints, each group below a heading."""
-    rules = description.rules
-    types = {field.name: field.sql_type for field in description.columns}
-    default_values = [(name, types[name], default) for name, default in rules.defaults.items()]
-    generated_columns = [(name, types[name], f"GENERATED ALWAYS AS ({expression})") for name, expression in rules.generated.items()]
-    constraints = [(check.name, check.text.removeprefix(f"{check.name} "), "") for check in rules.checks]
-    sections = [("Column Default Values", default_values), ("Generated Columns", generated_columns), ("Constraints", constraints)]
-    return [row for title, section_rows in sections for row in _section(title, section_rows)]
-
-
-def describe_detail(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
-    """Return the row of DESCRIBE DETAIL, with those of Delta's columns that apply to both formats.
-
-    Args:
-        spark: The Spark session of the DataFrame.
-        description: The description of the table.
-        snapshot: The newest version of the table.
-    """
-    files = snapshot.files()
-    values: RowValues = {
-        "format": (_STRING, description.relation.format),
-        "name": (_STRING, snapshot.name),
-        "description": (_STRING, snapshot.description),
-        "location": (_STRING, snapshot.shape.location),
-        "lastModified": (_TIME, utc_time(snapshot.timestamp)),
-        "partitionColumns": (Array(_STRING), partition_by(snapshot.shape.partitioning)),
-        "numFiles": (_LONG, len(files)),
-        "sizeInBytes": (_LONG, files.total_size),
-        "numDeletedRows": (_LONG, files.total_deleted),
-        "properties": (_STRINGS, list(snapshot.settings.properties.items())),
-    }
-    return single_row(spark, values)
-
-
 def describe_history(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
     """Return the rows of DESCRIBE HISTORY.
 
@@ -283,25 +184,6 @@ def show_relations(spark: SparkSession, relations: Iterable[Relation], name_colu
     """
     columns = {"namespace": _STRING, name_column: _STRING, "isTemporary": _BOOLEAN}
     return rows_frame(spark, columns, [(relation.schema, relation.name, False) for relation in relations])
-
-
-def show_relations_extended(spark: SparkSession, descriptions: Iterable[RelationDescription]) -> DataFrame:
-    """Return the rows of SHOW TABLE EXTENDED: the rows of SHOW TABLES, each with a description as one string in Spark's format.
-
-    Args:
-        spark: The Spark session of the DataFrame.
-        descriptions: The descriptions of the tables and views.
-    """
-    columns = {"namespace": _STRING, "tableName": _STRING, "isTemporary": _BOOLEAN, "information": _STRING}
-    rows = [(description.relation.schema, description.relation.name, False, _information(description)) for description in descriptions]
-    return rows_frame(spark, columns, rows)
-
-
-def _information(description: RelationDescription) -> str:
-    relation = description.relation
-    facts = [("Database", relation.schema), ("Table", relation.name), *_detailed_facts(description)]
-    columns = [f" |-- {field.name}: {field.sql_type} (nullable = {str(field.nullable).lower()})" for field in description.columns]
-    return "\n".join([*(f"{key}: {value}" for key, value in facts), "Schema: root", *columns]) + "\n\n"
 
 
 def show_properties(spark: SparkSession, pairs: Sequence[tuple[str, str]]) -> DataFrame:

@@ -21,6 +21,7 @@ class ScanReason(Enum):
     """The reason for the files that a query reads of a table without a test of conditions. The value explains it to users."""
 
     METADATA = "the metadata of the table contain the result"
+    CACHED = "all rows of this version are cached, so that files are read once at most"
     FEW_FILES = "according to the metadata, these files contain all rows of the result"
 
     OFF = f"files are not skipped, because {SKIP_FILES} is false"

@@ -17,7 +17,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, TableScan, empty_result
 from rowmerge.session.definitions.alterations import checks_by_name
 from rowmerge.session.definitions.columns import query_columns, set_metadata
-from rowmerge.session.definitions.partitioning import resolve_partitioning
+from rowmerge.session.definitions.partitioning import resolve_ordering, resolve_partitioning
 from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.spark.peer_settings import default_properties, with_iceberg_settings
@@ -89,6 +89,9 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     format_ = command.format or replaced_format or format_of_path(name.schema, name.name) or context.default_format
     defaults = default_properties(context.spark) if format_ == "delta" else {}
     definition = TableDefinition(columns, partition_fields, {**defaults, **command.properties}, command.comment, checks or None)
+    if command.write_order is not None:
+        ordering = resolve_ordering(columns, command.write_order.ordering)
+        definition = replace(definition, ordering=ordering, distribution=command.write_order.distribution)
     return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base, scans)
 
 

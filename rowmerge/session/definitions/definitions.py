@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowmerge.commands import definitions as commands
+from rowmerge.commands.listings import DescribeAsJson, DescribeColumn, DescribePartition
 from rowmerge.commands.tables import CreateTableLike, Rename, SetLocation
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.table_change import change_definition
@@ -27,7 +28,8 @@ def run_definition(context: SessionContext, command: commands.DefinitionCommand,
         options: The number of retries, and the transaction of CREATE TABLE … AS SELECT.
     """
     if isinstance(command, commands.ListingCommand):
-        operation = command.detail.value if isinstance(command, commands.Describe) else "SHOW"
+        is_description = isinstance(command, DescribePartition | DescribeColumn | DescribeAsJson)
+        operation = command.detail.value if isinstance(command, commands.Describe) else "DESCRIBE" if is_description else "SHOW"
         return StatementResult(listing_rows(context, command), operation)
     match command:
         case commands.CreateTable():
@@ -76,12 +78,14 @@ def _drop(context: SessionContext, command: commands.Drop) -> None:
     """Drop a table or a view. A temporary view takes precedence over a view of the catalog with the same name."""
     may_be_temporary = command.view and len(command.name.parts) == 1
     if may_be_temporary and context.names.temporary_views.drop(command.name.parts[0]):
+        context.views.uncache(command.name.parts[0].lower())
         return
     name = context.names.qualify(command.name)
     if name.relation is None and command.if_exists:
         return
     drop = context.catalog.drop_view if command.view else context.catalog.drop_table
     drop(name.schema, name.name)
+    context.views.uncache(f"{name.schema}.{name.name}".lower())
 
 
 def _run_schema_command(context: SessionContext, command: commands.SchemaCommand) -> StatementResult:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Relation
 from rowmerge.commands.definitions import Describe, Detail, ListingCommand, ShowColumns, ShowProperties, ShowSchemas, ShowTables
+from rowmerge.commands.listings import TableListing
 from rowmerge.commands.names import TABLE_FORMATS, FileSource, TableName
-from rowmerge.session.answers import frames
+from rowmerge.session.answers import frames, relation_rows
 from rowmerge.session.answers.description import RelationDescription, describe, describe_snapshot
+from rowmerge.session.definitions.table_listings import catalog_entry, table_listing_rows
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.reading.file_sources import absolute, read_file_source, size_and_age
 from rowmerge.spark.types import schema_of
@@ -65,15 +67,19 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
         TableError: The statement asks for the history or the detail of a view.
     """
     spark, names = context.spark, context.names
+    if isinstance(command, TableListing):
+        return table_listing_rows(context, command)
     match command:
         case Describe(name, Detail.HISTORY, limit):
             return frames.describe_history(spark, names.table(name).history(limit))
         case Describe(name, Detail.DETAIL):
-            return frames.describe_detail(spark, describe_relation(context, name), names.table(name).snapshot())
+            return relation_rows.describe_detail(spark, describe_relation(context, name), names.table(name).snapshot())
         case Describe(name) if names.is_temporary_view(name):
-            return spark.sql(f"describe {name}")
+            return spark.sql(f"describe {'extended ' if command.detail is Detail.EXTENDED else ''}{name}")
         case Describe(name, detail):
-            return frames.describe_columns(spark, describe_relation(context, name), detail is Detail.EXTENDED)
+            is_extended = detail is Detail.EXTENDED
+            description = describe_relation(context, name)
+            return relation_rows.describe_columns(spark, description, catalog_entry(context, description) if is_extended else None)
         case ShowSchemas(like):
             schemas = [schema for schema in context.catalog.schemas() if frames.matches_pattern(schema, like)]
             return frames.text_column(spark, "namespace", schemas)
@@ -105,5 +111,6 @@ def _show_relations(context: SessionContext, command: ShowTables) -> DataFrame:
     if command.views:
         relations = [relation for relation in relations if relation.kind == "view"]
     if command.extended:
-        return frames.show_relations_extended(context.spark, [describe(catalog, relation) for relation in relations])
+        descriptions = [describe(catalog, relation) for relation in relations]
+        return relation_rows.show_relations_extended(context.spark, [(each, catalog_entry(context, each)) for each in descriptions])
     return frames.show_relations(context.spark, relations, "viewName" if command.views else "tableName")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rowmerge.commands.definitions import ChangePartitioning, SetWriteOrder
 from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.sql import parse_partition_field
-from rowmerge.table.metadata.partitioning import IDENTITY, VOID, Distribution, PartitionField
+from rowmerge.table.metadata.partitioning import IDENTITY, VOID, Distribution, PartitionField, SortField
 from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -16,7 +16,7 @@ _NAME_SUFFIXES = {IDENTITY: "", "truncate": "_trunc", "void": "_null"}
 
 
 def resolve_partitioning(columns: Struct, fields: tuple[PartitionField, ...]) -> tuple[PartitionField, ...]:
-    """Return the fields of PARTITIONED BY with exact column names and Iceberg's default field names.
+    """Return the fields of PARTITIONED BY with exact column names, and with Iceberg's default names for fields without a name.
 
     Args:
         columns: The columns of the table.
@@ -30,14 +30,18 @@ def resolve_partitioning(columns: Struct, fields: tuple[PartitionField, ...]) ->
     for field in fields:
         exact_field = replace(field, column=_exact_path(columns, field.column, "PARTITIONED BY"))
         _check_not_redundant(partition_fields, exact_field)
-        partition_fields.append(replace(exact_field, name=default_name(exact_field)))
+        partition_fields.append(replace(exact_field, name=field.name or default_name(exact_field)))
     return tuple(partition_fields)
 
 
 def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField) -> None:
-    """Raise PlanError if one of the fields divides the rows by the same values as the new one."""
+    """Raise PlanError if one of the fields divides the rows by the same values as the new one, or by finer ones.
+
+    A field with a name of its own is intended, so that only an equal one is an error.
+    """
     for field in fields:
-        if field.column == new_field.column and _transform_kind(field) == _transform_kind(new_field):
+        is_same_kind = new_field.name == "" and _transform_kind(field) == _transform_kind(new_field)
+        if field.column == new_field.column and (is_same_kind or field.transform == new_field.transform):
             conflict = f"PARTITIONED BY {field.text} and {new_field.text}"
             raise PlanError(f"{conflict}: one of them already divides the rows. Keep only the finer one.")
 
@@ -110,9 +114,20 @@ def change_write_order(command: SetWriteOrder, snapshot: Snapshot) -> TableDefin
     Raises:
         UnknownColumn: The table has no such column.
     """
-    # The error for an unknown column names the clause.
-    ordering = tuple(replace(field, column=_exact_path(snapshot.schema, field.column, "WRITE ORDERED BY")) for field in command.ordering)
-    return TableDefinition(ordering=ordering, distribution=command.distribution)
+    return TableDefinition(ordering=resolve_ordering(snapshot.schema, command.ordering), distribution=command.distribution)
+
+
+def resolve_ordering(columns: Struct, fields: tuple[SortField, ...]) -> tuple[SortField, ...]:
+    """Return the fields of a sort order with exact column names.
+
+    Args:
+        columns: The columns of the table.
+        fields: The fields as written in the statement.
+
+    Raises:
+        UnknownColumn: The table has no such column. The error names the clause.
+    """
+    return tuple(replace(field, column=_exact_path(columns, field.column, "WRITE ORDERED BY")) for field in fields)
 
 
 def default_name(field: PartitionField, *, with_parameter: bool = False) -> str:

@@ -302,7 +302,10 @@ class StatementReads:
     def _record(self, conditions: TableConditions, selection: FileSelection, names: Iterable[str]) -> None:
         """Record the scans of these tables, and the conditions that are not used."""
         for name in names:
-            if name in conditions.by_table:
+            snapshot = self.snapshot_of(name)
+            if snapshot is not None and self._views.has_cached(snapshot):
+                self._record_full_scans([name], ScanReason.CACHED)
+            elif name in conditions.by_table:
                 scan = selection.scan(name, explains=self._explains)
                 self.scans.append(replace(scan, dynamic={self._readable(text): effect for text, effect in scan.dynamic.items()}))
             else:
@@ -313,22 +316,37 @@ class StatementReads:
         """Return a text with the names of tables and views instead of placeholders."""
         return self._pattern.sub(lambda match: self._reads[match[1]].name, text)
 
-    def _replaced(self, text: str, columns: NeededColumns, selection: FileSelection | None = None) -> str:
-        """Replace the placeholders by the names of views over the selected files, or over all files without a selection."""
+    def register_whole(self, placeholder: str) -> str:
+        """Register all rows of a table or view, and return the quoted name of the Spark view. `placeholder`: from `placeholder`."""
+        return self._register(placeholder.strip("`"), None, None)
+
+    def _replaced(self, text: str, columns: NeededColumns | None, selection: FileSelection | None = None) -> str:
+        """Replace the placeholders by the names of views over the selected files, or over all files without a selection.
+
+        Without `columns`, the views have all columns, so that the result depends on nothing but the versions of the tables.
+        """
         if selection is not None:
             text = selection.with_values(text)
         return self._pattern.sub(lambda match: self._register(match[1], columns, selection), text)
 
-    def _register(self, name: str, columns: NeededColumns, selection: FileSelection | None) -> str:
+    def _register(self, name: str, columns: NeededColumns | None, selection: FileSelection | None) -> str:
         """Register the view of a read, and return its quoted name."""
         read = self._reads[name]
         if isinstance(read, ViewRead):
-            return self._register_query(read, self._replaced(read.text, columns, selection))
+            return self._cached_query(read) or self._register_query(read, self._replaced(read.text, columns, selection))
         files = None if selection is None else selection.selected(name)
         if isinstance(read, TableChanges):
             return self._views.register_changes(read if files is None else read.selected(files))
         metadata_columns = self._hidden(read, self._metadata_columns.get(name, ())).names
-        return self._views.register_files(read, files, columns.of_table(name, read, files), metadata_columns)
+        needed = None if columns is None else columns.of_table(name, read, files)
+        return self._views.register_files(read, files, needed, metadata_columns)
+
+    def _cached_query(self, read: ViewRead) -> str | None:
+        """Return the quoted name of a view whose rows are cached, or None if CACHE TABLE has not cached its present rows."""
+        if not self._views.has_cached_rows:
+            return None
+        name = self._register_query(read, self._replaced(read.text, None))
+        return name if self._views.is_cached(name) else None
 
     def _register_query(self, read: ViewRead, text: str) -> str:
         """Register the query of a view, at most once in a statement, and return its quoted name. `text`: the query with names of views."""

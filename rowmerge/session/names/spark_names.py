@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -14,7 +15,7 @@ from rowmerge.catalog import Catalog, Function
 from rowmerge.spark.functions import is_known, register_python, register_sql, unregister
 from rowmerge.spark.reading.change_feed import read_changes
 from rowmerge.spark.reading.scan import read_snapshot
-from rowmerge.spark.spark_session import drop_view, is_temporary_view, register_view
+from rowmerge.spark.spark_session import cache_view, drop_view, is_temporary_view, register_view, uncache_view
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.files import FileListing
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 MOST_VIEWS = 512
 MOST_FUNCTIONS = 256
 """The maximum numbers of registered views and functions. If there are more, the least recently used name is dropped."""
+
+
+@dataclass(frozen=True)
+class CachedView:
+    """A Spark view whose rows are cached. `name`: its quoted name. `storage_level`: the name of Spark's level, or None for the default."""
+
+    name: str
+    storage_level: str | None = None
 
 
 class SparkViews:
@@ -42,7 +51,51 @@ class SparkViews:
         self._use_count = 0
         self._statements: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._views_of_plans: WeakKeyDictionary[object, frozenset[str]] = WeakKeyDictionary()
+        self._cached: dict[str, CachedView] = {}
+        """The views whose rows Spark caches, by the names of the tables and views that a statement cached."""
         self._lock = threading.Lock()
+
+    @property
+    def has_cached_rows(self) -> bool:
+        """Whether the rows of a view are cached."""
+        return bool(self._cached)
+
+    def is_cached(self, name: str) -> bool:
+        """Return whether Spark caches the rows of a view. `name`: the quoted name of the view."""
+        return any(name == cached.name for cached in list(self._cached.values()))
+
+    def has_cached(self, snapshot: Snapshot) -> bool:
+        """Return whether Spark caches the rows of this version of a table."""
+        return bool(self._cached) and self.is_cached(backquote(self._view_name(snapshot.shape.location, snapshot.identity)))
+
+    def cache(self, relation: str, view: CachedView) -> None:
+        """Let Spark cache the rows of a view when they are first read, instead of other rows of the same table or view.
+
+        Args:
+            relation: The name of the table or view.
+            view: The Spark view with its present rows, whose name a method `register_…` returned.
+
+        Raises:
+            ConfigurationError: Spark has no such storage level.
+        """
+        self.uncache(relation)
+        with self._lock:
+            cache_view(self._spark, view.name.strip("`"), view.storage_level)
+            self._cached[relation] = view
+
+    def uncache(self, relation: str) -> CachedView | None:
+        """Remove the rows of a table or view from the cache. Return the view that was cached, or None if there was none."""
+        with self._lock:
+            view = self._cached.pop(relation, None)
+            if view is not None and not self.is_cached(view.name):
+                uncache_view(self._spark, view.name.strip("`"))
+        return view
+
+    def clear_cache(self) -> None:
+        """Remove all rows from the cache of Spark."""
+        with self._lock:
+            self._cached.clear()
+            self._spark.catalog.clearCache()
 
     def protect_views_of(self, statement: object) -> None:
         """Keep each view that is used from now on, as long as `statement` exists. A statement can read more than `MOST_VIEWS` views."""
@@ -75,6 +128,8 @@ class SparkViews:
             columns: The names of the columns if Arrow reads some of the files; None if Spark reads all files and all columns.
             metadata_columns: The names of the metadata columns after them.
         """
+        if self.has_cached(snapshot):
+            files = columns = None
         # Without the words, the view of no files would have the name of another view.
         listed = () if files is None else ("files", *files.paths)
         # With a setting, Spark reads a table that Arrow has read before.
@@ -140,7 +195,7 @@ class SparkViews:
     def _drop_old_views(self) -> None:
         """Drop the least recently used views that neither a statement nor a lazy DataFrame needs, until MOST_VIEWS remain."""
         first_protected_use = min(self._statements.values(), default=self._use_count)
-        kept_names = frozenset[str]().union(*self._views_of_plans.values())
+        kept_names = frozenset(view.name.strip("`") for view in self._cached.values()).union(*self._views_of_plans.values())
         for name in list(self._frames):
             if len(self._frames) <= MOST_VIEWS or self._uses[name] > first_protected_use:
                 return

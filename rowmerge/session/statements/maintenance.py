@@ -1,8 +1,12 @@
-"""VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, CALL, and statements for branches and tags."""
+"""VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, CALL, ANALYZE, and statements for branches, tags and cached rows."""
 
 from __future__ import annotations
 
+from rowmerge.commands.caching import CacheTable, ClearCache, RefreshTable, UncacheTable
 from rowmerge.commands.maintenance import (
+    AnalyzeTable,
+    AnalyzeTables,
+    ComputeDeltaStatistics,
     DropReference,
     GenerateManifests,
     MaintenanceCommand,
@@ -24,6 +28,8 @@ from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import branches_of
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.procedures.calls import call_procedure
+from rowmerge.session.statements.analysis import run_analysis
+from rowmerge.session.statements.caching import run_cache_command
 from rowmerge.spark.peer_settings import is_retention_checked, is_vacuum_logged, optimize_size, with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.table.maintenance import VacuumOptions
@@ -31,7 +37,7 @@ from rowmerge.table.table import Branches, SnapshotReference
 
 
 def run_maintenance(context: SessionContext, command: MaintenanceCommand, options: CommitOptions) -> StatementResult:
-    """Run VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, CALL, or a statement for a branch or tag.
+    """Run VACUUM, OPTIMIZE, REORG, RESTORE, GENERATE, CALL, ANALYZE, or a statement for a branch, a tag or cached rows.
 
     Args:
         context: The session.
@@ -51,6 +57,10 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
             return _change_reference(context, command)
         case Call():
             return call_procedure(context, command, options)
+        case AnalyzeTable() | AnalyzeTables() | ComputeDeltaStatistics():
+            return run_analysis(context, command, options)
+        case CacheTable() | UncacheTable() | ClearCache() | RefreshTable():
+            return run_cache_command(context, command)
 
 
 def _vacuum(context: SessionContext, command: Vacuum) -> StatementResult:

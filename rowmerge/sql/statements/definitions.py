@@ -21,10 +21,10 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, parse_time_travel
 from rowmerge.sql.statements.columns import begins_constraint, parse_column_definition, parse_constraint, parse_options, parse_properties
 from rowmerge.sql.statements.functions import parse_create_function, parse_drop_function
-from rowmerge.sql.statements.partitioning import parse_partition_field
+from rowmerge.sql.statements.partitioning import parse_named_field, parse_write_clause
 from rowmerge.table.metadata.partitioning import PartitionField
 
-_TABLE_CLAUSES = ("USING", "COMMENT", "LOCATION", "TBLPROPERTIES", "OPTIONS", "PARTITIONED")
+_TABLE_CLAUSES = ("USING", "COMMENT", "LOCATION", "TBLPROPERTIES", "OPTIONS", "PARTITIONED", "WRITE")
 SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
 
 
@@ -183,6 +183,8 @@ def _parse_table_clause(cursor: Cursor, clause: str, table: CreateTable) -> Crea
         case "OPTIONS":
             options = {f"option.{key}": value for key, value in parse_options(cursor).items()}
             return replace(table, properties={**table.properties, **options})
+        case "WRITE":
+            return replace(table, write_order=parse_write_clause(cursor, table.name))
         case _:
             cursor.expect("BY")
             return _parse_partitioned_by(cursor, table)
@@ -190,10 +192,15 @@ def _parse_table_clause(cursor: Cursor, clause: str, table: CreateTable) -> Crea
 
 def _parse_partitioned_by(cursor: Cursor, table: CreateTable) -> CreateTable:
     """Parse `(column type | partition field, …)`. A column with a type is also added to the columns of the table."""
-    elements = cursor.parenthesized(lambda: parse_column_definition(cursor) if cursor.token(1).is_name else parse_partition_field(cursor))
+    elements = cursor.parenthesized(lambda: parse_column_definition(cursor) if _begins_column(cursor) else parse_named_field(cursor))
     columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
     fields = (PartitionField((element.name,)) if isinstance(element, ColumnDefinition) else element for element in elements)
     return replace(table, columns=table.columns + columns, partitioned_by=tuple(fields))
+
+
+def _begins_column(cursor: Cursor) -> bool:
+    """Return whether a column with its type comes next, rather than a partition field, which can have a name after AS."""
+    return cursor.token(1).is_name and cursor.key(1) != "AS"
 
 
 def _has_foreign_format(cursor: Cursor) -> bool:

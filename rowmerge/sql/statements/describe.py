@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from rowmerge.commands.definitions import Describe, Detail, ShowColumns, ShowProperties, ShowSchemas, ShowTables, UseSchema
 from rowmerge.commands.functions import DescribeFunction, ShowFunctions
+from rowmerge.commands.listings import (
+    DescribeAsJson,
+    DescribeColumn,
+    DescribePartition,
+    ShowCreateTable,
+    ShowPartitions,
+    ShowTablePartition,
+    TableListing,
+)
 from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import begins_query
@@ -11,13 +20,17 @@ from rowmerge.sql.lexing.lexer import Kind
 from rowmerge.sql.statements.columns import parse_property_key
 from rowmerge.sql.statements.definitions import SCHEMA_WORDS, parse_schema_name
 from rowmerge.sql.statements.functions import parse_describe_function, parse_like, parse_show_functions
+from rowmerge.sql.statements.rows import parse_partition_values
 
 _DETAILS = {"EXTENDED": Detail.EXTENDED, "FORMATTED": Detail.EXTENDED, "DETAIL": Detail.DETAIL, "HISTORY": Detail.HISTORY}
 _NOT_TABLES = ("QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS)
 
 
-def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
-    """Parse DESCRIBE of a table or a function. Return None for queries, columns, schemas and other objects, which Spark describes."""
+_SCHEMAS = ("SCHEMAS", "DATABASES", "NAMESPACES")
+
+
+def parse_describe(cursor: Cursor) -> Describe | TableListing | DescribeFunction | None:
+    """Parse DESCRIBE of a table, a column, a partition or a function. Return None for queries, schemas and other objects of Spark."""
     if cursor.accept_before_name("FUNCTION"):
         return parse_describe_function(cursor)
     is_query = begins_query(cursor) and not cursor.next_is("TABLE")
@@ -27,10 +40,29 @@ def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
     detail = _accept_detail(cursor)
     name = cursor.table_or_path()
     if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
-        return None  # the name of a column, or a partition, follows
+        return _parse_part(cursor, name, extended=detail is Detail.EXTENDED)
     limit = cursor.integer("a number of versions") if detail is Detail.HISTORY and cursor.accept("LIMIT") else None
     cursor.expect_end("the table")
     return Describe(name, detail, limit)
+
+
+def _parse_part(cursor: Cursor, name: TableName, *, extended: bool) -> TableListing:
+    """Parse `PARTITION (…)`, a column, or `AS JSON` after the table that DESCRIBE names."""
+    if cursor.next_is("PARTITION", "("):
+        partition = parse_partition_values(cursor, "DESCRIBE")
+        cursor.expect_end("the partition")
+        return DescribePartition(name, partition)
+    if cursor.accept("AS", "JSON"):
+        cursor.expect_end("AS JSON")
+        if not extended:
+            raise cursor.unsupported("AS JSON needs EXTENDED. Write DESCRIBE EXTENDED … AS JSON")
+        return DescribeAsJson(name)
+    column_token = cursor.token()
+    column, *fields = cursor.path("a column, PARTITION or AS JSON")
+    if fields:
+        raise cursor.unsupported("DESCRIBE does not describe a field inside a column. Name the column", column_token)
+    cursor.expect_end("the column")
+    return DescribeColumn(name, column, extended)
 
 
 def _accept_detail(cursor: Cursor) -> Detail:
@@ -40,20 +72,25 @@ def _accept_detail(cursor: Cursor) -> Detail:
     return _DETAILS.get(word, Detail.COLUMNS)
 
 
-def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
-    """Parse SHOW for schemas, tables, views, properties, columns or functions. Return None for other objects, which Spark shows."""
-    subject = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS")
+def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | TableListing | ShowFunctions | None:
+    """Parse SHOW for schemas, tables, views, partitions, properties, columns or functions. Return None for other objects of Spark."""
+    if cursor.accept("CREATE", "TABLE"):
+        return _parse_show_create(cursor)
+    subject = cursor.accept_any(*_SCHEMAS, "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS", "PARTITIONS")
     match subject:
         case "SCHEMAS" | "DATABASES" | "NAMESPACES":
             return _parse_show_schemas(cursor)
         case "TABLES" | "VIEWS":
             return ShowTables(_parse_optional_schema(cursor), _parse_last_pattern(cursor), views=subject == "VIEWS")
-        case "TABLE" if cursor.accept("EXTENDED"):
+        case "TABLE":
+            cursor.expect("EXTENDED")
             return _parse_show_table_extended(cursor)
         case "TBLPROPERTIES":
             return _parse_show_properties(cursor)
         case "COLUMNS":
             return _parse_show_columns(cursor)
+        case "PARTITIONS":
+            return _parse_show_partitions(cursor)
     return parse_show_functions(cursor)
 
 
@@ -85,13 +122,33 @@ def _parse_last_pattern(cursor: Cursor) -> str | None:
     return pattern
 
 
-def _parse_show_table_extended(cursor: Cursor) -> ShowTables:
-    """Parse `[FROM|IN schema] LIKE 'pattern'` after SHOW TABLE EXTENDED."""
+def _parse_show_table_extended(cursor: Cursor) -> ShowTables | ShowTablePartition:
+    """Parse `[FROM|IN schema] LIKE 'pattern' [PARTITION (…)]` after SHOW TABLE EXTENDED. With PARTITION, the pattern is a table's name."""
     schema = _parse_optional_schema(cursor)
     cursor.expect("LIKE")
     pattern = cursor.string("a pattern")
+    partition = parse_partition_values(cursor, "SHOW TABLE EXTENDED")
     cursor.expect_end("the pattern")
+    if partition:
+        return ShowTablePartition(TableName((pattern,) if schema is None else (schema, pattern)), partition)
     return ShowTables(schema, pattern, extended=True)
+
+
+def _parse_show_create(cursor: Cursor) -> ShowCreateTable:
+    """Parse the name after SHOW CREATE TABLE. Raise UnsupportedStatement for AS SERDE, because the tables are not Hive's."""
+    name = cursor.table_name()
+    if cursor.next_is("AS", "SERDE"):
+        raise cursor.unsupported("AS SERDE describes tables of Hive, and this is a Delta or Iceberg table. Leave AS SERDE out")
+    cursor.expect_end("the table")
+    return ShowCreateTable(name)
+
+
+def _parse_show_partitions(cursor: Cursor) -> ShowPartitions:
+    """Parse `table [PARTITION (field = value, …)]` after SHOW PARTITIONS."""
+    name = cursor.table_name()
+    partition = parse_partition_values(cursor, "SHOW PARTITIONS")
+    cursor.expect_end("the partition" if partition else "the table")
+    return ShowPartitions(name, partition)
 
 
 def _parse_show_properties(cursor: Cursor) -> ShowProperties:

@@ -35,6 +35,12 @@ def parse_partition_field(cursor: Cursor) -> PartitionField:
     return PartitionField(column, Transform(transform, parameter))
 
 
+def parse_named_field(cursor: Cursor) -> PartitionField:
+    """Parse `field [AS name]`. Without AS, the field has no name yet."""
+    field = parse_partition_field(cursor)
+    return replace(field, name=cursor.identifier("the name of the partition field")) if cursor.accept("AS") else field
+
+
 def _parse_transform_name(cursor: Cursor) -> str:
     """Parse the name or an alias of a transform, and return the transform's name."""
     token = cursor.token()
@@ -72,14 +78,28 @@ def parse_partition_field_change(cursor: Cursor, table: TableName, verb: str) ->
     dropped = parse_partition_field(cursor) if verb != "ADD" else None
     if verb == "REPLACE":
         cursor.expect("WITH")
-    added = parse_partition_field(cursor) if verb != "DROP" else None
-    if added is not None and cursor.accept("AS"):
-        added = replace(added, name=cursor.identifier("the name of the partition field"))
+    added = parse_named_field(cursor) if verb != "DROP" else None
     cursor.expect_end("the partition field")
     return ChangePartitioning(table, dropped, added)
 
 
 def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
+    """Parse the write order that ends ALTER TABLE … WRITE.
+
+    Args:
+        cursor: The cursor after WRITE.
+        name: The name of the table.
+
+    Raises:
+        Unparsable: The text does not follow the grammar, or a clause occurs twice.
+        UnsupportedStatement: The order contains zorder(…) or an unknown transform.
+    """
+    order = parse_write_clause(cursor, name)
+    cursor.expect_end("the write order")
+    return order
+
+
+def parse_write_clause(cursor: Cursor, name: TableName) -> SetWriteOrder:
     """Parse `[DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY field [ASC|DESC] [NULLS FIRST|LAST], …]` or `UNORDERED` after WRITE.
 
     The two clauses can appear in any order, and one of them is enough. ORDERED BY sorts rows across all files. With LOCALLY, it sorts rows
@@ -105,7 +125,6 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
             order = _parse_order(cursor, clause, name)
     if distribution is None and order is None:
         raise cursor.expected("ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
-    cursor.expect_end("the write order")
     order = order or SetWriteOrder(name)
     return replace(order, distribution=distribution or order.distribution)
 

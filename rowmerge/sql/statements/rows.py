@@ -87,25 +87,9 @@ def parse_truncate(cursor: Cursor) -> Truncate:
         Unparsable: The statement does not follow the grammar, or a partition column has no value.
     """
     target = cursor.table_name()
-    partition = parse_partition(cursor, "TRUNCATE TABLE … PARTITION") if cursor.accept("PARTITION") else ()
+    partition = parse_partition_values(cursor, "TRUNCATE TABLE")
     cursor.expect_end("the partition" if partition else "the table")
     return Truncate(target, partition)
-
-
-def parse_partition(cursor: Cursor, statement: str) -> tuple[tuple[str, SqlText], ...]:
-    """Parse `(column = value, …)`, in which every column needs a value. `statement` describes the statement in the error message.
-
-    Raises:
-        Unparsable: The text does not follow the grammar, or a column has no value.
-    """
-
-    def read_value() -> tuple[str, SqlText]:
-        column, value = _parse_partition_value(cursor)
-        if value is None:
-            raise cursor.error(f"{statement} needs a value for `{column}`. Write {column} = …, or leave it out")
-        return column, value
-
-    return cursor.parenthesized(read_value)
 
 
 def parse_insert(cursor: Cursor) -> Insert | None:
@@ -139,7 +123,7 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
     target = cursor.table_name()
     overwrite_mode = _parse_overwrite_mode(cursor, mode)
     alias = _parse_target_alias(cursor)
-    partition = _parse_optional_partition(cursor)
+    partition = parse_optional_partition(cursor)
     if_not_exists = _accept_if_not_exists(cursor, mode, partition)
     columns, by_name = _parse_columns(cursor)
     insert = Insert(target, columns, by_name, SqlText(""), overwrite=mode == "OVERWRITE", alias=alias)
@@ -184,12 +168,41 @@ def _at_directory(cursor: Cursor) -> bool:
     return cursor.key(ahead) == "DIRECTORY" and (following.kind is Kind.STRING or following.key in ("USING", "OPTIONS", "ROW", "STORED"))
 
 
-def _parse_optional_partition(cursor: Cursor) -> _Partition:
+def parse_optional_partition(cursor: Cursor) -> _Partition:
     """Parse `[PARTITION (column [= value], …)]`."""
     if not cursor.next_is("PARTITION", "("):
         return ()
     cursor.index += 1
     return cursor.parenthesized(lambda: _parse_partition_value(cursor))
+
+
+def parse_partition_values(cursor: Cursor, statement: str) -> tuple[tuple[str, SqlText], ...]:
+    """Parse `[PARTITION (column = value, …)]` with a value for each column.
+
+    Args:
+        cursor: The cursor at the clause.
+        statement: The first words of the statement, for the error message.
+
+    Raises:
+        Unparsable: A partition column has no value.
+    """
+    return parse_partition(cursor, f"{statement} … PARTITION") if cursor.accept("PARTITION") else ()
+
+
+def parse_partition(cursor: Cursor, statement: str) -> tuple[tuple[str, SqlText], ...]:
+    """Parse `(column = value, …)`, in which every column needs a value. `statement` describes the statement in the error message.
+
+    Raises:
+        Unparsable: The text does not follow the grammar, or a column has no value.
+    """
+
+    def read_value() -> tuple[str, SqlText]:
+        column, value = _parse_partition_value(cursor)
+        if value is None:
+            raise cursor.error(f"{statement} needs a value for `{column}`. Write {column} = …, or leave it out")
+        return column, value
+
+    return cursor.parenthesized(read_value)
 
 
 def _parse_partition_value(cursor: Cursor) -> tuple[str, SqlText | None]:

@@ -260,12 +260,14 @@ class FileChanges:
     `added`: the new data files. `removed`: the paths of files that are removed from the table. `deleted`: for other files, by path, all row
     positions that are deleted after the change. These include rows that were already deleted. No path is in both `removed` and `deleted`.
     `change_rows`: change data files with the old and new values of changed rows, empty if readers can derive these from the other fields.
+    `restated`: live files of a Delta table that get these statistics instead of theirs, without any other change.
     """
 
     added: tuple[AddedFile, ...] = ()
     removed: tuple[str, ...] = ()
     deleted: Mapping[str, Positions] = field(default_factory=dict)
     change_rows: tuple[AddedFile, ...] = ()
+    restated: tuple[AddedFile, ...] = ()
 
     @property
     def new_files(self) -> tuple[AddedFile, ...]:
@@ -274,4 +276,4 @@ class FileChanges:
 
     @property
     def empty(self) -> bool:
-        return not (self.added or self.removed or self.deleted)
+        return not (self.added or self.removed or self.deleted or self.restated)

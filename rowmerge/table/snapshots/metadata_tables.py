@@ -93,6 +93,9 @@ class MetadataTables(Protocol):
     def names(self) -> Collection[str]:
         """The metadata tables that the format has, from OF_ONE_VERSION and OF_ALL_VERSIONS."""
 
+    def partition_transforms(self, snapshot: Snapshot) -> Mapping[str, str]:
+        """Return the transform of each field in the column `partition` of the metadata table `partitions`, by the name of the field."""
+
     def read(self, name: str, snapshot: Snapshot, columns: Collection[str] | None = None) -> MetadataRows:
         """Return the rows of a metadata table, with at least one column.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rowmerge.table.metadata.schema import Struct
@@ -22,6 +22,23 @@ class FileDifference:
 
     own_sizes: tuple[int, ...]
     other_sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TableDetails:
+    """What DESCRIBE shows of a table beside its definition.
+
+    `id`: the unique id of the table. `created`: the time of its creation in milliseconds since the epoch, or None if the metadata lack it.
+    `min_reader_version`, `min_writer_version`, `features`: the protocol of a Delta table; None and empty for other formats.
+    `properties`: the properties of CREATE TABLE that the metadata contain elsewhere, such as `format-version`.
+    """
+
+    id: str
+    created: int | None = None
+    min_reader_version: int | None = None
+    min_writer_version: int | None = None
+    features: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class RowFiles(Protocol):
@@ -86,6 +103,14 @@ class Snapshot(Protocol):
     @property
     def description(self) -> str | None:
         """The table's comment, or None if it has no comment."""
+
+    @property
+    def details(self) -> TableDetails:
+        """The id of the table, the time of its creation, and its protocol."""
+
+    @property
+    def distinct_counts(self) -> Mapping[str, int]:
+        """The estimated number of distinct values of top-level columns, by name, if statistics of exactly this version contain it."""
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
