@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.procedures import Call
+from rowmerge.commands.rows import CopyInto
 
 
 @dataclass(frozen=True)
@@ -81,4 +82,4 @@ class DropReference:
     if_exists: bool = False
 
 
-MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference
+MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference | CopyInto

@@ -10,7 +10,7 @@ from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics import clustering_columns as read_clustering_columns
 from rowmerge.delta.log.replay import State
-from rowmerge.delta.metadata.actions import Metadata, Protocol
+from rowmerge.delta.metadata.actions import Metadata, Protocol, copied_files
 from rowmerge.delta.metadata.definition import metadata_after_alter
 from rowmerge.delta.metadata.features import check_writable
 from rowmerge.delta.metadata.properties import DeltaSettings
@@ -122,6 +122,10 @@ class DeltaSnapshot:
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return ()
+
+    @property
+    def copied_files(self) -> frozenset[str]:
+        return copied_files(self.state.transactions)
 
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether an application has committed a transaction, judged by its newest `txn` action.

@@ -12,7 +12,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion, SnapshotLogEntry
 
 from rowmerge.errors import ConfigurationError, PlanError
-from rowmerge.iceberg.metadata.properties import FILE_LOCATIONS, check_properties
+from rowmerge.iceberg.metadata.properties import FILE_LOCATIONS, check_properties, without_copied_files
 from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.metadata.registry import COMMENT, FORMAT_VERSION, GC_ENABLED, ICEBERG_PROPERTIES
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
@@ -38,7 +38,9 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properti
     _check_properties(source, properties)
     _check_source_columns(table, source)
     # A clone writes to its own folder, so it does not inherit properties that name folders. It is described by its own comment.
-    inherited = {name: value for name, value in metadata.properties.items() if name not in (*FILE_LOCATIONS, COMMENT.name)}
+    inherited = {
+        name: value for name, value in without_copied_files(metadata.properties).items() if name not in (*FILE_LOCATIONS, COMMENT.name)
+    }
     overrides = ICEBERG_PROPERTIES.normalize({name: value for name, value in properties.items() if name != FORMAT_VERSION.name})
     return metadata.model_copy(
         update={

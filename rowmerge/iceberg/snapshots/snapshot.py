@@ -34,7 +34,7 @@ from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import partitioning_of, unpartitioned_spec_ids
-from rowmerge.iceberg.metadata.properties import IcebergSettings
+from rowmerge.iceberg.metadata.properties import IcebergSettings, copied_files
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.registry import COMMENT, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
@@ -215,6 +215,10 @@ class IcebergSnapshot:
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return find_equality_deletes(self.name, self._live_with(paths), paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
+
+    @property
+    def copied_files(self) -> frozenset[str]:
+        return copied_files(self.metadata.properties)
 
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether an application has committed a transaction with this version or a higher one.

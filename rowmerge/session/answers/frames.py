@@ -210,7 +210,7 @@ def describe_detail(spark: SparkSession, description: RelationDescription, snaps
         "numFiles": (_LONG, len(files)),
         "sizeInBytes": (_LONG, files.total_size),
         "numDeletedRows": (_LONG, files.total_deleted),
-        "properties": (_STRINGS, list(snapshot.settings.properties.items())),
+        "properties": (_STRINGS, list(description.properties.items())),
     }
     return single_row(spark, values)
 

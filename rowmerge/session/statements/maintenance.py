@@ -13,6 +13,7 @@ from rowmerge.commands.maintenance import (
     Vacuum,
 )
 from rowmerge.commands.procedures import Call
+from rowmerge.commands.rows import CopyInto
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
@@ -23,6 +24,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import branches_of
 from rowmerge.session.names.scope import SessionContext
+from rowmerge.session.statements.copy_into import copy_into
 from rowmerge.session.statements.procedures import call_procedure
 from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
 from rowmerge.spark.peer_settings import optimize_size, with_iceberg_settings
@@ -50,6 +52,8 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
             return _generate_manifests(context, command)
         case SetReference() | DropReference():
             return _change_reference(context, command)
+        case CopyInto():
+            return copy_into(context, command, options)
         case Call():
             return call_procedure(context, command, options)
 

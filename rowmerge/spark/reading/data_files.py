@@ -110,15 +110,15 @@ def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema:
         # Without this option, names of folders have no meaning, and files may be elsewhere, such as the files of a shallow clone.
         options["basePath"] = partition_folder
     try:
-        return spark.read.schema(schema).options(**options).parquet(*map(_escape_patterns, paths))
+        return spark.read.schema(schema).options(**options).parquet(*map(escape_patterns, paths))
     except AnalysisException as error:
         if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
             raise
         escaped_path = (error.getMessageParameters() or {}).get("path", "")
-        raise MissingDataFile(table, re.sub(r"\\(.)", r"\1", escaped_path)) from error  # undoes `_escape_patterns`
+        raise MissingDataFile(table, re.sub(r"\\(.)", r"\1", escaped_path)) from error  # undoes `escape_patterns`
 
 
-def _escape_patterns(path: str) -> str:
+def escape_patterns(path: str) -> str:
     """Return the path with its special characters escaped, so that Hadoop does not treat it as a pattern."""
     # With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern reads all other paths again: rows appear twice.
     return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)

@@ -137,6 +137,10 @@ class Snapshot(Protocol):
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
         """Return the row ids and versions of these data files, by path. The table must have `shape.row_lineage`."""
 
+    @property
+    def copied_files(self) -> frozenset[str]:
+        """The keys of the files that COPY INTO has loaded (`CommitRequest.copied_files`)."""
+
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether an application has committed a transaction (`CommitRequest.transaction`).
 
