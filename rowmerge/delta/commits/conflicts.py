@@ -30,7 +30,7 @@ from rowmerge.errors import (
     ProtocolChanged,
 )
 from rowmerge.table.commits.request import CommitRequest, Reads, named_files, named_rows
-from rowmerge.table.copied_files import RESERVED
+from rowmerge.table.metadata.copied_files import RESERVED
 from rowmerge.table.snapshots.files import FileListing, Positions
 
 

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, stored_fields, stored_partition_columns
-from rowmerge.table.copied_files import RESERVED
+from rowmerge.table.metadata.copied_files import RESERVED
 from rowmerge.table.metadata.json_objects import check_texts, decode_json
 from rowmerge.table.metadata.schema import Struct, UnknownType, schema_from_json, to_json
 

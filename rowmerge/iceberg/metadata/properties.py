@@ -47,7 +47,7 @@ from rowmerge.iceberg.metadata.registry import (
     WAP_ENABLED,
 )
 from rowmerge.storage.store import absolute_location
-from rowmerge.table.copied_files import KEY_LENGTH, RESERVED
+from rowmerge.table.metadata.copied_files import KEY_LENGTH, RESERVED
 from rowmerge.table.metadata.parquet_settings import DATA_PAGES, DELETE_PAGES, ColumnSettings, PageSettings
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.property_registry import TableProperty

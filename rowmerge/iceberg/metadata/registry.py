@@ -12,7 +12,7 @@ from typing import Any
 
 from pyiceberg.table.name_mapping import parse_mapping_from_json
 
-from rowmerge.table.copied_files import RESERVED
+from rowmerge.table.metadata.copied_files import RESERVED
 from rowmerge.table.metadata.parquet_settings import PARQUET_PROPERTIES
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.property_registry import Effect, PropertyRegistry, TableProperty

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rowmerge.catalog import Catalog, Relation
-from rowmerge.table.copied_files import RESERVED
+from rowmerge.table.metadata.copied_files import RESERVED
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field

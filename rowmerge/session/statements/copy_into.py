@@ -17,10 +17,11 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.settings import may_evolve
+from rowmerge.spark.reading.data_files import escape_patterns
 from rowmerge.spark.reading.file_sources import list_source_files, read_file_source
 from rowmerge.spark.spark_session import is_case_sensitive
 from rowmerge.spark.time_zones import session_time_zone
-from rowmerge.table.copied_files import file_key
+from rowmerge.table.metadata.copied_files import file_key
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -78,7 +79,7 @@ class FileRows:
         """
         command, spark = self.command, self.context.spark
         path = command.source.path.rstrip("/")
-        below = command.files or ((command.pattern,) if command.pattern is not None else ())
+        below = [escape_patterns(name) for name in command.files] + ([] if command.pattern is None else [command.pattern])
         paths = list_source_files(spark, command.source, [f"{path}/{name}" for name in below] or [command.source.path])
         loaded, keys = snapshot.copied_files, {path: file_key(path) for path in paths}
         selected = paths if command.force else [path for path in paths if keys[path] not in loaded]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -75,7 +76,8 @@ def list_source_files(spark: SparkSession, source: FileSource, paths: Sequence[s
         listing = spark.read.format("binaryFile").options(**options).load([absolute(path) for path in paths])
         return sorted(listing.select("path").toArrow()["path"].to_pylist())
     except AnalysisException as error:
-        source_error = _source_error(error, source, spark.version)
+        missing_path = (error.getMessageParameters() or {}).get("path", source.path)
+        source_error = _source_error(error, replace(source, path=missing_path), spark.version)
         if source_error is None:
             raise
         raise source_error from error

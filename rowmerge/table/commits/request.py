@@ -61,7 +61,7 @@ class CommitRequest:
     transaction: tuple[str, int] | None = None
     """The application id and the transaction version, for writers that require exactly-once semantics."""
     copied_files: frozenset[str] = frozenset()
-    """For COPY INTO, the keys of the files that it loads (`rowmerge.table.copied_files`). The commit records them in the table."""
+    """For COPY INTO, the keys of the files that it loads (`rowmerge.table.metadata.copied_files`). The commit records them in the table."""
     user_metadata: str | None = None
     """A text for the history of the table, which the user sets."""
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
