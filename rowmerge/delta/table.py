@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import pyarrow.compute as pc
+
 from rowmerge.concurrency import run_both
 from rowmerge.delta.commits.commit import Commit, first_commit, next_commit
 from rowmerge.delta.commits.drop import FORMAT
@@ -27,6 +29,7 @@ from rowmerge.delta.snapshots.opening import SnapshotReader
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
+from rowmerge.table.commits.copies import FileCopies, SourceFiles
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, creation_version, format_conflict
 from rowmerge.table.commits.drop_markers import delete_older_markers
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome
@@ -165,6 +168,23 @@ class DeltaTable:
             StorageError: The store failed, and nothing was committed.
         """
         return self._put_and_maintain_log(next_commit(self._storage, self.name, as_delta_snapshot(base), request))
+
+    def copy_files(self, source: Snapshot, base: Snapshot | None) -> FileCopies:
+        """Copy the data files and deletion vectors of another table's version into this table's folder.
+
+        Args:
+            source: The version whose files are copied.
+            base: The version of this table that the clone replaces, or None for a new table.
+
+        Raises:
+            MissingDataFile: A file of the source does not exist.
+            StorageError: A file cannot be copied.
+        """
+        snapshot, listing = as_delta_snapshot(source), source.files()
+        data = dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
+        vectors = set(snapshot.file_paths) - data.keys()
+        live_paths = frozenset() if base is None else frozenset(as_delta_snapshot(base).file_paths)
+        return SourceFiles(source.name, snapshot.storage, data, vectors).copy_to(self._storage, live_paths, "")
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the newest table version with a `txn` action of the application whose transaction version is not above `version`.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
 from rowmerge.table.maintenance import SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
@@ -239,6 +240,18 @@ class Table(Protocol):
 
         Raises:
             RowmergeError: Nothing was committed, so the caller deletes the files of the change. The same applies to errors of `create`.
+        """
+
+    def copy_files(self, source: Snapshot, base: Snapshot | None) -> FileCopies:
+        """Copy the files of another table's version into this table's folder, for a deep clone.
+
+        Args:
+            source: The version whose files are copied.
+            base: The version of this table that the clone replaces, whose copies are not made again, or None for a new table.
+
+        Raises:
+            MissingDataFile: A file of the source does not exist.
+            StorageError: A file cannot be copied.
         """
 
     def version_of_transaction(self, application: str, version: int) -> int | None:

@@ -16,7 +16,7 @@ from rowmerge.delta.metadata.features import check_writable
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.delta.metadata.registry import DELTA_PROPERTIES
 from rowmerge.delta.metadata.shape import generation_expressions, table_shape
-from rowmerge.delta.snapshots.deletion_vectors import read_vector
+from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths, read_vector
 from rowmerge.delta.snapshots.file_listing import exact_files, files_of, list_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.metadata.schema import Struct
@@ -119,6 +119,12 @@ class DeltaSnapshot:
         absolute = absolute_paths(self.storage.location, files.column("path")).to_pylist()
         vectors = map_concurrently(partial(read_vector, self.storage), files.column("deletionVector").to_pylist())
         return dict(zip(absolute, vectors, strict=True))
+
+    @property
+    def file_paths(self) -> list[str]:
+        """The absolute paths of the live data files and of the files of their deletion vectors."""
+        files = self.state.files
+        return file_and_vector_paths(self.storage.location, files.column("path"), files.column("deletionVector"))
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return ()

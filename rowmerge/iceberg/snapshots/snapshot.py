@@ -84,7 +84,7 @@ class IcebergSnapshot:
             manifest_files: The live files of manifests that are not read again, because another snapshot has read them.
             write_properties: Properties that override those of the table in the statement that writes on this snapshot, or None.
         """
-        self._storage = storage
+        self.storage = storage
         self.manifest_files: Mapping[ManifestKey, ManifestFiles] = manifest_files or {}
         """The live files of manifests that this snapshot or an earlier one has read, by `cache_key_of`."""
         self.name = name
@@ -108,7 +108,7 @@ class IcebergSnapshot:
 
     @cached_property
     def shape(self) -> TableShape:
-        return table_shape(self.name, self._storage, self.metadata, self.iceberg_schema, self.write_properties)
+        return table_shape(self.name, self.storage, self.metadata, self.iceberg_schema, self.write_properties)
 
     @cached_property
     def settings(self) -> IcebergSettings:
@@ -125,12 +125,12 @@ class IcebergSnapshot:
 
     def evolved(self, schema: Struct) -> TableShape:
         evolved_schema = evolve_schema(self.name, self.metadata, schema)
-        return table_shape(self.name, self._storage, self.metadata, evolved_schema, self.write_properties)
+        return table_shape(self.name, self.storage, self.metadata, evolved_schema, self.write_properties)
 
     @cached_property
     def manifests(self) -> tuple[Manifest, ...]:
         """The manifests of the snapshot. The first access reads the manifest list. Raises CorruptLog, StorageError."""
-        return () if self.iceberg_version is None else read_manifest_list(self._storage, self.iceberg_version.manifest_list)
+        return () if self.iceberg_version is None else read_manifest_list(self.storage, self.iceberg_version.manifest_list)
 
     @cached_property
     def live(self) -> LiveFiles:
@@ -141,7 +141,7 @@ class IcebergSnapshot:
 
     def _read(self, manifests: Sequence[Manifest]) -> LiveFiles:
         """Return the live files of some manifests. Raises CorruptLog, StorageError."""
-        live = files_of_manifests(self._storage, manifests, unpartitioned_spec_ids(self.metadata), self.manifest_files)
+        live = files_of_manifests(self.storage, manifests, unpartitioned_spec_ids(self.metadata), self.manifest_files)
         check_partitions(self.metadata, self.iceberg_version, live)
         return live
 
@@ -199,7 +199,7 @@ class IcebergSnapshot:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
         entries, specs = self._live_with(paths).by_path(paths), self.metadata.partition_specs
         columns = {spec.spec_id: identity_columns(partitioning_of(spec, self.iceberg_schema, self.name)) for spec in specs}
-        return file_layouts(self._storage, self.shape, entries, mapping, self.metadata.default_spec_id, columns)
+        return file_layouts(self.storage, self.shape, entries, mapping, self.metadata.default_spec_id, columns)
 
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
         """Return the first row id and the sequence number of data files, by path.

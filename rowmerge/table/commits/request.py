@@ -55,6 +55,8 @@ class CommitRequest:
     cloned: Snapshot | None = None
     """For CLONE, the version of another table whose files, schema and properties are copied. The properties in `definition` override the
     copied ones. With `replace`, the clone replaces an existing table."""
+    copies: Mapping[str, str] | None = None
+    """For a deep CLONE, the path of the copy of each file of `cloned`, by the path of the file. None for a shallow clone."""
     data_change: bool = True
     replaces_partitions: bool = False
     """Whether the commit replaces the partitions of the added files (INSERT OVERWRITE with dynamic partitions)."""
