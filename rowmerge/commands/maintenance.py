@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.commands.rows import CopyInto
@@ -82,4 +83,15 @@ class DropReference:
     if_exists: bool = False
 
 
-MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference | CopyInto
+@dataclass(frozen=True)
+class ConvertToDelta:
+    """CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)]. `path`: the folder of the files."""
+
+    path: str
+    partitioned_by: tuple[ColumnDefinition, ...] = ()
+    has_statistics: bool = True
+
+
+MaintenanceCommand = (
+    Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference | CopyInto | ConvertToDelta
+)

@@ -20,7 +20,7 @@ from rowmerge.sql.lexing.lexer import first_word, tokenize
 from rowmerge.sql.queries.relations import FLINK_HINT
 from rowmerge.sql.statements import definitions, describe, maintenance, merge, partitioning, procedure_calls, rows
 from rowmerge.sql.statements.alterations import alter
-from rowmerge.sql.statements.files import copy_into
+from rowmerge.sql.statements.files import convert, copy_into
 from rowmerge.table.metadata.partitioning import PartitionField
 
 _Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand
@@ -54,6 +54,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("RESTORE",): maintenance.parse_restore,
     ("GENERATE",): maintenance.parse_generate,
     ("COPY", "INTO"): copy_into.parse_copy_into,
+    ("CONVERT", "TO", "DELTA"): convert.parse_convert,
     ("CALL",): procedure_calls.parse_call,
 }
 """For the first words of each kind of statement, the function that parses the tokens after these words."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rowmerge.commands.maintenance import (
+    ConvertToDelta,
     DropReference,
     GenerateManifests,
     MaintenanceCommand,
@@ -24,6 +25,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import branches_of
 from rowmerge.session.names.scope import SessionContext
+from rowmerge.session.statements.conversion import convert_to_delta
 from rowmerge.session.statements.copy_into import copy_into
 from rowmerge.session.statements.procedures import call_procedure
 from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
@@ -52,6 +54,8 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
             return _generate_manifests(context, command)
         case SetReference() | DropReference():
             return _change_reference(context, command)
+        case ConvertToDelta():
+            return convert_to_delta(context, command)
         case CopyInto():
             return copy_into(context, command, options)
         case Call():
