@@ -12,11 +12,17 @@ from rowmerge.commands.rows import CopyInto
 
 @dataclass(frozen=True)
 class Vacuum:
-    """VACUUM table [RETAIN n HOURS] [DRY RUN]. If `retain_hours` is None, a property of the table sets the retention period."""
+    """VACUUM table [FULL | LITE] [USING INVENTORY table | (query)] [RETAIN n HOURS] [DRY RUN].
+
+    If `retain_hours` is None, a property of the table sets the retention period. `lite`: whether only files that the log names are
+    deleted. `inventory`: the table or the query in parentheses that lists the files, or None.
+    """
 
     target: TableName
     retain_hours: float | None = None
     dry_run: bool = False
+    lite: bool = False
+    inventory: SqlText | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,14 @@ class ConvertToDelta:
     has_statistics: bool = True
 
 
+@dataclass(frozen=True)
+class RepairTable:
+    """FSCK REPAIR TABLE table [DRY RUN]."""
+
+    target: TableName
+    dry_run: bool = False
+
+
 MaintenanceCommand = (
-    Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference | CopyInto | ConvertToDelta
+    Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference | CopyInto | ConvertToDelta | RepairTable
 )

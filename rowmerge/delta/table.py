@@ -33,7 +33,7 @@ from rowmerge.table.commits.copies import FileCopies, SourceFiles
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, creation_version, format_conflict
 from rowmerge.table.commits.drop_markers import delete_older_markers
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome
-from rowmerge.table.maintenance import Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import IncompleteFile, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
@@ -206,6 +206,10 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return at most `limit` commits, newest first. Return all commits for None. Raises TableNotFound, CorruptLog, StorageError."""
         return list_and_read(self._storage, lambda listing: read_history(self._storage, self.name, listing, limit))
+
+    def incomplete_files(self, snapshot: Snapshot) -> list[IncompleteFile]:
+        """Return the live data files that do not exist, or whose deletion vector does not exist. Raises StorageError."""
+        return as_delta_snapshot(snapshot).incomplete_files()
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention period needs. See `Vacuum.run`."""

@@ -34,7 +34,7 @@ from rowmerge.storage.store import absolute_location
 from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
-from rowmerge.table.maintenance import Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import IncompleteFile, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -225,6 +225,9 @@ class IcebergTable:
         """
         snapshot = self.snapshot()
         return [_history_entry(ancestor) for ancestor in islice(ancestors(snapshot.metadata, snapshot.version), limit)]
+
+    def incomplete_files(self, snapshot: Snapshot) -> list[IncompleteFile]:
+        return as_iceberg_snapshot(snapshot).incomplete_files()
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots, and delete files that no snapshot needs. Raises StorageError, and PlanError for an unsafe retention."""

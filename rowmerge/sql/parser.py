@@ -55,6 +55,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("GENERATE",): maintenance.parse_generate,
     ("COPY", "INTO"): copy_into.parse_copy_into,
     ("CONVERT", "TO", "DELTA"): convert.parse_convert,
+    ("FSCK", "REPAIR", "TABLE"): maintenance.parse_repair,
     ("CALL",): procedure_calls.parse_call,
 }
 """For the first words of each kind of statement, the function that parses the tokens after these words."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from rowmerge.storage.store import StoredObject
+from rowmerge.concurrency import map_concurrently
+from rowmerge.storage.store import Storage, StoredObject, locate
 
 _LOG_FILE = re.compile(r"(.+?/)(?:_delta_log/.|metadata/[^/]*\.metadata\.json(?:\.gz)?$)")
 
@@ -61,12 +62,16 @@ class VacuumOptions:
 
     `retain_hours`: the retention period in hours, or None for the table's own. `dry_run`: return the files without deleting them.
     `check_retention`: reject a retention period that is shorter than the table's own. `record`: add the VACUUM to the table's history.
+    `lite`: delete only files that the metadata of the table names, without listing its folder. `inventory`: the files of the folder, or
+    None to list them.
     """
 
     retain_hours: float | None = None
     dry_run: bool = False
     check_retention: bool = True
     record: bool = True
+    lite: bool = False
+    inventory: tuple[StoredObject, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,36 @@ class Vacuumed:
 
     paths: tuple[str, ...]
     version: int
+
+
+@dataclass(frozen=True)
+class IncompleteFile:
+    """A live data file that cannot be read, because it or the file of its deletion vector does not exist.
+
+    `vector_path`: the path of the file of the deletion vector, or None if there is none.
+    """
+
+    path: str
+    is_missing: bool
+    vector_path: str | None = None
+    is_vector_missing: bool = False
+
+
+def missing_paths(storage: Storage, paths: Iterable[str]) -> frozenset[str]:
+    """Return the absolute paths at which no file exists. A listing of the folder answers most of them.
+
+    Args:
+        storage: The storage of the table.
+        paths: The absolute paths of files, which may be outside the table's folder.
+
+    Raises:
+        StorageError: The folder cannot be listed, or a file cannot be looked for.
+    """
+    listed = {f"{storage.location}/{file.path}" for file in storage.list()}
+    unlisted = sorted({path for path in paths if path not in listed})
+    stores = [locate(storage, path) for path in unlisted]
+    exist = map_concurrently(lambda place: place[0].exists(place[1]), stores)
+    return frozenset(path for path, exists in zip(unlisted, exist, strict=True) if not exists)
 
 
 class SymlinkManifests(Protocol):

@@ -9,7 +9,7 @@ from typing import Protocol
 from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
-from rowmerge.table.maintenance import SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import IncompleteFile, SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.change_feed import ChangeFeed
 from rowmerge.table.snapshots.metadata_tables import MetadataTables
@@ -264,6 +264,14 @@ class Table(Protocol):
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return at most `limit` commits, newest first. Return all commits for None. Raises TableNotFound, CorruptLog, StorageError."""
+
+    def incomplete_files(self, snapshot: Snapshot) -> list[IncompleteFile]:
+        """Return the live data files of a version of this table that do not exist, or whose deletion vector does not exist.
+
+        Raises:
+            MissingDataFile: A delete file of an Iceberg table does not exist, so that the rows of other files are unknown.
+            StorageError: The store failed.
+        """
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention period needs.

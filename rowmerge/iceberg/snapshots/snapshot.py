@@ -26,7 +26,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.errors import CorruptLog, UnsupportedTableFeature
+from rowmerge.errors import CorruptLog, MissingDataFile, UnsupportedTableFeature
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.manifests.content import Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import cache_key_of, is_cached, read_manifest_list
@@ -44,6 +44,7 @@ from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles, Mani
 from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.iceberg.snapshots.partition_ranges import list_manifests, partition_ranges
 from rowmerge.storage.store import Storage
+from rowmerge.table.maintenance import IncompleteFile, missing_paths
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
@@ -212,6 +213,14 @@ class IcebergSnapshot:
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         live = self._live_with(paths)
         return live.deleted_positions(list(live.by_path(paths).values()))
+
+    def incomplete_files(self) -> list[IncompleteFile]:
+        """Return the live data files that do not exist. Raises MissingDataFile if a delete file does not exist, and StorageError."""
+        delete_paths = {plain_path(entry.file.path) for entry in self.live.deletes}
+        missing = missing_paths(self.storage, [*self.live.paths, *delete_paths])
+        if lost_deletes := sorted(missing & delete_paths):
+            raise MissingDataFile(self.name, lost_deletes[0])
+        return [IncompleteFile(path, is_missing=True) for path in self.live.paths if path in missing]
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return find_equality_deletes(self.name, self._live_with(paths), paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
