@@ -107,10 +107,10 @@ class Conversion:
         texts_by_file = [[part.partition("=")[::2] for part in posixpath.dirname(file.path).split("/") if "=" in part] for file in files]
         names = [field.name for field in self.partition]
         for file, texts in zip(files, texts_by_file, strict=True):
-            found = [unquote(name) for name, _ in texts]
-            if [name.lower() for name in found] != [name.lower() for name in names]:
+            folder_columns = [unquote(name) for name, _ in texts]
+            if [name.lower() for name in folder_columns] != [name.lower() for name in names]:
                 advice = "List the columns of the folders: PARTITIONED BY (column type, …)"
-                problem = f"{self.storage.location}/{file.path} has the partition columns ({', '.join(found)})"
+                problem = f"{self.storage.location}/{file.path} has the partition columns ({', '.join(folder_columns)})"
                 raise PlanError(f"{problem}, but the statement has ({', '.join(names)}). {advice}.")
         texts_by_column = [[unquote(texts[index][1]) for texts in texts_by_file] for index in range(len(names))]
         columns = [_typed(field, texts) for field, texts in zip(self.partition, texts_by_column, strict=True)]
@@ -152,7 +152,7 @@ def _read_file(location: str, columns: frozenset[str], options: Options, file: S
 
 
 def _has_old_calendar(footer: pq.FileMetaData) -> bool:
-    """Return whether dates in a file may be in the calendar of Spark 2, so that its bounds are not those of the rows as they are read."""
+    """Return whether dates in a file may be in the calendar of Spark 2. Then its bounds are not those of the rows as they are read."""
     metadata = footer.metadata or {}
     version = metadata.get(b"org.apache.spark.version", b"3")
     return b"org.apache.spark.legacyDateTime" in metadata or version.split(b".")[0] < b"3"

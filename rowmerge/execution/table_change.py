@@ -197,19 +197,19 @@ def remove_missing_files(table: Table, options: CommitOptions, *, dry_run: bool)
     """
     if dry_run:
         return table.incomplete_files(table.snapshot()), None
-    found: list[IncompleteFile] = []
+    incomplete_files: list[IncompleteFile] = []
 
     def plan(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
         snapshot.check_writable()
-        found[:] = table.incomplete_files(snapshot)
-        if not found:
+        incomplete_files[:] = table.incomplete_files(snapshot)
+        if not incomplete_files:
             return None
-        paths = tuple(file.path for file in found)
+        paths = tuple(file.path for file in incomplete_files)
         request = CommitRequest("FSCK", metrics={"numRemovedFiles": len(paths)}, files=FileChanges(removed=paths))
         return request, RowCounts(files_removed=len(paths))
 
     result = _commit_planned_change(table, plan, options)
-    return found, result
+    return incomplete_files, result
 
 
 def _commit_planned_change(

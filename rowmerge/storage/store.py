@@ -122,7 +122,11 @@ class Storage:
 
     @property
     def client(self) -> Any:
-        """The client of obstore, created on first use."""
+        """The client of obstore, created on first use.
+
+        Raises:
+            StorageError: The location or the options are wrong.
+        """
         if self._client is None:
             try:
                 self._client = _create_client(self.location, self.configuration)

@@ -39,13 +39,13 @@ def _create(session: rowmerge.Session, format_: str) -> None:
 @pytest.mark.parametrize("format_", FORMATS)
 def test_lite_deletes_removed_files_and_full_also_unknown_ones(retained: rowmerge.Session, format_: str) -> None:
     _create(retained, format_)
-    before = _data_files(retained)
+    old_files = _data_files(retained)
     retained.sql("delete from t where id = 1")
     orphan = next(_folder(retained).rglob("*.parquet")).parent / "orphan.parquet"
     orphan.write_bytes(b"orphan")
     listed = retained.sql("vacuum t lite retain 0 hours dry run").collect()
-    assert {path.rpartition("/")[2] for (path,) in listed} & before == before - _live_names(retained)
-    assert _data_files(retained) == before | {"orphan.parquet"}
+    assert {path.rpartition("/")[2] for (path,) in listed} & old_files == old_files - _live_names(retained)
+    assert _data_files(retained) == old_files | {"orphan.parquet"}
     retained.sql("vacuum t lite retain 0 hours")
     assert _data_files(retained) == _live_names(retained) | {"orphan.parquet"}
     retained.sql("vacuum t full retain 0 hours")

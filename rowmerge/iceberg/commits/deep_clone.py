@@ -61,8 +61,8 @@ class DeepCloneCreation(Creation):
     def _add_snapshot(self, parent: Snapshot | None, live: LiveFiles, removed_paths: object) -> tuple[TableUpdate, ...]:
         if not self._adds_snapshot:
             return ()
-        written = _write_snapshot(self._files, self._head.metadata, parent, live, self.change)
-        return snapshot_updates(self._head.metadata, self.base.branch, parent, written, self.change)
+        written_snapshot = _write_snapshot(self._files, self._head.metadata, parent, live, self.change)
+        return snapshot_updates(self._head.metadata, self.base.branch, parent, written_snapshot, self.change)
 
 
 class DeepCloneReplacement(Commit):
@@ -84,8 +84,8 @@ class DeepCloneReplacement(Commit):
         """Write the files of the snapshot, and return the update that adds it to the history of the replaced table."""
         head, metadata = self._head.metadata, self._head.metadata
         parent = None if head.current_snapshot_id is None else head.snapshot_by_id(head.current_snapshot_id)
-        written = _write_snapshot(self._files, metadata, parent, self._live, self.change)
-        return snapshot_updates(metadata, self.base.branch, parent, written, self.change)
+        written_snapshot = _write_snapshot(self._files, metadata, parent, self._live, self.change)
+        return snapshot_updates(metadata, self.base.branch, parent, written_snapshot, self.change)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _clone_updates(
     if not own_fields <= source_fields or not has_same_specs or not has_same_order or metadata.format_version != source.format_version:
         problem = "the clone would have other ids of columns, another partitioning, sort order or format version"
         raise PlanError(f"{table} cannot be replaced by a clone: {problem}. DROP TABLE {table} first.")
-    known = next((old for old in metadata.schemas if old.as_struct() == schema.as_struct()), None)
-    new_id = next_schema_id(metadata) if known is None else known.schema_id
+    equal_schema = next((old for old in metadata.schemas if old.as_struct() == schema.as_struct()), None)
+    new_id = next_schema_id(metadata) if equal_schema is None else equal_schema.schema_id
     new_schema = schema.model_copy(update={"schema_id": new_id})
     return (*schema_updates(metadata, new_schema), *property_updates(metadata.properties, properties))

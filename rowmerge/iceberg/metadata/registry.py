@@ -391,6 +391,8 @@ _NOT_WRITTEN = tuple(
     )
 )
 _MANAGED = (
-    TableProperty(f"{RESERVED}<number>", TEXT, "COPY INTO records in it which files it has loaded. Leave it out.", effect=Effect.MANAGED),
+    TableProperty(
+        f"{RESERVED}<number>", TEXT, "COPY INTO records in it which files it has loaded. Leave it out.", None, Effect.MANAGED, "0.3.0"
+    ),
 )
 ICEBERG_PROPERTIES = PropertyRegistry("Iceberg", (*_HONOURED, *_MANAGED, *_STORED, *_NOT_WRITTEN, *_REJECTED))

@@ -215,7 +215,12 @@ class IcebergSnapshot:
         return live.deleted_positions(list(live.by_path(paths).values()))
 
     def incomplete_files(self) -> list[IncompleteFile]:
-        """Return the live data files that do not exist. Raises MissingDataFile if a delete file does not exist, and StorageError."""
+        """Return the live data files that do not exist.
+
+        Raises:
+            MissingDataFile: A delete file does not exist.
+            StorageError: The store failed.
+        """
         delete_paths = {plain_path(entry.file.path) for entry in self.live.deletes}
         missing = missing_paths(self.storage, [*self.live.paths, *delete_paths])
         if lost_deletes := sorted(missing & delete_paths):
