@@ -85,6 +85,11 @@ class TablesByPath:
         """
         return self._open_storage(normalize_location(path))
 
+    def open_folder(self, path: str, format_: str) -> tuple[Storage, Table]:
+        """Return the storage of a folder, and the table in it, whether or not it exists. Raises ConfigurationError for an empty path."""
+        folder = self._open_storage(normalize_location(path))
+        return folder, open_table(folder, folder.location, format_, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
+
     def check_file_locations(self, catalog: Catalog, table: str, location: str, properties: Mapping[str, str]) -> None:
         """Check that the folders in which the properties of an Iceberg table put its files are not inside the folder of another table.
 

@@ -73,7 +73,7 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class CloneTable:
-    """CREATE [OR REPLACE] TABLE … SHALLOW CLONE source.
+    """CREATE [OR REPLACE] TABLE … SHALLOW CLONE source, or [DEEP] CLONE source, which copies the data files.
 
     At most one of `version`, `timestamp` and `reference` (a branch or tag) selects the cloned snapshot. If all are None, the statement
     clones the newest snapshot.
@@ -88,6 +88,7 @@ class CloneTable:
     location: str | None = None
     or_replace: bool = False
     if_not_exists: bool = False
+    shallow: bool = True
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowmerge.commands.caching import CacheCommand
+from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.procedures import Call
+from rowmerge.commands.rows import CopyInto
 
 
 @dataclass(frozen=True)
 class Vacuum:
-    """VACUUM table [RETAIN n HOURS] [DRY RUN]. If `retain_hours` is None, a property of the table sets the retention period."""
+    """VACUUM table [FULL | LITE] [USING INVENTORY table | (query)] [RETAIN n HOURS] [DRY RUN].
+
+    If `retain_hours` is None, a property of the table sets the retention period. `lite`: whether only files that the log names are
+    deleted. `inventory`: the table or the query in parentheses that lists the files, or None.
+    """
 
     target: TableName
     retain_hours: float | None = None
     dry_run: bool = False
+    lite: bool = False
+    inventory: SqlText | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,23 @@ class ComputeDeltaStatistics:
     target: TableName
 
 
+@dataclass(frozen=True)
+class ConvertToDelta:
+    """CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)]. `path`: the folder of the files."""
+
+    path: str
+    partitioned_by: tuple[ColumnDefinition, ...] = ()
+    has_statistics: bool = True
+
+
+@dataclass(frozen=True)
+class RepairTable:
+    """FSCK REPAIR TABLE table [DRY RUN]."""
+
+    target: TableName
+    dry_run: bool = False
+
+
 AnalyzeCommand = AnalyzeTable | AnalyzeTables | ComputeDeltaStatistics
 TableMaintenance = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference
-MaintenanceCommand = TableMaintenance | AnalyzeCommand | CacheCommand
+MaintenanceCommand = TableMaintenance | AnalyzeCommand | CacheCommand | CopyInto | ConvertToDelta | RepairTable

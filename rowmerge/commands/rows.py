@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import FileSource, SqlText, TableName
 
 
 class Match(Enum):
@@ -158,6 +158,31 @@ class DropPartitions:
     target: TableName
     partitions: tuple[tuple[tuple[str, SqlText], ...], ...]
     if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CopyInto:
+    """COPY INTO target FROM 'path' | (SELECT … FROM 'path') FILEFORMAT = format …, as in Databricks.
+
+    `source`: the folder or the files, their format, and FORMAT_OPTIONS. `select`: the expressions of the SELECT, or None for all columns.
+    `alias`: the alias of the path in the SELECT. `columns`: the column list, or None. `by_position`: whether columns are matched by
+    position. `files`: the names after FILES, below the path. `pattern`: the glob pattern after PATTERN, below the path. `force`: whether
+    files are loaded again. `schema_evolution`: whether new columns are added to the table. `validate`: whether rows are only checked.
+    `validated_rows`: the number of rows to check, or None for all.
+    """
+
+    target: TableName
+    source: FileSource
+    select: tuple[str, ...] | None = None
+    alias: str | None = None
+    columns: tuple[str, ...] | None = None
+    by_position: bool = False
+    files: tuple[str, ...] = ()
+    pattern: str | None = None
+    force: bool = False
+    schema_evolution: bool = False
+    validate: bool = False
+    validated_rows: int | None = None
 
 
 ExplainedRowCommand = Merge | Update | Delete | Insert | Truncate

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import pyarrow.compute as pc
+
 from rowmerge.concurrency import run_both
 from rowmerge.delta.commits.commit import Commit, first_commit, next_commit
 from rowmerge.delta.commits.drop import FORMAT
@@ -28,10 +30,11 @@ from rowmerge.delta.snapshots.opening import SnapshotReader
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
+from rowmerge.table.commits.copies import FileCopies, SourceFiles
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, creation_version, format_conflict
 from rowmerge.table.commits.drop_markers import delete_older_markers
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome
-from rowmerge.table.maintenance import Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import IncompleteFile, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
@@ -175,6 +178,23 @@ class DeltaTable:
         """
         return self._put_and_maintain_log(next_commit(self._storage, self.name, as_delta_snapshot(base), request))
 
+    def copy_files(self, source: Snapshot, base: Snapshot | None) -> FileCopies:
+        """Copy the data files and deletion vectors of another table's version into this table's folder.
+
+        Args:
+            source: The version whose files are copied.
+            base: The version of this table that the clone replaces, or None for a new table.
+
+        Raises:
+            MissingDataFile: A file of the source does not exist.
+            StorageError: A file cannot be copied.
+        """
+        snapshot, listing = as_delta_snapshot(source), source.files()
+        data = dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
+        vectors = set(snapshot.file_paths) - data.keys()
+        live_paths = frozenset() if base is None else frozenset(as_delta_snapshot(base).file_paths)
+        return SourceFiles(source.name, snapshot.storage, data, vectors).copy_to(self._storage, live_paths, "")
+
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the newest table version with a `txn` action of the application whose transaction version is not above `version`.
 
@@ -195,6 +215,10 @@ class DeltaTable:
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return at most `limit` commits, newest first. Return all commits for None. Raises TableNotFound, CorruptLog, StorageError."""
         return list_and_read(self._storage, lambda listing: read_history(self._storage, self.name, listing, limit))
+
+    def incomplete_files(self, snapshot: Snapshot) -> list[IncompleteFile]:
+        """Return the live data files that do not exist, or whose deletion vector does not exist. Raises StorageError."""
+        return as_delta_snapshot(snapshot).incomplete_files()
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention period needs. See `Vacuum.run`."""

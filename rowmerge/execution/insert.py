@@ -51,7 +51,7 @@ class NewRows:
     `partition`: the columns of PARTITION (p = value, q), each with the SQL text of its value, or None if it has no value. `reads_table`:
     whether the query reads the table itself. `evolves`: whether the statement adds missing columns to the table. `alias`: the alias of the
     rows in REPLACE ON, or None. `case_sensitive`: whether column names are case-sensitive. `time_zone`: the session's time zone, or None if
-    it is unknown.
+    it is unknown. `copied_files`: for COPY INTO, the keys of the files that the table does not have yet, otherwise None.
     """
 
     frame: DataFrame
@@ -63,6 +63,7 @@ class NewRows:
     alias: str | None = None
     case_sensitive: bool = False
     time_zone: str | None = None
+    copied_files: frozenset[str] | None = None
 
     @property
     def source(self) -> DataFrame:
@@ -148,8 +149,8 @@ class NewRows:
         return write_outcomes(new_rows(self.source.alias(planner.SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NONE))
 
 
-RowsFor = Callable[[Snapshot], NewRows]
-"""A function that returns the rows to insert, given the snapshot that the statement changes."""
+RowsFor = Callable[[Snapshot], NewRows | None]
+"""A function that returns the rows to insert, given the snapshot that the statement changes. None: the statement changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +278,33 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
     return commit_with_retry(table, lambda: _plan_and_write(table, rows_for, overwrite, timings), timings, options)
 
 
+def validate(table: Table, rows_for: RowsFor, preview_rows: int) -> DataFrame | None:
+    """Check the rows of an INSERT as if it were run, without a commit. The rows are written, and their files are deleted.
+
+    Args:
+        table: The table whose columns and rules the rows must fit.
+        rows_for: The function that returns the rows, given the newest version.
+        preview_rows: The greatest number of rows to return.
+
+    Returns:
+        The first rows, or None if there are no rows to check.
+
+    Raises:
+        UnknownColumn: The table lacks a column of the rows.
+        TypeMismatch: The type of a column does not fit the table.
+        ConstraintViolated: A row violates a rule of the table.
+    """
+    snapshot = table.snapshot()
+    snapshot.check_writable()
+    rows = rows_for(snapshot)
+    if rows is None:
+        return None
+    plan = rows.plan(snapshot)
+    table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
+    rows.write_plan(plan, table_after).discard(table_after.filesystem_options)
+    return rows.frame.limit(preview_rows)
+
+
 def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timings: Timings) -> Attempt:
     """Plan an INSERT on the newest version, write its rows as data files, and return the commit that adds these files.
 
@@ -286,13 +314,13 @@ def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None
         snapshot = table.snapshot()
         _check_writable(snapshot, overwrite)
         insert_rows = rows_for(snapshot)
-        if overwrite is not None and overwrite.is_skipped(snapshot, insert_rows):
+        if insert_rows is None or (overwrite is not None and overwrite.is_skipped(snapshot, insert_rows)):
             return Attempt(snapshot, change=None, counts=RowCounts())
         plan = insert_rows.plan(snapshot)
         table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
     with timings.measure("spark"):
         output = insert_rows.write_plan(plan, table_after)
-    append = _append_request(snapshot, output, plan, table_after, reads_table=insert_rows.reads_table)
+    append = _append_request(snapshot, output, plan, table_after, insert_rows)
     if overwrite is None:
         return Attempt(snapshot, append, row_counts(output, append.files), append.files.added)
     if overwrite.is_dynamic(snapshot) and snapshot.files().partitions.null_count:
@@ -311,16 +339,17 @@ def _check_writable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
         raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
 
 
-def _append_request(snapshot: Snapshot, output: WriteOutput, plan: RowPlan, table_after: TableShape, *, reads_table: bool) -> CommitRequest:
+def _append_request(snapshot: Snapshot, output: WriteOutput, plan: RowPlan, table_after: TableShape, rows: NewRows) -> CommitRequest:
     """Return the commit that adds the new files, and new columns of the plan. `table_after`: the table with the schema of the plan."""
     return CommitRequest(
-        "WRITE",
+        "WRITE" if rows.copied_files is None else "COPY INTO",
         parameters={"mode": "Append", "partitionBy": partition_by(snapshot.shape.partitioning)},
         metrics=insert_metrics(output),
         files=FileChanges(tuple(output.files)),
         # A blind append reads nothing, so it does not even list the files. If the query reads the table, every row counts as read.
-        reads=Reads(frozenset(snapshot.files().paths), may_match=every_file) if reads_table else Reads(),
+        reads=Reads(frozenset(snapshot.files().paths), may_match=every_file) if rows.reads_table else Reads(),
         definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
+        copied_files=rows.copied_files or frozenset(),
     )
 
 

@@ -1,6 +1,7 @@
-"""RESTORE and SHALLOW CLONE: commit the files of an older version of the table, or of a version of another table.
+"""RESTORE and CLONE: commit the files of an older version of the table, or of a version of another table.
 
-A shallow clone refers to the files of the other table. RESTORE commits the files and the definition of the older version as a new version.
+A shallow clone refers to the files of the other table, and a deep clone copies them. RESTORE commits the files and the definition of the
+older version as a new version.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rowmerge.errors import AlreadyExists, CommitStateUnknown, PlanError
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, history_metrics
 from rowmerge.plan.pruning.file_pruning import every_file
+from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -23,9 +25,10 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class Clone:
-    """A shallow clone of `source`, a version of the table `source_name`.
+    """A clone of `source`, a version of the table `source_name`.
 
     `table`: the table to create or replace. `name`: its name for messages. `properties`: properties that override those of the source.
+    `shallow`: whether the clone refers to the files of the source instead of copying them.
     """
 
     table: Table
@@ -34,6 +37,7 @@ class Clone:
     source_name: str
     properties: Mapping[str, str]
     options: CommitOptions
+    shallow: bool = True
 
     def run(self, *, or_replace: bool) -> ChangeResult:
         """Commit the clone as one version, and return the result with the row of CLONE. A replaced table keeps its history.
@@ -85,10 +89,19 @@ class Clone:
         """
         source_sizes = _sizes_by_path(self.source)
         current_sizes = {} if current is None else _sizes_by_path(current)
-        removed_sizes = [size for path, size in current_sizes.items() if path not in source_sizes]
-        result_row = _clone_result(list(source_sizes.values()), removed_sizes)
-        parameters = {"source": self.source_name, "sourceVersion": self.source.version}
-        return CommitRequest("CLONE", parameters, history_metrics(result_row), cloned=self.source), result_row
+        copies = FileCopies({}, ()) if self.shallow else self.table.copy_files(self.source, current)
+        cloned_paths = {copies.paths.get(path, path) for path in source_sizes}
+        removed_sizes = [size for path, size in current_sizes.items() if path not in cloned_paths]
+        result_row = _clone_result(list(source_sizes.values()), removed_sizes, copies.sizes)
+        parameters = {
+            "source": self.source_name,
+            "sourceVersion": self.source.version,
+        }
+        copied_paths = None if self.shallow else copies.paths
+        # A repeated clone relies on the copies that the table already has.
+        reads = Reads(frozenset() if self.shallow else frozenset(cloned_paths & current_sizes.keys()))
+        metrics = history_metrics(result_row)
+        return CommitRequest("CLONE", parameters, metrics, reads=reads, cloned=self.source, copies=copied_paths), result_row
 
 
 def _clone_counts(result_row: Mapping[str, int]) -> RowCounts:
@@ -96,15 +109,15 @@ def _clone_counts(result_row: Mapping[str, int]) -> RowCounts:
     return RowCounts(files_added=result_row["source_num_of_files"], files_removed=result_row["num_removed_files"])
 
 
-def _clone_result(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> dict[str, int]:
-    """Return the row of CLONE, by column name in the order of delta-spark. Sizes are in bytes. A shallow clone copies no files."""
+def _clone_result(source_sizes: Sequence[int], removed_sizes: Sequence[int], copied_sizes: Sequence[int]) -> dict[str, int]:
+    """Return the row of CLONE, by column name in the order of delta-spark. Sizes are in bytes."""
     return {
         "source_table_size": sum(source_sizes),
         "source_num_of_files": len(source_sizes),
         "num_removed_files": len(removed_sizes),
-        "num_copied_files": 0,
+        "num_copied_files": len(copied_sizes),
         "removed_files_size": sum(removed_sizes),
-        "copied_files_size": 0,
+        "copied_files_size": sum(copied_sizes),
     }
 
 

@@ -21,6 +21,7 @@ from rowmerge.spark.reading.file_statistics import computed_statistics
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_if_rejected
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
+from rowmerge.table.maintenance import IncompleteFile
 from rowmerge.table.metadata.partitioning import partition_by
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, FileListing
@@ -233,6 +234,39 @@ def change_definition(
         return CommitRequest(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()  # no rows change
 
     return _commit_planned_change(table, plan_change, DEFAULT_COMMIT_OPTIONS)
+
+
+def remove_missing_files(table: Table, options: CommitOptions, *, dry_run: bool) -> tuple[list[IncompleteFile], ChangeResult | None]:
+    """Run FSCK REPAIR TABLE: remove the data files from the table that do not exist, or whose deletion vector does not exist.
+
+    Args:
+        table: The table to repair.
+        options: The number of retries, and the transaction of the commit.
+        dry_run: Whether the files are only looked for.
+
+    Returns:
+        The files, and the result of the commit; None for a dry run.
+
+    Raises:
+        MissingDataFile: A delete file of an Iceberg table does not exist.
+        AppendOnly: The table is append-only, and a file is missing.
+        StorageError: The store failed.
+    """
+    if dry_run:
+        return table.incomplete_files(table.snapshot()), None
+    incomplete_files: list[IncompleteFile] = []
+
+    def plan(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
+        snapshot.check_writable()
+        incomplete_files[:] = table.incomplete_files(snapshot)
+        if not incomplete_files:
+            return None
+        paths = tuple(file.path for file in incomplete_files)
+        request = CommitRequest("FSCK", metrics={"numRemovedFiles": len(paths)}, files=FileChanges(removed=paths))
+        return request, RowCounts(files_removed=len(paths))
+
+    result = _commit_planned_change(table, plan, options)
+    return incomplete_files, result
 
 
 def _commit_planned_change(

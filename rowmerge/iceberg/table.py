@@ -16,6 +16,7 @@ from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeatu
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.commit import Commit, Creation
+from rowmerge.iceberg.commits.deep_clone import DeepCloneCreation, DeepCloneReplacement, copy_files
 from rowmerge.iceberg.commits.metadata_commit import newest
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
 from rowmerge.iceberg.inspection.appends import IcebergAppends
@@ -33,9 +34,10 @@ from rowmerge.iceberg.procedures import IcebergMaintenance
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, as_iceberg_snapshot
 from rowmerge.storage.store import absolute_location
+from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
-from rowmerge.table.maintenance import Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import IncompleteFile, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -178,11 +180,12 @@ class IcebergTable:
         if request.cloned is None:
             metadata = self._new_metadata(definition)
         else:
-            metadata = self._cloned_metadata(as_iceberg_snapshot(request.cloned), definition)
+            metadata = self._cloned_metadata(as_iceberg_snapshot(request.cloned), definition, shallow=request.copies is None)
         # A commit starts from a snapshot of a table. Here this is an empty table, whose metadata is not in a file yet.
         current = CurrentMetadata(metadata, path="")
         base = IcebergSnapshot(self._operations.storage, self.name, current, None, metadata.schema(), self._branch)
-        return Creation(self._operations, self.name, base, request, self._staged_id, expected_version=expected_version).run()
+        creation = Creation if request.copies is None else DeepCloneCreation
+        return creation(self._operations, self.name, base, request, self._staged_id, expected_version=expected_version).run()
 
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
         """Commit a change that was planned on a snapshot of this table.
@@ -198,21 +201,26 @@ class IcebergTable:
             The outcome: committed, in conflict with a concurrent commit, or unknown.
 
         Raises:
-            PlanError: The change is a clone, which cannot replace a table.
+            PlanError: The change is a shallow clone, which cannot replace a table.
             UnsupportedTableFeature: The engine or the catalog cannot write a feature of the table.
             RowmergeError: The commit failed for another reason, and the table is unchanged.
         """
         snapshot = as_iceberg_snapshot(base)
-        if request.cloned is not None:
+        if request.cloned is not None and request.copies is None:
             raise PlanError(
-                f"{self.name} cannot be replaced by a clone: a replaced Iceberg table keeps the ids of its columns and snapshots, and a "
-                f"clone has the ids of its source. DROP TABLE {self.name} first."
+                f"{self.name} cannot be replaced by a shallow clone: a replaced Iceberg table keeps the ids of its columns and snapshots, "
+                f"and a clone has the ids of its source. DROP TABLE {self.name} first."
             )
         snapshot.check_features()  # not the properties, which ALTER TABLE may remove
         name = self.name if snapshot.branch == MAIN else f"{self.name}.branch_{snapshot.branch}"
-        commit = Commit(self._operations, name, snapshot, request, self._staged_id)
+        kind = Commit if request.copies is None else DeepCloneReplacement
+        commit = kind(self._operations, name, snapshot, request, self._staged_id)
         self._check_catalog(commit.target_metadata, snapshot.metadata)
         return commit.run()
+
+    def copy_files(self, source: Snapshot, base: Snapshot | None) -> FileCopies:
+        replaced = None if base is None else as_iceberg_snapshot(base)
+        return copy_files(as_iceberg_snapshot(source), replaced, self._operations.storage)
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the id of the newest snapshot that an application committed with `version` or a lower version, or None without one.
@@ -231,6 +239,9 @@ class IcebergTable:
         """
         snapshot = self.snapshot()
         return [_history_entry(ancestor) for ancestor in islice(ancestors(snapshot.metadata, snapshot.version), limit)]
+
+    def incomplete_files(self, snapshot: Snapshot) -> list[IncompleteFile]:
+        return as_iceberg_snapshot(snapshot).incomplete_files()
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots, and delete files that no snapshot needs. Raises StorageError, and PlanError for an unsafe retention."""
@@ -317,14 +328,14 @@ class IcebergTable:
         if not self._operations.records_metadata_path:
             _check_folder_properties(self.name, metadata, old_properties)
 
-    def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
+    def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition, *, shallow: bool) -> TableMetadata:
         """Return the metadata of a clone. Raises PlanError if the catalog assigns new ids, which would differ from those in manifests."""
         if not self._operations.keeps_ids:
             raise PlanError(
                 f"{self.name} cannot be a clone: its catalog assigns new ids to schemas and partition specs, but the cloned manifests "
                 f"contain the ids of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
             )
-        metadata = cloned_metadata(self.name, self.location, source, definition.properties or {})
+        metadata = cloned_metadata(self.name, self.location, source, definition.properties or {}, shallow=shallow)
         self._check_catalog(metadata, source.metadata)
         return metadata
 

@@ -21,6 +21,7 @@ from rowmerge.sql.lexing.lexer import first_word, tokenize
 from rowmerge.sql.queries.relations import FLINK_HINT
 from rowmerge.sql.statements import analyze, caching, definitions, describe, maintenance, merge, partitioning, procedure_calls, rows
 from rowmerge.sql.statements.alterations import alter
+from rowmerge.sql.statements.files import convert, copy_into
 from rowmerge.table.metadata.partitioning import PartitionField
 
 _Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand
@@ -53,6 +54,9 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("REORG", "TABLE"): maintenance.parse_reorg,
     ("RESTORE",): maintenance.parse_restore,
     ("GENERATE",): maintenance.parse_generate,
+    ("COPY", "INTO"): copy_into.parse_copy_into,
+    ("CONVERT", "TO", "DELTA"): convert.parse_convert,
+    ("FSCK", "REPAIR", "TABLE"): maintenance.parse_repair,
     ("CALL",): procedure_calls.parse_call,
     ("ANALYZE",): analyze.parse_analyze,
     ("CACHE",): caching.parse_cache,

@@ -117,12 +117,16 @@ class Storage:
     @property
     def address(self) -> str:
         """The location, with the endpoint if the store is not at its provider's default endpoint."""
-        endpoint = getattr(self._store, "config", {}).get("endpoint")
+        endpoint = getattr(self.client, "config", {}).get("endpoint")
         return f"{self.location} ({endpoint})" if endpoint else self.location
 
     @property
-    def _store(self) -> Any:
-        """The client of obstore, created on first use."""
+    def client(self) -> Any:
+        """The client of obstore, created on first use.
+
+        Raises:
+            StorageError: The location or the options are wrong.
+        """
         if self._client is None:
             try:
                 self._client = _create_client(self.location, self.configuration)
@@ -167,7 +171,7 @@ class Storage:
         if self._local is not None and not self._test_path(Path.is_dir):
             raise FileNotFoundError(f"{self.location}/{path}")
         try:
-            return bytes(request(self._store))
+            return bytes(request(self.client))
         except FileNotFoundError:
             raise
         except (BaseError, OverflowError, ValueError) as error:
@@ -187,7 +191,7 @@ class Storage:
             if self._local is not None:
                 write_file(self._local / path, data, replace=True, durable=self._durability is Durability.FULL)
             else:
-                obstore.put(self._store, path, data)
+                obstore.put(self.client, path, data)
         except (BaseError, OSError) as error:
             raise self._error(path, error) from error
 
@@ -208,7 +212,7 @@ class Storage:
             if self._local is not None:
                 created = write_file(self._local / path, data, replace=False, durable=self._durability is Durability.FULL)
                 return Put.CREATED if created else Put.EXISTED
-            obstore.put(self._store, path, data, mode="create")
+            obstore.put(self.client, path, data, mode="create")
             return Put.CREATED
         except AlreadyExistsError:
             return Put.EXISTED
@@ -244,7 +248,7 @@ class Storage:
         try:
             if self._local is not None:
                 return list_folder_names(self._local / prefix)
-            listing = obstore.list_with_delimiter(self._store, prefix=prefix or None)
+            listing = obstore.list_with_delimiter(self.client, prefix=prefix or None)
         except (BaseError, OSError) as error:
             raise self._error(prefix, error) from error
         return sorted(common_prefix.rstrip("/").rsplit("/", 1)[-1] for common_prefix in listing["common_prefixes"])
@@ -258,7 +262,7 @@ class Storage:
         if self._local is not None:
             return self._test_path(Path.is_file, path)
         try:
-            obstore.head(self._store, path)
+            obstore.head(self.client, path)
         except FileNotFoundError:
             return False
         except (BaseError, ValueError) as error:
@@ -270,7 +274,7 @@ class Storage:
         for start in range(0, len(paths), DELETED_AT_ONCE):
             batch = paths[start : start + DELETED_AT_ONCE]
             # A bulk request does not name the object that it could not delete. Single requests do.
-            if self._local is not None or len(batch) == 1 or not _delete_in_bulk(self._store, batch):
+            if self._local is not None or len(batch) == 1 or not _delete_in_bulk(self.client, batch):
                 for path in batch:
                     self._delete_one(path)
 
@@ -279,7 +283,7 @@ class Storage:
             if self._local is not None:
                 (self._local / path).unlink()
             else:
-                obstore.delete(self._store, path)
+                obstore.delete(self.client, path)
         except FileNotFoundError:
             return
         except (BaseError, OSError) as error:
@@ -307,7 +311,7 @@ class Storage:
         if self._local is not None:
             return sorted(_list_files(self._local, prefix, after or ""), key=lambda file: file.path)
         try:
-            listing = obstore.list(self._store, prefix=prefix or None, offset=after).collect()
+            listing = obstore.list(self.client, prefix=prefix or None, offset=after).collect()
         except BaseError as error:
             raise self._error(prefix, error) from error
         return sorted(map(_stored_object, listing), key=lambda item: item.path)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from rowmerge.storage.store import StoredObject, absolute_location
+from rowmerge.concurrency import map_concurrently
+from rowmerge.storage.store import Storage, StoredObject, absolute_location, locate
 
 _LOG_FILE = re.compile(r"(.+?/)(?:_delta_log/.|metadata/[^/]*\.metadata\.json(?:\.gz)?$)")
 
@@ -202,6 +203,8 @@ class VacuumOptions:
     `retain_hours`: the retention period in hours, or None for the table's own. `dry_run`: return the files without deleting them.
     `check_retention`: reject a retention period that is shorter than the table's own. `record`: add the VACUUM to the table's history.
     `orphans`: the options for a VACUUM that keeps the files of all versions in the log. If None, VACUUM deletes those of old versions.
+    `lite`: delete only files that the metadata of the table names, without listing its folder. `inventory`: the files of the folder, or
+    None to list them.
     """
 
     retain_hours: float | None = None
@@ -209,6 +212,8 @@ class VacuumOptions:
     check_retention: bool = True
     record: bool = True
     orphans: OrphanOptions | None = None
+    lite: bool = False
+    inventory: tuple[StoredObject, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -220,6 +225,36 @@ class Vacuumed:
 
     paths: tuple[str, ...]
     version: int
+
+
+@dataclass(frozen=True)
+class IncompleteFile:
+    """A live data file that cannot be read, because it or the file of its deletion vector does not exist.
+
+    `vector_path`: the path of the file of the deletion vector, or None if there is none.
+    """
+
+    path: str
+    is_missing: bool
+    vector_path: str | None = None
+    is_vector_missing: bool = False
+
+
+def missing_paths(storage: Storage, paths: Iterable[str]) -> frozenset[str]:
+    """Return the absolute paths at which no file exists. A listing of the folder answers most of them.
+
+    Args:
+        storage: The storage of the table.
+        paths: The absolute paths of files, which may be outside the table's folder.
+
+    Raises:
+        StorageError: The folder cannot be listed, or a file cannot be looked for.
+    """
+    listed = {f"{storage.location}/{file.path}" for file in storage.list()}
+    unlisted = sorted({path for path in paths if path not in listed})
+    stores = [locate(storage, path) for path in unlisted]
+    exist = map_concurrently(lambda place: place[0].exists(place[1]), stores)
+    return frozenset(path for path, exists in zip(unlisted, exist, strict=True) if not exists)
 
 
 class SymlinkManifests(Protocol):

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
-from rowmerge.table.maintenance import SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import IncompleteFile, SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.appends import Appends
 from rowmerge.table.snapshots.change_feed import ChangeFeed
@@ -253,6 +254,18 @@ class Table(Protocol):
             RowmergeError: Nothing was committed, so the caller deletes the files of the change. The same applies to errors of `create`.
         """
 
+    def copy_files(self, source: Snapshot, base: Snapshot | None) -> FileCopies:
+        """Copy the files of another table's version into this table's folder, for a deep clone.
+
+        Args:
+            source: The version whose files are copied.
+            base: The version of this table that the clone replaces, whose copies are not made again, or None for a new table.
+
+        Raises:
+            MissingDataFile: A file of the source does not exist.
+            StorageError: A file cannot be copied.
+        """
+
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the table version that a transaction committed, or None if the history does not contain the transaction.
 
@@ -263,6 +276,14 @@ class Table(Protocol):
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return at most `limit` commits, newest first. Return all commits for None. Raises TableNotFound, CorruptLog, StorageError."""
+
+    def incomplete_files(self, snapshot: Snapshot) -> list[IncompleteFile]:
+        """Return the live data files of a version of this table that do not exist, or whose deletion vector does not exist.
+
+        Raises:
+            MissingDataFile: A delete file of an Iceberg table does not exist, so that the rows of other files are unknown.
+            StorageError: The store failed.
+        """
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention period needs.

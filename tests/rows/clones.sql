@@ -48,10 +48,10 @@ create table d shallow clone v;
 !> TableError: is a view
 create or replace table v shallow clone t;
 !> AlreadyExists: is a view
-create table d deep clone t;
-!> UnsupportedStatement: Write SHALLOW CLONE
-create table d clone t;
-!> UnsupportedStatement: A deep CLONE, which copies every file, is not supported
+create table d deep clone v;
+!> TableError: is a view
+create or replace table t clone t;
+!> PlanError: would be a clone of itself
 create table d shallow clone missing;
 !> TableNotFound: missing
 
@@ -130,3 +130,50 @@ select id, _change_type, _commit_version from table_changes('c', 0) order by _co
 => 3 | insert | 2
 => 4 | insert | 2
 => 30 | delete | 2
+
+--- a deep clone has copies of all files, and a repeated one copies only new files
+create table t (id int, v string, p int) using delta partitioned by (p) tblproperties ({mode}, 'team' = 'x');
+insert into t values (1, 'a', 1), (2, 'b', 1), (3, 'c', 2), (4, 'd', null);
+delete from t where id = 2;
+create table c deep clone t tblproperties ('team' = 'y');
+insert into t values (5, 'source', 1);
+delete from t where id = 3;
+select * from c order by id;
+=> 1 | a | 1
+=> 3 | c | 2
+=> 4 | d | NULL
+insert into c values (9, 'own', 9);
+create or replace table c clone t;
+alter table t add column n int;
+insert into t values (6, 'wide', 1, 7);
+create or replace table c deep clone t;
+create table if not exists c clone t;
+=> -
+create table c clone t;
+!> AlreadyExists
+drop table t;
+select * from c order by id;
+=> 1 | a | 1 | NULL
+=> 4 | d | NULL | NULL
+=> 5 | source | 1 | NULL
+=> 6 | wide | 1 | 7
+update c set v = 'changed' where id = 4;
+delete from c where id = 1;
+select id, v from c order by id;
+=> 4 | changed
+=> 5 | source
+=> 6 | wide
+show tblproperties c ('team');
+=> team | x
+
+--- a deep clone replaces only an iceberg table whose columns have the ids of the source
+create table t (id int) using iceberg;
+insert into t values (1);
+create table c clone t;
+alter table c add column own int;
+create or replace table c clone t;
+!> PlanError: other ids of columns
+select * from c;
+=> 1 | NULL
+create or replace table c shallow clone t;
+!> PlanError: cannot be replaced by a shallow clone

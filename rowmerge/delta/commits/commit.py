@@ -21,7 +21,7 @@ from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_times
 from rowmerge.delta.log.log_files import LOG, commit_path
 from rowmerge.delta.log.ndjson import Document, is_drop, non_file_actions
 from rowmerge.delta.log.replay import State, advance, empty_state, has_deletion_vectors
-from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, parameter_text, serialize
+from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, copied_files, parameter_text, serialize, transaction_actions
 from rowmerge.delta.metadata.definition import (
     metadata_after_alter,
     metadata_after_clone,
@@ -238,9 +238,9 @@ class Commit:
             yield self.protocol.action()
         if self.metadata != self._state.metadata:
             yield self.metadata.action()
-        if self.change.transaction:
-            application, version = self.change.transaction
-            yield {"txn": {"appId": application, "version": version, "lastUpdated": self.now}}
+        # A new table in place of this one has loaded no file.
+        keys = copied_files(self._state.transactions) if self.change.replace else self.change.copied_files
+        yield from transaction_actions(self._state.transactions, self.change.transaction, keys, self.now)
         # These changes set all files of the version, and with them the clustering of the files.
         if sets_all_files(self.change) or self.change.cloned is not None:
             yield from self._clustering_actions()

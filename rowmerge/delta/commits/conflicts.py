@@ -30,6 +30,7 @@ from rowmerge.errors import (
     ProtocolChanged,
 )
 from rowmerge.table.commits.request import CommitRequest, Reads, named_files, named_rows
+from rowmerge.table.metadata.copied_files import RESERVED
 from rowmerge.table.snapshots.files import FileListing, Positions
 
 
@@ -116,16 +117,17 @@ def clustering_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 
 def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentTransaction if both commits are transactions of the same application.
+    """Return ConcurrentTransaction if both commits are transactions of the same application, or COPY INTO of the same file.
 
     Args:
         concurrent: A commit of another writer after the base version of the planned commit.
         planned: The commit that would follow the concurrent commit.
     """
-    application, _ = planned.change.transaction or (None, None)
-    if application not in [fields["appId"] for fields in concurrent.fields_of("txn")]:
-        return None
-    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {application}")
+    own_ids = {f"{RESERVED}{key}" for key in planned.change.copied_files}
+    if planned.change.transaction is not None:
+        own_ids.add(planned.change.transaction[0])
+    common_ids = [fields["appId"] for fields in concurrent.fields_of("txn") if fields["appId"] in own_ids]
+    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {common_ids[0]}") if common_ids else None
 
 
 def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:

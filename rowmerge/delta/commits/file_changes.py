@@ -19,7 +19,7 @@ from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
 from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves, values_by_physical_name
 from rowmerge.delta.metadata.properties import DeltaSettings, string_prefix_length
-from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, vector_path, write_vectors
+from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, relative_vector, vector_path, write_vectors
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
@@ -90,7 +90,7 @@ class FileActionBuilder:
             return self._remove_all(state.files) if self.change.replace else []
         # A file that both tables contain is kept, because a version must not add and remove the same file.
         current_rows = _rows_by_identity(self.storage.location, state.files)
-        cloned_rows = cloned_files(as_delta_snapshot(self.change.cloned))
+        cloned_rows = cloned_files(as_delta_snapshot(self.change.cloned), self.storage.location, self.change.copies)
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
         added = [self._add_with_vector(row, row["deletionVector"], _statistics(row)) for row in new_rows]
         return [*added, *(self._remove_action(row) for key, row in current_rows.items() if key not in cloned_rows)]
@@ -243,10 +243,29 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
             yield from batch.to_pylist()
 
 
-def cloned_files(source: DeltaSnapshot) -> dict[FileIdentity, dict[str, Any]]:
-    """Return the files of a clone's source as rows for the log of the clone, without row ids. Raises CorruptLog for an invalid path."""
+def cloned_files(source: DeltaSnapshot, location: str, copies: Mapping[str, str] | None) -> dict[FileIdentity, dict[str, Any]]:
+    """Return the files of a clone's source as rows for the log of the clone, without row ids.
+
+    Args:
+        source: The version that is cloned.
+        location: The location of the clone.
+        copies: The path of the copy of each file for a deep clone, or None for a shallow clone, which refers to the original files.
+
+    Raises:
+        CorruptLog: A path or a descriptor is invalid.
+    """
     rows = _rows_by_identity(source.shape.location, source.state.files)
-    return {identity: _with_uris(identity, row) for identity, row in rows.items()}
+    if copies is None:
+        return {identity: _with_uris(identity, row) for identity, row in rows.items()}
+    cloned_rows = {}
+    for (path, vector, offset), row in rows.items():
+        copied_vector = copies.get(vector, vector)  # an inline vector has no file
+        descriptor = without_nulls(row["deletionVector"])
+        if vector in copies:
+            descriptor = {**(descriptor or {}), **relative_vector(location, copied_vector)}
+        paths = {"path": log_path(location, copies[path]), "deletionVector": descriptor}
+        cloned_rows[copies[path], copied_vector, offset] = {**row, **paths, "baseRowId": None, "defaultRowCommitVersion": None}
+    return cloned_rows
 
 
 def _rows_by_identity(location: str, files: LiveFiles) -> dict[FileIdentity, dict[str, Any]]:

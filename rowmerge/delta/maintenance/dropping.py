@@ -12,7 +12,8 @@ from rowmerge.delta.log.checkpoints import try_checkpoint
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, LOG, commit_path, list_log, read_documents, version_of_file
 from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, non_file_actions
 from rowmerge.delta.log.replay import apply_table_actions, empty_state
-from rowmerge.delta.maintenance.vacuum import foreign_folders, paths_below
+from rowmerge.delta.maintenance.removed_files import paths_below
+from rowmerge.delta.maintenance.vacuum import foreign_folders
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.store import Storage, StoredObject

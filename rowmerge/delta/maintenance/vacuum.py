@@ -10,7 +10,6 @@ VACUUM keeps files with hidden names, except change data and temporary files in 
 from __future__ import annotations
 
 import math
-import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import VECTOR
-from rowmerge.delta.log.log_files import LOG, LogListing, list_and_read, read_commits
+from rowmerge.delta.log.log_files import LOG, LogListing, list_and_read, list_log, read_commits
 from rowmerge.delta.log.ndjson import cdc_actions, file_actions, non_file_actions
+from rowmerge.delta.maintenance.removed_files import paths_below, put_last_vacuum, removed_files
 from rowmerge.delta.metadata.properties import tombstone_retention
 from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
 from rowmerge.storage.deletion import PathOrigin, delete_files
 from rowmerge.storage.disk import is_temporary
-from rowmerge.storage.store import Storage, StoredObject, local_path
+from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.drop_markers import has_markers
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Unknown
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions, inner_table_prefixes
@@ -72,7 +72,7 @@ class Vacuum:
         orphans = self.options.orphans
         cut_off = self.now - self._retention(snapshot_before_listing) if orphans is None else orphans.older_than
         # The folder is listed before the version is opened. So a listed file of a concurrent commit is a file of that version.
-        listed_files = self.storage.list()
+        newest_old_version, listed_files = self._list(snapshot_before_listing, cut_off)
         snapshot = self.newest()
         needed_paths = self._needed_paths(snapshot, 0 if orphans else cut_off)  # all versions in the log need their files
         candidates = listed_files if orphans is None else orphans.candidates(self.storage.location, listed_files)
@@ -83,7 +83,24 @@ class Vacuum:
             return Vacuumed(paths, snapshot.version)
         sizes = {"numFilesToDelete": len(unneeded_files), "sizeOfDataToDelete": sum(file.size for file in unneeded_files)}
         self._record("VACUUM START", self._parameters(snapshot), sizes)
-        return Vacuumed(paths, self._delete(unneeded_files, listed_files))
+        version = self._delete(unneeded_files, listed_files)
+        if newest_old_version is not None:
+            put_last_vacuum(self.storage, newest_old_version)
+        return Vacuumed(paths, version)
+
+    def _list(self, snapshot: DeltaSnapshot, cut_off: int) -> tuple[int | None, list[StoredObject]]:
+        """Return the files that may be deleted, with the newest version before `cut_off` (milliseconds since the epoch).
+
+        These are the files in the table's folder, in the inventory or, for LITE, those that versions before `cut_off` have removed.
+        """
+        log = list_log(self.storage)
+        old_versions = [version for version, commit in sorted(log.commits.items()) if commit.modified < cut_off]
+        newest_old_version = max(old_versions, default=None)
+        if self.options.inventory is not None:
+            return None, list(self.options.inventory)  # which may lack removed files, so a later LITE has to look for them
+        if not self.options.lite:
+            return newest_old_version, self.storage.list()
+        return newest_old_version, removed_files(self.storage, self.table, snapshot.partition_columns, old_versions)
 
     def _retention(self, snapshot: DeltaSnapshot) -> int:
         """Return the retention period in milliseconds. Raises PlanError if it is shorter than that in the table's properties."""
@@ -174,40 +191,6 @@ def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
     """Return the relative paths of a version's data files and deletion vectors in the table's folder."""
     files = snapshot.state.files
     return paths_below(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
-
-
-def paths_below(location: str, paths: pa.ChunkedArray, vector_descriptors: pa.ChunkedArray) -> set[str]:
-    """Return the relative paths of the files and deletion vectors that are in the table's folder.
-
-    VACUUM and the removal of dropped tables look up in the result the files that they list in the folder. A percent sign in a path of the
-    log may begin an escape. But some writers do not escape paths. So for the path `day=a%20b/1.parquet`, the result contains both
-    `day=a b/1.parquet` and `day=a%20b/1.parquet`. A path that no listed file has does no harm.
-
-    Args:
-        location: The location of the table.
-        paths: The paths in file actions of the log.
-        vector_descriptors: The descriptors of deletion vectors in the same actions. They determine the paths of the vectors' files.
-
-    Returns:
-        The relative paths of files and vectors, with percent-decoding, and all of `paths` as they are in the log.
-    """
-    decoded_paths = file_and_vector_paths(location, paths, vector_descriptors)
-    relative_paths = {_relative_path(location, path) for path in decoded_paths}
-    # None is a file outside the folder.
-    return {path for path in relative_paths if path is not None} | set(paths.to_pylist())
-
-
-def _relative_path(location: str, path: str) -> str | None:
-    """Return a path relative to the table, or None for a file outside the table's folder, such as a file of a shallow clone's source."""
-    # Hadoop's schemes s3a:// and s3n:// refer to the same bucket as s3://.
-    location, path = (_S3_SCHEME.sub("s3://", uri) for uri in (location, path))
-    if path.startswith(f"{location}/"):
-        return posixpath.normpath(path[len(location) + 1 :])
-    root, file = local_path(location), local_path(path)
-    if root is None or file is None:
-        return None
-    relative_path = os.path.relpath(os.path.realpath(file), os.path.realpath(root))
-    return None if relative_path.startswith("..") else relative_path
 
 
 def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:

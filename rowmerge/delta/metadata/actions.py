@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, stored_fields, stored_partition_columns
+from rowmerge.table.metadata.copied_files import RESERVED
 from rowmerge.table.metadata.json_objects import check_texts, decode_json
 from rowmerge.table.metadata.schema import Struct, UnknownType, schema_from_json, to_json
 
@@ -192,6 +193,33 @@ class Transaction:
 
     version: int
     last_updated: int | None = None
+
+
+def copied_files(transactions: Mapping[str, Transaction]) -> frozenset[str]:
+    """Return the keys of the files that COPY INTO has loaded: those of its application ids whose transaction version is odd.
+
+    A replacement of the table makes the version even, because the new table may load the file again.
+    """
+    odd = (name for name, newest in transactions.items() if name.startswith(RESERVED) and newest.version % 2 == 1)
+    return frozenset(name.removeprefix(RESERVED) for name in odd)
+
+
+def transaction_actions(
+    transactions: Mapping[str, Transaction], own: tuple[str, int] | None, keys: Iterable[str], now: int
+) -> Iterator[Action]:
+    """Yield the `txn` actions of a commit: of its own transaction, and of files that it records as loaded or as no longer loaded.
+
+    Args:
+        transactions: The newest transaction of each application before the commit.
+        own: The application id and the version of the commit's own transaction, or None.
+        keys: The keys of files. A loaded file becomes one that is not loaded, and the reverse.
+        now: The time of the commit in milliseconds since the epoch.
+    """
+    new_versions = {} if own is None else {own[0]: own[1]}
+    for application in (f"{RESERVED}{key}" for key in sorted(keys)):
+        new_versions[application] = transactions[application].version + 1 if application in transactions else 1
+    for application, version in new_versions.items():
+        yield {"txn": {"appId": application, "version": version, "lastUpdated": now}}
 
 
 def transaction_fields(transactions: Iterable[tuple[str, Transaction]]) -> list[dict[str, Any]]:

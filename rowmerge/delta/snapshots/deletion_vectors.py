@@ -174,6 +174,18 @@ def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions], *, pr
     return VectorFiles(descriptors, tuple(file.path for file in files))
 
 
+def relative_vector(location: str, path: str) -> dict[str, str]:
+    """Return the fields of a descriptor that name the file of a deletion vector relative to its table.
+
+    Args:
+        location: The absolute path of the table's folder.
+        path: The absolute path of the file, whose name ends with `deletion_vector_<uuid>.bin`.
+    """
+    prefix = path[len(location) + 1 :].rpartition("/")[0]
+    file_id = uuid.UUID(path.removesuffix(".bin").rpartition("deletion_vector_")[2])
+    return {"storageType": "u", "pathOrInlineDv": prefix + z85_encode(file_id.bytes)}
+
+
 def _file_name(file_id: uuid.UUID) -> str:
     return f"deletion_vector_{file_id}.bin"
 

@@ -11,16 +11,17 @@ from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics import clustering_columns as read_clustering_columns
 from rowmerge.delta.log.replay import State
-from rowmerge.delta.metadata.actions import Metadata, Protocol
+from rowmerge.delta.metadata.actions import Metadata, Protocol, copied_files
 from rowmerge.delta.metadata.definition import metadata_after_alter
 from rowmerge.delta.metadata.features import check_writable
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.delta.metadata.registry import DELTA_PROPERTIES
 from rowmerge.delta.metadata.shape import generation_expressions, table_shape
-from rowmerge.delta.snapshots.deletion_vectors import read_vector
+from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths, read_vector, vector_path
 from rowmerge.delta.snapshots.file_listing import exact_files, files_of, list_files
 from rowmerge.delta.snapshots.metadata_columns import metadata_columns
 from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.table.maintenance import IncompleteFile, missing_paths
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions
@@ -141,8 +142,28 @@ class DeltaSnapshot:
         vectors = map_concurrently(partial(read_vector, self.storage), files.column("deletionVector").to_pylist())
         return dict(zip(absolute, vectors, strict=True))
 
+    @property
+    def file_paths(self) -> list[str]:
+        """The absolute paths of the live data files and of the files of their deletion vectors."""
+        files = self.state.files
+        return file_and_vector_paths(self.storage.location, files.column("path"), files.column("deletionVector"))
+
+    def incomplete_files(self) -> list[IncompleteFile]:
+        """Return the live data files that do not exist, or whose deletion vector does not exist. Raises StorageError."""
+        files, location = self.state.files, self.storage.location
+        missing = missing_paths(self.storage, self.file_paths)
+        descriptors = files.column("deletionVector").to_pylist()
+        vectors = [None if each is None or each["storageType"] == "i" else vector_path(location, each) for each in descriptors]
+        paths = absolute_paths(location, files.column("path")).to_pylist()
+        all_files = [IncompleteFile(path, path in missing, vector, vector in missing) for path, vector in zip(paths, vectors, strict=True)]
+        return [file for file in all_files if file.is_missing or file.is_vector_missing]
+
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return ()
+
+    @property
+    def copied_files(self) -> frozenset[str]:
+        return copied_files(self.state.transactions)
 
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether an application has committed a transaction, judged by its newest `txn` action.

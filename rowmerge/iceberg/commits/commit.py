@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, TableUpdate
 
 from rowmerge.concurrency import run_both
-from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
+from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, ConcurrentTransaction, MetadataChanged, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, TableOperations
 from rowmerge.iceberg.commits.conflicts import ConcurrentCommit, PlannedCommit, concurrent_commits, find_conflict
 from rowmerge.iceberg.commits.drop import withdraw_creation
@@ -24,6 +24,7 @@ from rowmerge.iceberg.commits.snapshot_entry import new_snapshot_id, snapshot_up
 from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry
 from rowmerge.iceberg.metadata.definition import alteration_updates, replacement_updates
+from rowmerge.iceberg.metadata.properties import copied_files, record_copied_files, without_copied_files
 from rowmerge.iceberg.metadata.refs import MAIN, WAP_ID, base_of, point_branch_at
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.file_listing import list_files
@@ -117,9 +118,12 @@ class Commit:
         Returns:
             The first conflict, or Rebased with the number of commits that delete other rows of the same files.
         """
-        difference = _definition_difference(self._head.metadata, newest)
+        difference = _definition_difference(self._head.metadata, newest, self.change)
         if difference:
             return self._metadata_conflict(newest, difference)
+        if self.change.copied_files & copied_files(newest.properties):
+            head_id = self._snapshot_id_in(newest) or _NO_SNAPSHOT
+            return ConcurrentTransaction(self.table, head_id, "COPY INTO", "it loaded a file that this statement loads, too")
         old_id, new_id = self._snapshot_id_in(self._head.metadata), self._snapshot_id_in(newest)
         commits = concurrent_commits(self.operations.storage, newest, newest_id=new_id, base_id=old_id)
         if commits is None:  # others have set the branch to another snapshot, or have expired snapshots
@@ -191,9 +195,10 @@ class Commit:
     def _definition_updates(self) -> tuple[TableUpdate, ...]:
         if self.change.replace:
             return replacement_updates(self.table, self.base.metadata, self.change.definition or TableDefinition())
+        copied = record_copied_files(self.change.copied_files, self.snapshot_id)
         if self.change.definition is not None:
-            return alteration_updates(self.table, self.base.metadata, self.change.definition)
-        return ()
+            return (*alteration_updates(self.table, self.base.metadata, self.change.definition), *copied)
+        return copied
 
     @cached_property
     def target_metadata(self) -> TableMetadata:
@@ -289,8 +294,14 @@ def _moves_within_partitions(base: IcebergSnapshot, change: CommitRequest) -> bo
     return all(entry.file.spec_id == base.metadata.default_spec_id for entry in base.live.by_path(change.files.removed).values())
 
 
-def _definition_difference(old: TableMetadata, new: TableMetadata) -> str:
-    """Return the first difference between two definitions of a table as a clause, or an empty string if they are equal."""
+def _definition_difference(old: TableMetadata, new: TableMetadata, change: CommitRequest) -> str:
+    """Return the first difference between two definitions of a table as a clause, or an empty string if they are equal.
+
+    A concurrent COPY INTO adds properties, which matter only to a replacement of the table.
+    """
+    old_properties, new_properties = dict(old.properties), dict(new.properties)
+    if not change.replace:
+        old_properties, new_properties = without_copied_files(old_properties), without_copied_files(new_properties)
     aspects = {
         "it is another table": (old.table_uuid, new.table_uuid),
         "its schema changed": (old.current_schema_id, new.current_schema_id),
@@ -298,6 +309,6 @@ def _definition_difference(old: TableMetadata, new: TableMetadata) -> str:
         "its sort order changed": (old.default_sort_order_id, new.default_sort_order_id),
         "its format version changed": (old.format_version, new.format_version),
         "its location changed": (old.location, new.location),
-        "its properties changed": (dict(old.properties), dict(new.properties)),
+        "its properties changed": (old_properties, new_properties),
     }
     return next((clause for clause, (old_value, new_value) in aspects.items() if old_value != new_value), "")

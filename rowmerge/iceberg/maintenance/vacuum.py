@@ -85,7 +85,7 @@ class Vacuum:
         self._check_retention(options)
         retained_since = None if options.retain_hours is None else self.now - int(options.retain_hours * _HOUR)
         # The listing comes before the metadata. So a file of a later commit is either not in the listing, or known from the metadata.
-        listing = self._list_objects(retained_since)
+        listing = self._list_objects(retained_since, () if options.lite else options.inventory)
         # Step 1: expire snapshots.
         if options.dry_run:
             expiry = self._plan_expiry(newest(self.operations, self.table), ExpiryOptions(retained_since))
@@ -140,9 +140,11 @@ class Vacuum:
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
 
-    def _list_objects(self, orphans_before: int | None) -> _Listing:
+    def _list_objects(self, orphans_before: int | None, inventory: Sequence[StoredObject] | None = None) -> _Listing:
+        """Return the objects in the table's folder. `inventory`: the objects if they are listed already, which need not be all."""
+        objects = self.storage.list() if inventory is None else inventory
         older_than = self.now - ORPHANS_AFTER if orphans_before is None else orphans_before
-        return _Listing(self.storage.list(), OrphanOptions(older_than))
+        return _Listing(objects, OrphanOptions(older_than))
 
     def _plan_expiry(self, current: CurrentMetadata, options: ExpiryOptions) -> _Expiry:
         """Return the expiry of snapshots from the current metadata, without a commit. The expiry has no updates if no snapshot expires."""

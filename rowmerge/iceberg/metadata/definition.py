@@ -88,7 +88,7 @@ def replacement_updates(table: str, metadata: TableMetadata, definition: TableDe
     new_columns = _validate_definition(table, definition, metadata.format_version)
     old_columns = columns_of(metadata.schema(), table)
     columns = Struct(tuple(_with_old_ids(column, old_columns.find(column.name, case_sensitive=True)) for column in new_columns))
-    schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, _next_schema_id(metadata))
+    schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, next_schema_id(metadata))
     properties = _properties_of_definition(definition)
     if metadata.properties.get(GC_ENABLED.name, "true").strip().lower() == "false":
         # Snapshots of a clone need files of its source, also after the clone is replaced.
@@ -98,11 +98,11 @@ def replacement_updates(table: str, metadata: TableMetadata, definition: TableDe
             problem = f"{GC_ENABLED.name} of {table} is false, because files of its snapshots may belong to another table"
             raise ConfigurationError(f"{problem}. Leave the property out of the replacement, or drop the table first.")
     return (
-        *_schema_updates(metadata, schema),
+        *schema_updates(metadata, schema),
         *_spec_updates(metadata, schema, definition.partitioning or ()),
         *_order_updates(metadata, schema, definition.ordering or ()),
         *_format_version_updates(table, metadata, definition),
-        *_property_updates(metadata.properties, properties),
+        *property_updates(metadata.properties, properties),
     )
 
 
@@ -125,7 +125,7 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
     schema = metadata.schema()
     if definition.schema is not None or definition.identifiers is not None:
         schema = evolve_schema(table, metadata, definition.schema or columns_of(schema, table), definition.identifiers)
-        updates += _schema_updates(metadata, schema)
+        updates += schema_updates(metadata, schema)
     if definition.partitioning is not None and definition.partitioning != partitioning_of(metadata.spec(), schema, table):
         updates += _spec_updates(metadata, schema, definition.partitioning)
     if definition.ordering is not None and definition.ordering != ordering_of(metadata.sort_order(), schema, table):
@@ -135,7 +135,7 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
         updates += _format_version_updates(table, metadata, definition)
     # The comment and the distribution mode of a definition are table properties, too.
     properties = _with_new_column_names(_altered_properties(metadata, definition), metadata.schema(), schema)
-    return (*updates, *_property_updates(metadata.properties, properties))
+    return (*updates, *property_updates(metadata.properties, properties))
 
 
 def _altered_properties(metadata: TableMetadata, definition: TableDefinition) -> dict[str, str]:
@@ -193,7 +193,7 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct, identifi
     columns = Struct(tuple(_with_initial_default(column) for column in columns))
     _check_evolution(table, columns_of(metadata.schema(), table), columns)
     _check_dropped_columns(table, metadata, columns)
-    new_schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, _next_schema_id(metadata))
+    new_schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, next_schema_id(metadata))
     new_schema = with_identifiers(table, new_schema, metadata.schema(), identifiers)
     _check_partition_names(table, metadata, new_schema)
     return next((schema for schema in metadata.schemas if schema == new_schema), new_schema)
@@ -324,7 +324,7 @@ def _check_type(table: str, column: str, old_type: DataType, new_type: DataType)
             )
 
 
-def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
+def schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
     """Yield the updates that make a schema the current schema of the table. Yield nothing if it already is."""
     if schema.schema_id == metadata.current_schema_id and schema == metadata.schema():
         return
@@ -352,7 +352,8 @@ def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[Sort
     yield update.SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
 
 
-def _property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[TableUpdate]:
+def property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[TableUpdate]:
+    """Yield the updates that set and remove properties, so that a table has `new` instead of `old`."""
     changed_properties = {name: value for name, value in new.items() if old.get(name) != value}
     if changed_properties:
         yield update.SetPropertiesUpdate(updates=changed_properties)
@@ -370,7 +371,7 @@ def _format_version_updates(table: str, metadata: TableMetadata, definition: Tab
     yield update.UpgradeFormatVersionUpdate(format_version=int(version))
 
 
-def _next_schema_id(metadata: TableMetadata) -> int:
+def next_schema_id(metadata: TableMetadata) -> int:
     """Return the id of a new schema, which is higher than the ids of all schemas in the metadata."""
     return max(schema.schema_id for schema in metadata.schemas) + 1
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+
+from pyiceberg.table.update import SetPropertiesUpdate
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.metadata.registry import (
@@ -45,6 +47,7 @@ from rowmerge.iceberg.metadata.registry import (
     WAP_ENABLED,
 )
 from rowmerge.storage.store import absolute_location
+from rowmerge.table.metadata.copied_files import KEY_LENGTH, RESERVED
 from rowmerge.table.metadata.parquet_settings import DATA_PAGES, DELETE_PAGES, ColumnSettings, PageSettings
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.property_registry import TableProperty
@@ -57,6 +60,8 @@ from rowmerge.table.metadata.settings import (
     WriteMode,
 )
 
+_KEYS_PER_PROPERTY = 200
+"""Hive metastores limit the text of a property to 4000 characters."""
 APPLICATION, APPLICATION_VERSION = "rowmerge.transaction.application", "rowmerge.transaction.version"
 """The keys of a snapshot's summary that identify the transaction of an application."""
 FILE_LOCATIONS = (DATA_PATH.name, METADATA_PATH.name, OBJECT_STORAGE_PATH.name, FOLDER_PATH.name)
@@ -260,3 +265,29 @@ def check_properties(properties: Mapping[str, str], existing: Mapping[str, str])
 def file_locations(properties: Mapping[str, str]) -> list[str]:
     """Return the folders that are set by the properties in FILE_LOCATIONS."""
     return [properties[name] for name in FILE_LOCATIONS if properties.get(name, "").strip()]
+
+
+def copied_files(properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the keys of the files that COPY INTO has loaded, from the properties of a table."""
+    texts = [value for name, value in properties.items() if name.startswith(RESERVED)]
+    return frozenset(text[start : start + KEY_LENGTH] for text in texts for start in range(0, len(text), KEY_LENGTH))
+
+
+def without_copied_files(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a table except those that record loaded files."""
+    return {name: value for name, value in properties.items() if not name.startswith(RESERVED)}
+
+
+def record_copied_files(keys: Collection[str], snapshot_id: int) -> tuple[SetPropertiesUpdate, ...]:
+    """Return the update that records loaded files in new properties, or no update if there are no files.
+
+    Concurrent commits record other files in properties with other names, so neither replaces those of the other.
+
+    Args:
+        keys: The keys of the files.
+        snapshot_id: The id of the snapshot that loads them, which is part of the names.
+    """
+    ordered = sorted(keys)
+    groups = [ordered[start : start + _KEYS_PER_PROPERTY] for start in range(0, len(ordered), _KEYS_PER_PROPERTY)]
+    properties = {f"{RESERVED}{snapshot_id}-{number}": "".join(group) for number, group in enumerate(groups)}
+    return (SetPropertiesUpdate(updates=properties),) if properties else ()

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyiceberg.table.name_mapping import parse_mapping_from_json
 
+from rowmerge.table.metadata.copied_files import RESERVED
 from rowmerge.table.metadata.parquet_settings import PARQUET_PROPERTIES
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.property_registry import Effect, PropertyRegistry, TableProperty
@@ -389,4 +390,9 @@ _NOT_WRITTEN = tuple(
         },
     )
 )
-ICEBERG_PROPERTIES = PropertyRegistry("Iceberg", (*_HONOURED, *_STORED, *_NOT_WRITTEN, *_REJECTED))
+_MANAGED = (
+    TableProperty(
+        f"{RESERVED}<number>", TEXT, "COPY INTO records in it which files it has loaded. Leave it out.", None, Effect.MANAGED, "0.3.0"
+    ),
+)
+ICEBERG_PROPERTIES = PropertyRegistry("Iceberg", (*_HONOURED, *_MANAGED, *_STORED, *_NOT_WRITTEN, *_REJECTED))

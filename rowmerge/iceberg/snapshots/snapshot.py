@@ -26,7 +26,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.errors import CorruptLog, UnsupportedTableFeature
+from rowmerge.errors import CorruptLog, MissingDataFile, UnsupportedTableFeature
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.manifests.content import Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import cache_key_of, is_cached, read_manifest_list
@@ -34,7 +34,7 @@ from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import partitioning_of, unpartitioned_spec_ids
-from rowmerge.iceberg.metadata.properties import IcebergSettings
+from rowmerge.iceberg.metadata.properties import IcebergSettings, copied_files
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.registry import COMMENT, FORMAT_VERSION, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
@@ -45,6 +45,7 @@ from rowmerge.iceberg.snapshots.metadata_columns import metadata_columns
 from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.iceberg.snapshots.partition_ranges import list_manifests, partition_ranges
 from rowmerge.storage.store import Storage
+from rowmerge.table.maintenance import IncompleteFile, missing_paths
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
@@ -88,7 +89,7 @@ class IcebergSnapshot:
             manifest_files: The live files of manifests that are not read again, because another snapshot has read them.
             write_properties: Properties that override those of the table in the statement that writes on this snapshot, or None.
         """
-        self._storage = storage
+        self.storage = storage
         self.manifest_files: Mapping[ManifestKey, ManifestFiles] = manifest_files or {}
         """The live files of manifests that this snapshot or an earlier one has read, by `cache_key_of`."""
         self.name = name
@@ -112,7 +113,7 @@ class IcebergSnapshot:
 
     @cached_property
     def shape(self) -> TableShape:
-        return table_shape(self.name, self._storage, self.metadata, self.iceberg_schema, self.write_properties)
+        return table_shape(self.name, self.storage, self.metadata, self.iceberg_schema, self.write_properties)
 
     @cached_property
     def settings(self) -> IcebergSettings:
@@ -142,12 +143,12 @@ class IcebergSnapshot:
 
     def evolved(self, schema: Struct) -> TableShape:
         evolved_schema = evolve_schema(self.name, self.metadata, schema)
-        return table_shape(self.name, self._storage, self.metadata, evolved_schema, self.write_properties)
+        return table_shape(self.name, self.storage, self.metadata, evolved_schema, self.write_properties)
 
     @cached_property
     def manifests(self) -> tuple[Manifest, ...]:
         """The manifests of the snapshot. The first access reads the manifest list. Raises CorruptLog, StorageError."""
-        return () if self.iceberg_version is None else read_manifest_list(self._storage, self.iceberg_version.manifest_list)
+        return () if self.iceberg_version is None else read_manifest_list(self.storage, self.iceberg_version.manifest_list)
 
     @cached_property
     def live(self) -> LiveFiles:
@@ -158,13 +159,13 @@ class IcebergSnapshot:
 
     def _read(self, manifests: Sequence[Manifest]) -> LiveFiles:
         """Return the live files of some manifests. Raises CorruptLog, StorageError."""
-        live = files_of_manifests(self._storage, manifests, unpartitioned_spec_ids(self.metadata), self.manifest_files)
+        live = files_of_manifests(self.storage, manifests, unpartitioned_spec_ids(self.metadata), self.manifest_files)
         check_partitions(self.metadata, self.iceberg_version, live)
         return live
 
     def at(self, iceberg_version: IcebergVersion | None) -> IcebergSnapshot:
         """Return another version with the columns of this one."""
-        return IcebergSnapshot(self._storage, self.name, self.current, iceberg_version, self.iceberg_schema, self.branch)
+        return IcebergSnapshot(self.storage, self.name, self.current, iceberg_version, self.iceberg_schema, self.branch)
 
     def with_files(self, live: LiveFiles) -> IcebergSnapshot:
         """Return this snapshot with other files, such as those that one commit added. They need not be live any more."""
@@ -226,7 +227,7 @@ class IcebergSnapshot:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
         entries, specs = self._live_with(paths).by_path(paths), self.metadata.partition_specs
         columns = {spec.spec_id: identity_columns(partitioning_of(spec, self.iceberg_schema, self.name)) for spec in specs}
-        return file_layouts(self._storage, self.shape, entries, mapping, self.metadata.default_spec_id, columns)
+        return file_layouts(self.storage, self.shape, entries, mapping, self.metadata.default_spec_id, columns)
 
     @cached_property
     def metadata_columns(self) -> MetadataColumns:
@@ -236,8 +237,25 @@ class IcebergSnapshot:
         live = self._live_with(paths)
         return live.deleted_positions(list(live.by_path(paths).values()))
 
+    def incomplete_files(self) -> list[IncompleteFile]:
+        """Return the live data files that do not exist.
+
+        Raises:
+            MissingDataFile: A delete file does not exist.
+            StorageError: The store failed.
+        """
+        delete_paths = {plain_path(entry.file.path) for entry in self.live.deletes}
+        missing = missing_paths(self.storage, [*self.live.paths, *delete_paths])
+        if lost_deletes := sorted(missing & delete_paths):
+            raise MissingDataFile(self.name, lost_deletes[0])
+        return [IncompleteFile(path, is_missing=True) for path in self.live.paths if path in missing]
+
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return find_equality_deletes(self.name, self._live_with(paths), paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
+
+    @property
+    def copied_files(self) -> frozenset[str]:
+        return copied_files(self.metadata.properties)
 
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether an application has committed a transaction with this version or a higher one.

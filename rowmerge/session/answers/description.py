@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rowmerge.catalog import Catalog, Relation
+from rowmerge.table.metadata.copied_files import RESERVED
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field
@@ -78,7 +79,7 @@ def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescrip
         partition_columns=snapshot.partition_columns,
         partitioning=shape.partitioning,
         ordering=shape.ordering,
-        properties=snapshot.settings.properties,
+        properties={name: value for name, value in snapshot.settings.properties.items() if not name.startswith(RESERVED)},
         comment=snapshot.description,
         version=snapshot.version,
         modified=snapshot.timestamp,

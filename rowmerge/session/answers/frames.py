@@ -174,6 +174,18 @@ def _size_metrics(sizes: Sequence[int]) -> tuple[DataType, object]:
     return _struct_value(metrics)
 
 
+def missing_files(spark: SparkSession, files: Iterable[Sequence[object]]) -> DataFrame:
+    """Return the rows of FSCK REPAIR TABLE, with the columns of Databricks.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        files: For each file its path and whether it is missing, and the path of its deletion vector and whether that is missing.
+    """
+    boolean = Primitive("boolean")
+    paths = {"dataFilePath": _STRING, "dataFileMissing": boolean, "deletionVectorPath": _STRING, "deletionVectorFileMissing": boolean}
+    return rows_frame(spark, paths, files)
+
+
 def show_relations(spark: SparkSession, relations: Iterable[Relation], name_column: str) -> DataFrame:
     """Return the rows of SHOW TABLES and SHOW VIEWS: namespace, name and isTemporary.
 

@@ -261,7 +261,7 @@ def describe_detail(spark: SparkSession, description: RelationDescription, snaps
         "numFiles": (_LONG, len(files)),
         "sizeInBytes": (_LONG, files.total_size),
         "numDeletedRows": (_LONG, files.total_deleted),
-        "properties": (Map(_STRING, _STRING), list(snapshot.settings.properties.items())),
+        "properties": (Map(_STRING, _STRING), list(description.properties.items())),
         "minReaderVersion": (_INT, details.min_reader_version),
         "minWriterVersion": (_INT, details.min_writer_version),
         "tableFeatures": (Array(_STRING), list(details.features)),

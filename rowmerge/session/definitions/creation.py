@@ -1,4 +1,4 @@
-"""CREATE [OR REPLACE] TABLE with columns, AS SELECT, at the LOCATION of an existing table, or as a SHALLOW CLONE."""
+"""CREATE [OR REPLACE] TABLE with columns, AS SELECT, at the LOCATION of an existing table, or as a CLONE."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable
 
 
 def clone_table(context: SessionContext, command: CloneTable, options: CommitOptions) -> StatementResult:
-    """Run CREATE TABLE … SHALLOW CLONE: create a table that refers to the data files of a version of another table.
+    """Run CREATE TABLE … CLONE: create a table that refers to the data files of a version of another table, or copies them.
 
     Args:
         context: The session.
@@ -202,7 +202,8 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     if target.location == source.shape.location:
         raise PlanError(f"{name} would be a clone of itself. Choose another name, or use RESTORE TABLE to return to an older version.")
     context.tables_by_path.check_file_locations(context.catalog, str(name), target.location, command.properties)
-    result = Clone(target, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
+    clone = Clone(target, str(name), source, str(source_name), command.properties, options, command.shallow)
+    result = clone.run(or_replace=command.or_replace)
     if name.relation is None:
         context.catalog.register(name.schema, name.name, source_relation.format, target.location, is_new=True)
     return StatementResult.from_change(frames.count_row(context.spark, result.result_row), "CLONE", result)

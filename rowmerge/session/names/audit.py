@@ -46,7 +46,7 @@ class Audit:
         """
         target = replace(target, table=with_iceberg_settings(self.spark, target.table))
         branches = target.table.branches
-        if branches is None or not self._applies_to(target.table):
+        if branches is None or not self.redirects(target.table):
             return target
         branch, staged_id = self._branch_and_id
         if staged_id is not None:
@@ -82,6 +82,10 @@ class Audit:
             return table
         branch, _ = self._branch_and_id
         return table if branch is None else table.branches.table(branch, create=True)
+
+    def redirects(self, table: Table) -> bool:
+        """Return whether a statement that writes to the table writes to a branch or into a staged snapshot instead."""
+        return table.branches is not None and self._applies_to(table)
 
     def _applies_to(self, table: Table) -> bool:
         return self._branch_and_id != (None, None) and table.snapshot().settings.is_audited

@@ -7,33 +7,41 @@ from rowmerge.commands.maintenance import (
     AnalyzeTable,
     AnalyzeTables,
     ComputeDeltaStatistics,
+    ConvertToDelta,
     DropReference,
     GenerateManifests,
     MaintenanceCommand,
     Optimize,
     Reorg,
+    RepairTable,
     Restore,
     SetReference,
     Vacuum,
 )
+from rowmerge.commands.names import SqlText
 from rowmerge.commands.procedures import Call
+from rowmerge.commands.rows import CopyInto
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.execution.restore_and_clone import restore
 from rowmerge.execution.result import RowCounts
+from rowmerge.execution.table_change import remove_missing_files
 from rowmerge.plan.file_strategy import CompactionOptions
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import branches_of
-from rowmerge.session.names.scope import SessionContext
+from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.procedures.calls import call_procedure
 from rowmerge.session.statements.analysis import run_analysis
 from rowmerge.session.statements.caching import run_cache_command
+from rowmerge.session.statements.conversion import convert_to_delta
+from rowmerge.session.statements.copy_into import copy_into
 from rowmerge.spark.peer_settings import is_retention_checked, is_vacuum_logged, optimize_size, with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
+from rowmerge.storage.store import StoredObject, absolute_location
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.table import Branches, SnapshotReference
+from rowmerge.table.table import Branches, SnapshotReference, Table
 
 
 def run_maintenance(context: SessionContext, command: MaintenanceCommand, options: CommitOptions) -> StatementResult:
@@ -55,6 +63,12 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
             return _generate_manifests(context, command)
         case SetReference() | DropReference():
             return _change_reference(context, command)
+        case RepairTable():
+            return _repair(context, command, options)
+        case ConvertToDelta():
+            return convert_to_delta(context, command)
+        case CopyInto():
+            return copy_into(context, command, options)
         case Call():
             return call_procedure(context, command, options)
         case AnalyzeTable() | AnalyzeTables() | ComputeDeltaStatistics():
@@ -66,12 +80,42 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
 def _vacuum(context: SessionContext, command: Vacuum) -> StatementResult:
     """Run VACUUM. Return the table's location, or with DRY RUN the paths of the files to delete."""
     table, spark = context.names.table(command.target), context.spark
-    options = VacuumOptions(command.retain_hours, command.dry_run, is_retention_checked(spark), is_vacuum_logged(spark))
+    inventory = None if command.inventory is None else _inventory(context, command.inventory, table)
+    checks, records = is_retention_checked(spark), is_vacuum_logged(spark)
+    options = VacuumOptions(command.retain_hours, command.dry_run, checks, records, lite=command.lite, inventory=inventory)
     result = table.vacuum(options)
     if command.dry_run:
         return StatementResult(frames.text_column(spark, "path", result.paths), "VACUUM", None, result.version)
     changes = RowCounts(files_removed=len(result.paths))
     return StatementResult(frames.text_column(spark, "path", [table.location]), "VACUUM", changes, result.version)
+
+
+def _inventory(context: SessionContext, relation: SqlText, table: Table) -> tuple[StoredObject, ...]:
+    """Return the files of a table that an inventory lists. Raise PlanError if it lacks a column, or has NULL in a column."""
+    frame = StatementScope.begin(context).query(f"select * from {relation.text}")
+    names = {name.lower() for name in frame.columns}
+    missing = [name for name in ("path", "length", "isDir", "modificationTime") if name.lower() not in names]
+    if missing:
+        raise PlanError(
+            f"The inventory of {table.name} lacks the column {missing[0]}. Its columns are path, length, isDir, modificationTime."
+        )
+    columns = ("string(path) as path", "bigint(length) as length", "bigint(modificationTime) as modified")
+    rows = frame.where("isDir is null or not isDir").selectExpr(*columns).toArrow()
+    if any(column.null_count for column in rows.columns):
+        raise PlanError(f"The inventory of {table.name} has NULL. Give each file its path, length and modificationTime in milliseconds.")
+    prefix = f"{table.location}/"
+    paths = [absolute_location(path) for path in rows["path"].to_pylist()]
+    below = zip(paths, rows["length"].to_pylist(), rows["modified"].to_pylist(), strict=True)
+    return tuple(StoredObject(path.removeprefix(prefix), size, modified) for path, size, modified in below if path.startswith(prefix))
+
+
+def _repair(context: SessionContext, command: RepairTable, options: CommitOptions) -> StatementResult:
+    """Run FSCK REPAIR TABLE. Return the data files that do not exist, or whose deletion vector does not exist."""
+    table, spark = context.names.table(command.target), context.spark
+    missing, result = remove_missing_files(table, options, dry_run=command.dry_run)
+    rows = [(file.path, file.is_missing, file.vector_path, file.is_vector_missing) for file in missing]
+    frame = frames.missing_files(spark, rows)
+    return StatementResult(frame, "FSCK") if result is None else StatementResult.from_change(frame, "FSCK", result)
 
 
 def _compact(context: SessionContext, command: Optimize | Reorg, options: CommitOptions) -> StatementResult:

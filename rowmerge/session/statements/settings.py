@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Catalog, DirectoryCatalog, TablesByPath
 from rowmerge.commands.definitions import CreateTable
-from rowmerge.commands.rows import RowCommand
+from rowmerge.commands.rows import CopyInto, RowCommand
 from rowmerge.errors import ConfigurationError, UnsupportedStatement
 from rowmerge.execution.auto_compaction import AutoCompaction
 from rowmerge.execution.commit import CommitOptions
@@ -79,7 +79,7 @@ def apply_checksum_setting(spark: SparkSession, catalog: Catalog, tables_by_path
 
 def writes_rows(command: Statement) -> bool:
     """Return whether a statement writes rows, so that it accepts an idempotency key."""
-    return isinstance(command, RowCommand) or (isinstance(command, CreateTable) and command.query is not None)
+    return isinstance(command, RowCommand | CopyInto) or (isinstance(command, CreateTable) and command.query is not None)
 
 
 def key_of_statement(command: Statement, text: str, key: IdempotencyKey | None) -> IdempotencyKey | None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.commands.names import FileSource
 from rowmerge.errors import FilesNotFound, UnsupportedStatement
+from rowmerge.spark.reading.data_files import escape_patterns
 
+SELECTING_OPTIONS = frozenset({"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter"})
+"""The options of Spark's readers that select files, in lower case."""
 _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 
 
-def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
+def read_file_source(spark: SparkSession, source: FileSource, paths: Sequence[str] = ()) -> DataFrame:
     """Return the rows of the files that a call of `read_files(…)` names.
 
     Args:
         spark: The session that reads the files.
         source: The path and the format of the files, and the options and the schema for Spark's reader.
+        paths: The absolute paths of the files to read. If there are none, all files at the path of the source are read.
 
     Raises:
         FilesNotFound: The path contains no files, or Spark cannot infer a schema from them.
@@ -30,7 +36,7 @@ def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
     if source.schema is not None:
         reader = reader.schema(source.schema)
     try:
-        frame = reader.load(absolute(source.path))
+        frame = reader.load([escape_patterns(path) for path in paths] or absolute(source.path))
         frame.columns  # noqa: B018  Spark Connect looks for the files only when the columns are read
     except AnalysisException as error:
         source_error = _source_error(error, source, spark.version)
@@ -51,6 +57,30 @@ def _source_error(error: AnalysisException, source: FileSource, spark_version: s
         advice = f"Add the package to Spark's configuration: spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark_version}"
         return UnsupportedStatement(f"Spark has no reader for the format avro of {source.display_name}. {advice}")
     return None
+
+
+def list_source_files(spark: SparkSession, source: FileSource, paths: Sequence[str]) -> list[str]:
+    """Return the sorted absolute paths of the files that Spark's reader would read.
+
+    Args:
+        spark: The session that lists the files.
+        source: The format, the name and the options of the files. The options that select files apply.
+        paths: The paths or glob patterns of files and folders.
+
+    Raises:
+        FilesNotFound: A path does not exist.
+        AnalysisException: Spark reports any other error.
+    """
+    options = {name: value for name, value in source.options.items() if name.lower() in SELECTING_OPTIONS}
+    try:
+        listing = spark.read.format("binaryFile").options(**options).load([absolute(path) for path in paths])
+        return sorted(listing.select("path").toArrow()["path"].to_pylist())
+    except AnalysisException as error:
+        missing_path = (error.getMessageParameters() or {}).get("path", source.path)
+        source_error = _source_error(error, replace(source, path=missing_path), spark.version)
+        if source_error is None:
+            raise
+        raise source_error from error
 
 
 def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:

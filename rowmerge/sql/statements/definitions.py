@@ -92,15 +92,13 @@ def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | 
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement is a deep CLONE, or has an unsupported clause.
+        UnsupportedStatement: The statement has an unsupported clause.
     """
     if_not_exists = not or_replace and _accept_if_not_exists(cursor)
     name = cursor.table_name()
-    if cursor.next_is("CLONE") or cursor.next_is("DEEP", "CLONE"):
-        advice = "Write SHALLOW CLONE, which copies no files, or CREATE TABLE … AS SELECT * FROM …"
-        raise cursor.unsupported(f"A deep CLONE, which copies every file, is not supported. {advice}")
-    if cursor.accept("SHALLOW", "CLONE"):
-        return _parse_clone(cursor, name, or_replace, if_not_exists)
+    shallow = cursor.accept("SHALLOW", "CLONE")
+    if shallow or cursor.accept("DEEP", "CLONE") or cursor.accept("CLONE"):
+        return replace(_parse_clone(cursor, name, or_replace, if_not_exists), shallow=shallow)
     if _has_foreign_format(cursor):
         return None
     if cursor.accept("LIKE"):
@@ -111,7 +109,7 @@ def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | 
 
 
 def _parse_clone(cursor: Cursor, name: TableName, or_replace: bool, if_not_exists: bool) -> CloneTable:
-    """Parse `source [VERSION|TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…']` after SHALLOW CLONE, as Delta Lake does."""
+    """Parse `source [VERSION|TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…']` after CLONE, as Delta Lake does."""
     source = cursor.table_name("the name of the table to clone")
     travel = parse_time_travel(cursor) or TimeTravel()
     properties = parse_properties(cursor) if cursor.accept("TBLPROPERTIES") else {}

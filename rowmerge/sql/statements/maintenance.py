@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-from rowmerge.commands.maintenance import GenerateManifests, Optimize, Reorg, Restore, Vacuum
+from dataclasses import replace
+
+from rowmerge.commands.maintenance import GenerateManifests, Optimize, Reorg, RepairTable, Restore, Vacuum
 from rowmerge.commands.names import SqlText
-from rowmerge.errors import StatementError
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import parse_expression, parse_time_travel
+from rowmerge.sql.lexing.expressions import parse_expression, parse_relation, parse_time_travel
 from rowmerge.sql.lexing.lexer import Kind
 
 
 def parse_vacuum(cursor: Cursor) -> Vacuum:
-    """Parse `VACUUM table [FULL] [RETAIN n HOURS] [DRY RUN]`. The clauses can appear in any order, each at most once.
+    """Parse `VACUUM table [FULL | LITE] [USING INVENTORY table | (query)] [RETAIN n HOURS] [DRY RUN]`.
+
+    The clauses can appear in any order, each at most once.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar, or has both LITE and USING INVENTORY.
+    """
+    vacuum, mode = Vacuum(cursor.table_or_path()), ""
+    while not cursor.at_end:
+        if vacuum.retain_hours is None and cursor.accept("RETAIN"):
+            vacuum = replace(vacuum, retain_hours=_parse_hours(cursor))
+        elif not vacuum.dry_run and cursor.accept("DRY", "RUN"):
+            vacuum = replace(vacuum, dry_run=True)
+        elif vacuum.inventory is None and cursor.accept("USING", "INVENTORY"):
+            vacuum = replace(vacuum, inventory=parse_relation(cursor, "a table or a query in parentheses"))
+        elif not mode and (mode := cursor.accept_any("FULL", "LITE")):
+            vacuum = replace(vacuum, lite=mode == "LITE")
+        else:
+            raise cursor.expected("FULL, LITE, USING INVENTORY, RETAIN n HOURS, DRY RUN or the end of the statement")
+    if vacuum.lite and vacuum.inventory is not None:
+        raise cursor.error("VACUUM … LITE lists no files, so it takes no inventory. Leave out LITE or USING INVENTORY")
+    return vacuum
+
+
+def parse_repair(cursor: Cursor) -> RepairTable:
+    """Parse `FSCK REPAIR TABLE table [DRY RUN]`.
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement has LITE or USING INVENTORY.
+        UnsupportedStatement: The statement has METADATA ONLY.
     """
     target = cursor.table_or_path()
-    retain_hours: float | None = None
-    dry_run = full = False
-    while not cursor.at_end:
-        if retain_hours is None and cursor.accept("RETAIN"):
-            retain_hours = _parse_hours(cursor)
-        elif not dry_run and cursor.accept("DRY", "RUN"):
-            dry_run = True
-        elif not full and cursor.accept("FULL"):
-            full = True  # the default mode of VACUUM
-        else:
-            raise _vacuum_refusal(cursor)
-    return Vacuum(target, retain_hours, dry_run)
-
-
-def _vacuum_refusal(cursor: Cursor) -> StatementError:
-    """Return the error for text that is not a clause of VACUUM, or for an unsupported clause."""
-    if cursor.next_is("LITE"):
-        return cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM checks every file of the table")
-    if cursor.next_is("USING", "INVENTORY"):
-        return cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM itself lists the table's files")
-    return cursor.expected("RETAIN n HOURS, DRY RUN or the end of the statement")
+    if cursor.next_is("METADATA", "ONLY"):
+        raise cursor.unsupported("FSCK REPAIR TABLE … METADATA ONLY is not supported. Leave METADATA ONLY out")
+    dry_run = cursor.accept("DRY", "RUN")
+    cursor.expect_end("the table")
+    return RepairTable(target, dry_run)
 
 
 def parse_optimize(cursor: Cursor) -> Optimize:
@@ -80,7 +90,6 @@ def parse_restore(cursor: Cursor) -> Restore:
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement has a path instead of a table.
     """
     cursor.accept_before_name("TABLE")
     target = cursor.table_or_path()
@@ -97,7 +106,6 @@ def parse_generate(cursor: Cursor) -> GenerateManifests:
 
     Raises:
         Unparsable: The statement does not follow the grammar.
-        UnsupportedStatement: The statement has a path instead of a table.
     """
     if not cursor.accept("SYMLINK_FORMAT_MANIFEST"):
         raise cursor.expected("symlink_format_manifest")

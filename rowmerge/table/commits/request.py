@@ -55,11 +55,15 @@ class CommitRequest:
     cloned: Snapshot | None = None
     """For CLONE, the version of another table whose files, schema and properties are copied. The properties in `definition` override the
     copied ones. With `replace`, the clone replaces an existing table."""
+    copies: Mapping[str, str] | None = None
+    """For a deep CLONE, the path of the copy of each file of `cloned`, by the path of the file. None for a shallow clone."""
     data_change: bool = True
     replaces_partitions: bool = False
     """Whether the commit replaces the partitions of the added files (INSERT OVERWRITE with dynamic partitions)."""
     transaction: tuple[str, int] | None = None
     """The application id and the transaction version, for writers that require exactly-once semantics."""
+    copied_files: frozenset[str] = frozenset()
+    """For COPY INTO, the keys of the files that it loads (`rowmerge.table.metadata.copied_files`). The commit records them in the table."""
     user_metadata: str | None = None
     """A text for the history of the table, which the user sets."""
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +72,8 @@ class CommitRequest:
     @property
     def changes_nothing(self) -> bool:
         """Whether the commit would leave the table unchanged."""
-        return self.files.empty and self.definition is None and not self.replace and self.restored is None and self.cloned is None
+        copies_version = self.restored is not None or self.cloned is not None
+        return self.files.empty and self.definition is None and not (self.replace or copies_version or self.copied_files)
 
 
 @dataclass(frozen=True)

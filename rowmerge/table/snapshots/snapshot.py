@@ -168,6 +168,10 @@ class Snapshot(Protocol):
     def metadata_columns(self) -> MetadataColumns:
         """The hidden columns of queries, and the properties of data files from which their values follow."""
 
+    @property
+    def copied_files(self) -> frozenset[str]:
+        """The keys of the files that COPY INTO has loaded (`CommitRequest.copied_files`)."""
+
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether an application has committed a transaction (`CommitRequest.transaction`).
 

@@ -1,0 +1,1 @@
+"""The grammar of statements that name files: COPY INTO and CONVERT TO DELTA."""
