@@ -296,3 +296,39 @@ call system.fast_forward('t', 'main', 'audits');
 call system.fast_forward('t', 'audit', 'main');
 select max(id) from t.branch_audit;
 => 3
+
+--- changes between versions are a view
+create table t (id int, v string) using delta tblproperties ({mode});
+insert into t select /*+ coalesce(1) */ id, 'a' from range(3);
+update t set v = 'b' where id = 1;
+delete from t where id = 2;
+insert into t values (2, 'a');
+call system.create_changelog_view(table => 't');
+=> `t_changes`
+select id, v, _change_type, dense_rank() over (order by _change_ordinal) from t_changes order by 4, 1, 3;
+=> 0 | a | INSERT | 1
+=> 1 | a | INSERT | 1
+=> 2 | a | INSERT | 1
+=> 1 | a | DELETE | 2
+=> 1 | b | INSERT | 2
+=> 2 | a | DELETE | 3
+=> 2 | a | INSERT | 4
+call system.create_changelog_view(table => 't', changelog_view => 'c', identifier_columns => array('id'));
+=> c
+select id, v, _change_type from c where _change_type like 'UPDATE%' order by 3;
+=> 1 | b | UPDATE_AFTER
+=> 1 | a | UPDATE_BEFORE
+call system.create_changelog_view(table => 't', changelog_view => 'c', net_changes => true);
+=> c
+select id, v, _change_type from c order by id;
+=> 0 | a | INSERT
+=> 1 | b | INSERT
+=> 2 | a | INSERT
+call system.create_changelog_view(table => 't', net_changes => true, compute_updates => true, identifier_columns => array('id'));
+!> PlanError: Set one of them to false
+call system.create_changelog_view(table => 't', compute_updates => true);
+!> PlanError: has no identifier fields
+call system.create_changelog_view(table => 't', options => map('start-snapshot-id', '77'));
+!> VersionNotFound: is not an ancestor
+call system.create_changelog_view(table => 't', options => map('starting', '1'));
+!> PlanError: has no option starting
