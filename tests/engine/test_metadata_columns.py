@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,7 @@ def test_conditions_on_columns_of_iceberg_exclude_files(session: rowmerge.Sessio
         "_spec_id = 0": 2,
         "_spec_id > 0 and id < 7": 2,
         "_partition.p = 'c'": 2,
-        "_partition.shard is not null and _partition.p = 'a b%'": 2,
+        "_partition.shard is not null and _partition.p = 'a b%'": 1,
         "_pos > 0": 2,
         "_deleted": 2,
         "not _deleted": 5,
@@ -108,7 +107,7 @@ def test_conditions_on_columns_of_iceberg_exclude_files(session: rowmerge.Sessio
     live = len(iceberg.inspect.data_files())
     assert live == 5
     assert {condition: files_read(session, f"select id from t x where {condition}")[0] for condition in conditions} == expected_counts
-    for condition in conditions:
+    for condition in (each for each in conditions if "select" not in each):
         everything = session.sql(f"select id from (select id, {condition.replace('x.', '')} as met from t x) where met").collect()
         assert sorted(session.sql(f"select id from t x where {condition}").collect()) == sorted(everything), condition
 
@@ -149,8 +148,7 @@ def test_columns_of_delta_equal_the_files_of_delta_rs(session: rowmerge.Session,
     path = first(session, "select _metadata.file_path from t where id = 4")
     assert "p=a%20b%2525" in path or properties.endswith("'id'")
     assert files_read(session, f"select id from t where _metadata.file_path = '{path}'") == [1]
-    later = first(session, "select max(_metadata.file_modification_time) from t") + timedelta(seconds=1)
-    assert files_read(session, f"select id from t where _metadata.file_modification_time > timestamp'{later}'") == [0]
+    assert files_read(session, "select id from t where _metadata.file_modification_time > timestamp'2100-01-01'") == [0]
 
 
 def test_ids_of_tracked_rows_are_those_in_the_log(session: rowmerge.Session) -> None:

@@ -69,12 +69,18 @@ def positions_of_fields(metadata: TableMetadata, partition: Struct) -> dict[int,
 
 
 def values_in(positions: Sequence[int | None], values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the values of a file at these positions, and None for a position that is None."""
+    """Return the values of a file at these positions. A position can be None, and so is its value."""
     return tuple(None if position is None else values[position] for position in positions)
 
 
 def partition_array(partitions: Sequence[tuple[int, tuple[Any, ...]]], metadata: TableMetadata, partition: Struct) -> pa.Array | None:
-    """Return the column `partition` from the spec id and the values of each file, or None if no spec has fields."""
+    """Return the partitions of files as a struct array, or None if no spec has fields.
+
+    Args:
+        partitions: The spec id and the partition values of each file.
+        metadata: The metadata of the table.
+        partition: The type of the struct (`partition_type`).
+    """
     if not partition.fields:
         return None
     positions = positions_of_fields(metadata, partition)

@@ -195,15 +195,15 @@ def _metadata_columns(
     Raises:
         PlanError: They use the column `_deleted`.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for text in filter(None, texts):
         if HAS_METADATA_COLUMN.search(text.text):
             hidden = snapshot.metadata_columns.hidden_by(snapshot.schema).names
-            found |= hidden_columns_of_target(text.text, hidden, (alias or command.target.parts[-1],), source_columns)
-    if DELETED in found:
+            names |= hidden_columns_of_target(text.text, hidden, (alias or command.target.parts[-1],), source_columns)
+    if DELETED in names:
         problem = f"{type(command).__name__.upper()} cannot use the column {DELETED} of {snapshot.name}, because it changes only live rows."
         raise PlanError(f"{problem} Leave the column out.")
-    return Struct(tuple(column for column in snapshot.metadata_columns.columns if column.name in found)) if found else Struct()
+    return Struct(tuple(column for column in snapshot.metadata_columns.columns if column.name in names)) if names else Struct()
 
 
 def _texts_of(command: Merge) -> Iterator[SqlText | None]:

@@ -237,7 +237,7 @@ class _Scan:
         return [*addresses, *sizes, *metadata.spark_columns(self.metadata_columns)]
 
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
-        """Drop or mark the deleted rows: a filter or a join tests the bit at the position of each row in the bit set of its file.
+        """Drop or mark the deleted rows: a filter or a join tests the bit of each row in the bit set of its file.
 
         Each task contains the bit sets of a filter. Those of an anti-join are broadcast, by a job on which the query waits. So a filter
         tests few and small bit sets.
@@ -279,7 +279,7 @@ class _Scan:
         return rows.where(bit == 0)
 
     def _joined_with_bits(self, rows: DataFrame, files: FileListing, file_key: str, bit_sets: Mapping[str, BitSet]) -> DataFrame:
-        """Drop the rows whose bit is 1 by an anti-join with a row for each file with deleted rows, or mark them by a left join.
+        """Drop the rows whose bit is 1 by an anti-join with a row for each file, or mark them by a left join.
 
         The row has the value of `file_key` (`_FILE_KEY`) and the bit set (`_BIT_WORDS`, `_FIRST_WORD`). Spark's estimated size of an
         anti-join is the size of `rows`. For other joins it is a product, by which no table would be broadcast.

@@ -170,7 +170,7 @@ def hidden_columns_in(text: str, hidden: Mapping[str, Collection[str]], *, is_ex
     tokens = tokenize(text)
     reads = _hiding_reads(tokens, hidden, is_expression=is_expression)
     names = {same_name(name): name for columns in hidden.values() for name in columns}
-    found: dict[str, set[str]] = defaultdict(set)
+    uses: dict[str, set[str]] = defaultdict(set)
     for index, token in enumerate(tokens):
         name = names.get(same_name(token.name)) if token.is_name and tokens.keys[index - 1] != "AS" else None
         qualifier = _qualifier(tokens, index)
@@ -182,8 +182,8 @@ def hidden_columns_in(text: str, hidden: Mapping[str, Collection[str]], *, is_ex
         innermost = max((read.block[0] for read in visible), default=0)
         for read in visible:
             if name is not None and read.block[0] == innermost:
-                found[read.table].add(name)
-    return {table: frozenset(columns) for table, columns in found.items()}
+                uses[read.table].add(name)
+    return {table: frozenset(columns) for table, columns in uses.items()}
 
 
 def hidden_columns_of_target(
@@ -199,7 +199,7 @@ def hidden_columns_of_target(
     """
     tokens, names = tokenize(text), {same_name(name): name for name in hidden}
     targets, others = set(map(same_name, qualifiers)), set(map(same_name, other_columns))
-    found = set()
+    references = set()
     for index, token in enumerate(tokens):
         key = same_name(token.name) if token.is_name else ""
         if tokens.keys[index - 1] == ".":
@@ -207,8 +207,8 @@ def hidden_columns_of_target(
         else:
             is_reference = key not in others and not _is_in_query(tokens, index)
         if key in names and is_reference:
-            found.add(names[key])
-    return frozenset(found)
+            references.add(names[key])
+    return frozenset(references)
 
 
 def _is_in_query(tokens: Tokens, index: int) -> bool:
