@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -284,9 +285,22 @@ def test_two_runs_of_one_batch_at_the_same_time_commit_it_once(session: rowmerge
     schema, values = StructType.fromDDL("id bigint"), {"path": options(session)["path"], "txnappid": "app"}
     first, second = (TableStreamWriter(values, schema, overwrite=False) for _ in range(2))
     messages = [writer.write(iter([pa.record_batch({"id": pa.array([1])})])) for writer in (first, second)]
-    for writer, message in zip((first, second), messages, strict=True):
-        writer.commit([message, None], 3)
-    assert ids(session) == [1] and len(session.table("t").inputFiles()) == 1
+    with ThreadPoolExecutor() as threads:
+        commits = [threads.submit(writer.commit, [message, None], 3) for writer, message in zip((first, second), messages, strict=True)]
+    assert [commit.result() for commit in commits] == [None, None]
+    assert ids(session) == [1] and len(files_of(session, "t")) == 1
+
+
+def test_a_read_fills_columns_that_older_files_lack(session: rowmerge.Session) -> None:
+    session.sql("create table t (id bigint) using iceberg tblproperties ('format-version' = '3')")
+    session.sql("insert into t values (1)")
+    defaults = ("a int default 3", "b string default 'it\\'s'", "c date default date'2024-01-31'", "d decimal(5, 2) default 1.5")
+    session.sql(f"alter table t add columns ({', '.join(defaults)}, e boolean default true, f double default 2.5, g int)")
+    session.sql("insert into t (id, g) values (2, 7)")
+    expected = session.table("t").orderBy("id").toArrow()
+    reader = TableReader(options(session), table_schema(options(session)))
+    rows = pa.Table.from_batches(batch for partition in reader.partitions() for batch in reader.read(partition)).sort_by("id")
+    assert rows.to_pylist() == expected.to_pylist() and rows["a"].to_pylist() == [3, 3]
 
 
 EXECUTOR = """

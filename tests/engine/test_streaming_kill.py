@@ -65,8 +65,8 @@ def _kill_streams(spark: SparkSession, tmp_path: Path, place: str, kills: int) -
         format_ = "delta" if place == "delta" else "iceberg"
         session.sql(f"create table {name} (id bigint not null, part bigint) using {format_} partitioned by (part)")
     options = {"warehouse": str(warehouse), **{f"catalog.{name}": value for name, value in (catalog or {}).items()}}
-    for _ in range(kills):
-        _run_until_killed(options, checkpoints)
+    for kill in range(kills):
+        _run_until_killed(options, checkpoints / ("default.first", "default.second")[kill % 2] / "commits")
     subprocess.run(_command(options, checkpoints, "last"), check=True, env=_environment())
     session = rowmerge.connect(str(warehouse), catalog=catalog, spark=spark)
     ids = {name: sorted(row["id"] for row in session.table(name).collect()) for name in ("first", "second")}
@@ -77,16 +77,16 @@ def _kill_streams(spark: SparkSession, tmp_path: Path, place: str, kills: int) -
         assert sorted(read(session.describe("default", "second").location)["id"].to_pylist()) == ids["first"]
 
 
-def _run_until_killed(options: Mapping[str, str], checkpoints: Path) -> None:
-    """Run the streams, and kill them some time after the first of them has made progress."""
+def _run_until_killed(options: Mapping[str, str], commits: Path) -> None:
+    """Run the streams, and kill them some time after one of them has made progress. `commits`: the folder of its committed batches."""
+    checkpoints = commits.parents[1]
     process = subprocess.Popen(
         _command(options, checkpoints, "endless"), stdout=subprocess.PIPE, text=True, start_new_session=True, env=_environment()
     )
     assert process.stdout is not None
-    commits = checkpoints / "default.first" / "commits"
     count = len(list(commits.glob("[0-9]*")))
     assert process.stdout.readline().strip() == "ready"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while len(list(commits.glob("[0-9]*"))) == count:
         assert process.poll() is None and time.monotonic() < deadline, "the streams make no progress"
         time.sleep(0.05)
