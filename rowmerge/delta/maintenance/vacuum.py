@@ -84,7 +84,7 @@ class Vacuum:
         sizes = {"numFilesToDelete": len(unneeded_files), "sizeOfDataToDelete": sum(file.size for file in unneeded_files)}
         self._record("VACUUM START", self._parameters(snapshot), sizes)
         version = self._delete(unneeded_files, listed_files)
-        if newest_old_version is not None:
+        if newest_old_version is not None and orphans is None:  # removed files stay, so a later LITE has to look for them
             put_last_vacuum(self.storage, newest_old_version)
         return Vacuumed(paths, version)
 
