@@ -47,10 +47,10 @@ def test_a_commit_of_another_session_is_visible_at_once(table: rowmerge.Session,
     rowmerge.connect(str(tmp_path / "warehouse"), spark=spark).sql("update t set v = 'new' where id = 3")
     assert [tuple(row) for row in table.sql("select * from t where id > 1 order by id").collect()] == [(2, "b"), (3, "new")]
     assert not is_cached(table, "select * from t")
-    # Time travel reads the cached version.
+    # Time travel reads the cached version, except that a new metadata file of an Iceberg table hides which state was cached.
     versions = [row.snapshot_id for row in table.sql("select snapshot_id from t.history order by made_current_at").collect()]
     old = f"select v from t version as of {versions[-2]} where id = 3"
-    assert is_cached(table, old)
+    assert is_cached(table, old) == (format_ == "delta")
     assert [row.v for row in table.sql(old).collect()] == ["c"]
     table.sql("refresh table t")
     assert is_cached(table, "select * from t")
