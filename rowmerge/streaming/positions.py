@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rowmerge.errors import IncompatibleSchemaChange, RowsChanged, TableRecreated, TypeMismatch, UnknownColumn
+from rowmerge.errors import IncompatibleSchemaChange, RowsChanged, TableRecreated, TypeMismatch, UnknownColumn, VersionNotFound
 from rowmerge.streaming.reading import check_columns, read_tasks
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.snapshots.appends import Append
@@ -29,12 +29,49 @@ class Position:
         version: The version.
         index: The number of files, or COMPLETE.
         initial: Whether the files are those of the whole version, with which the stream begins, instead of the files that it added.
+        origin: The version, index and `initial` at which the stream began, None if they are unknown. Spark does not store where the first
+            batch begins. If it runs again after a restart, `first` positions may differ, so the end of the batch tells its beginning.
+        first: Whether this is the position at which a new stream would begin now.
     """
 
     table_id: str
     version: int
     index: int
     initial: bool = False
+    origin: tuple[int, int, bool] | None = None
+    first: bool = False
+
+    @classmethod
+    def beginning(cls, table_id: str, version: int, index: int, *, initial: bool = False) -> Position:
+        """Return the position at which a new stream begins.
+
+        Args:
+            table_id: The id of the table.
+            version: The version.
+            index: The number of files that the stream leaves out, or COMPLETE.
+            initial: Whether the stream reads all files of the version.
+        """
+        return cls(table_id, version, index, initial, (version, index, initial), first=True)
+
+    @classmethod
+    def parse(cls, offset: Mapping[str, Any]) -> Position:
+        """Return the position in an offset of the checkpoint."""
+        origin = offset["origin"]
+        return cls(**{**offset, "origin": None if origin is None else tuple(origin)})
+
+    def moved(self, version: int, index: int, *, initial: bool = False) -> Position:
+        """Return another position of the same stream.
+
+        Args:
+            version: The version.
+            index: The number of files, or COMPLETE.
+            initial: Whether the files are those of the whole version.
+        """
+        return Position(self.table_id, version, index, initial, self.origin)
+
+    def start_of_first_batch(self) -> Position:
+        """Return the beginning of the stream, for the end of its first batch."""
+        return self if self.origin is None else self.moved(*self.origin[:2], initial=self.origin[2])
 
     def offset(self) -> dict[str, Any]:
         """Return the position in the form that Spark stores in the checkpoint."""
@@ -103,9 +140,9 @@ class VersionStream:
                 raise RowsChanged(newest.name, version, append.change)
             count = len(self._files(append)) - first if append.change is None else 0
             if max_files is not None and count > max_files:
-                return Position(start.table_id, version, first + max_files, initial) if max_files else position
+                return start.moved(version, first + max_files, initial=initial) if max_files else position
             max_files = None if max_files is None else max_files - count
-            position = Position(start.table_id, version, COMPLETE)
+            position = start.moved(version, COMPLETE)
             if version == last_version:
                 break
         return position
@@ -121,9 +158,11 @@ class VersionStream:
             RowsChanged: A version between the positions deletes or changes rows.
             VersionNotFound: A version was cleaned or has expired.
         """
-        if start == end:
+        if start.first and end.origin is not None:
+            start = end.start_of_first_batch()
+        if (start.version, start.index, start.initial) == (end.version, end.index, end.initial):
             return []
-        newest, tasks = self.newest(start), []
+        newest, tasks = self.newest(end), []
         for version, initial, first in self._pending(newest, start):
             append = self._read(newest, version, initial=initial)
             if append.change is not None and not self._skips_changes:
@@ -134,8 +173,11 @@ class VersionStream:
                 rows = files.rows.slice(first, end.index - first) if is_cut else files.rows.slice(first)
                 tasks += read_tasks(append.files, self._columns, FileListing(rows))
             if version == end.version:
-                break
-        return tasks
+                return tasks
+        if (start.version, start.index) == (end.version, COMPLETE):
+            return tasks
+        reason = "it has expired, or the table was rolled back. Start a new stream with a new checkpoint."
+        raise VersionNotFound(f"The stream cannot read {newest.name} up to version {end.version}: {reason}")
 
     def _pending(self, newest: Snapshot, start: Position) -> Iterator[tuple[int, bool, int]]:
         """Yield the versions after a position, each with whether all its rows are read, and the number of files that have been read."""

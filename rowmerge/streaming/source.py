@@ -85,6 +85,7 @@ class TableStreamReader(DataSourceStreamReader):
         """
         self._options, self._schema = Options(values), schema
         self._last_version: int | None = None
+        self._origin: tuple[int, int, bool] | None = None
         self._read_task: tasks.TaskReader = callable_on_executors(tasks.read_files)
 
     @cached_property
@@ -104,7 +105,9 @@ class TableStreamReader(DataSourceStreamReader):
         return self._options.number(*_MAX_FILES, least=1)
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._first_position(self._stream.newest()).offset()
+        first = self._first_position(self._stream.newest())
+        self._origin = first.origin
+        return first.offset()
 
     def _first_position(self, newest: Snapshot) -> Position:
         """Return the position at which a new stream begins: the whole newest version, or the version or time of an option."""
@@ -112,7 +115,7 @@ class TableStreamReader(DataSourceStreamReader):
         if version is not None and timestamp is not None:
             raise ConfigurationError("The options startingVersion and startingTimestamp both name a version. Set only one of them.")
         if version == "latest":
-            return Position(newest.table_id, newest.version, COMPLETE)
+            return Position.beginning(newest.table_id, newest.version, COMPLETE)
         number = self._options.number("startingVersion")
         if timestamp is not None:
             number = self._table.appends.first_version_since(newest, timestamp)
@@ -120,9 +123,9 @@ class TableStreamReader(DataSourceStreamReader):
                 advice = "Choose an earlier time, or set startingVersion to latest."
                 raise VersionNotFound(f"{newest.name} has no version at or after startingTimestamp. {advice}")
         if number is None:
-            return Position(newest.table_id, newest.version, 0, initial=True)
+            return Position.beginning(newest.table_id, newest.version, 0, initial=True)
         self._table.appends.read(newest, number)  # which raises VersionNotFound for an unknown version
-        return Position(newest.table_id, number, 0)
+        return Position.beginning(newest.table_id, number, 0)
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: object = None) -> dict[str, Any]:
         """Return the offset at which the next batch ends.
@@ -133,9 +136,9 @@ class TableStreamReader(DataSourceStreamReader):
         """
         if start is None:
             newest = self._stream.newest()
-            return Position(newest.table_id, newest.version, COMPLETE).offset()
+            return Position(newest.table_id, newest.version, COMPLETE, origin=self._origin).offset()
         max_files: int | None = getattr(limit, "max_files", None)
-        return self._stream.advance(Position(**start), max_files, self._last_version).offset()
+        return self._stream.advance(Position.parse(start), max_files, self._last_version).offset()
 
     def getDefaultReadLimit(self) -> Any:
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles  # only newer versions call this method
@@ -147,7 +150,7 @@ class TableStreamReader(DataSourceStreamReader):
         self._last_version = self._stream.newest().version
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return [InputPartition(task) for task in self._stream.tasks(Position(**start), Position(**end))]
+        return [InputPartition(task) for task in self._stream.tasks(Position.parse(start), Position.parse(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._read_task(partition.value)

@@ -205,6 +205,20 @@ def test_the_batches_of_a_stream_have_the_limit_and_order_of_versions(session: r
 
 
 @FORMATS
+@pytest.mark.parametrize("start", [{}, {"startingVersion": "latest"}])
+def test_a_first_batch_that_runs_again_has_the_same_rows(session: rowmerge.Session, format_: str, start: Mapping[str, str]) -> None:
+    """After a restart without a committed batch, Spark asks for the initial offset again. Meanwhile, the table has got new rows."""
+    session.sql(f"create table t (id bigint) using {format_}")
+    stream = Reads(session, **start)
+    assert stream.next() == []
+    session.sql("insert into t values (1)")
+    restarted = Reads(session, **start)
+    assert [*restarted.reader.partitions(restarted.offset, stream.offset)] == []
+    restarted.offset = stream.offset
+    assert restarted.next() == [1] and stream.next() == [1]
+
+
+@FORMATS
 def test_a_stream_begins_at_a_version_or_a_time(session: rowmerge.Session, format_: str) -> None:
     session.sql(f"create table t (id bigint) using {format_}")
     versions, times = [], []
