@@ -146,7 +146,15 @@ class NameResolver:
             raise SchemaNotFound(quote(schema), self._catalog.schemas())
 
     def refuse_path(self, name: TableName, statement: str) -> None:
-        """Raise TableError if a statement that changes the name of a table gets a path. `statement`: its keywords, for the message."""
+        """Check that a statement that changes the name of a table does not get a path.
+
+        Args:
+            name: The name in the statement.
+            statement: The keywords of the statement, for the message.
+
+        Raises:
+            TableError: The name is a path.
+        """
         if len(name.parts) == 2 and format_of_path(*name.parts) is not None:
             raise TableError(f"{name} is a folder, whose name {statement} cannot change. Write the name of a table in the catalog.")
 
