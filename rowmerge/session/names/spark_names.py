@@ -128,7 +128,7 @@ class SparkViews:
             columns: The names of the columns if Arrow reads some of the files; None if Spark reads all files and all columns.
             metadata_columns: The names of the metadata columns after them.
         """
-        if self.has_cached(snapshot):
+        if not metadata_columns and self.has_cached(snapshot):
             files = columns = None
         # Without the words, the view of no files would have the name of another view.
         listed = () if files is None else ("files", *files.paths)
