@@ -140,14 +140,19 @@ convert to delta iceberg.`{folder}/i`;
 select count(*) from delta.`{folder}/i`;
 => 4
 
---- RESTORE TABLE t TO VERSION AS OF version, TIMESTAMP AS OF time
+--- RESTORE TABLE t TO VERSION AS OF version
 create table t (id int) using delta;
 insert into t values (1);
 insert into t values (2);
 restore table t to version as of {id -2 of t};
 select * from t;
 => 1
-restore table t to timestamp as of '{time -3 of t}';
+
+--- RESTORE TABLE t TO TIMESTAMP AS OF time
+create table t (id int) using delta;
+insert into t values (1);
+insert into t values (2);
+restore table t to timestamp as of '{time -2 of t}';
 select * from t;
 => 1
 

@@ -170,7 +170,7 @@ delete from t;
 create table t (id int, birthDate timestamp) using delta;
 alter table t add constraint dateWithinRange check (birthDate > '1900-01-01');
 insert into t values (1, timestamp'1800-01-01 00:00:00');
-!> ConstraintViolated: dateWithinRange
+!> ConstraintViolated: CHECK (birthDate
 alter table t drop constraint dateWithinRange;
 insert into t values (1, timestamp'1800-01-01 00:00:00');
 select count(*) from t;

@@ -80,7 +80,7 @@ select count(*) from t;
 --- rejected: CALL system.rewrite_data_files(table => 't', strategy => 'sort', sort_order => …)
 create table t (id int) using delta;
 call system.rewrite_data_files(table => 't', strategy => 'sort', sort_order => 'id DESC NULLS LAST');
-!> PlanError: sort
+!> PlanError: Rows are sorted by the table's own write order: ALTER TABLE … WRITE ORDERED BY …
 
 --- iceberg: CALL system.rewrite_manifests('t', spec_id, sort_by)
 create table t (id int, category string) using iceberg partitioned by (category);
@@ -132,7 +132,7 @@ select count(*) from t;
 => 1
 
 --- CALL system.create_changelog_view(table => 't', options, changelog_view, identifier_columns, net_changes)
-create table t (id int, name string) using delta tblproperties ('delta.enableChangeDataFeed' = 'true');
+create table t (id int, name string) using delta {change feed};
 insert into t values (1, 'a');
 insert into t values (2, 'b');
 call system.create_changelog_view(table => 't', options => map('start-snapshot-id', '{id -2 of t}', 'end-snapshot-id', '{id -1 of t}'));

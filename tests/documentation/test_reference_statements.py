@@ -25,6 +25,7 @@ PROPERTIES = {
     "{column mapping}": {"delta": "tblproperties ('delta.columnMapping.mode' = 'name')"},
     "{type widening}": {"delta": "tblproperties ('delta.enableTypeWidening' = 'true')"},
     "{deletion vectors}": dict.fromkeys(FORMATS, "tblproperties ('rowmerge.write.mode' = 'merge-on-read')"),
+    "{change feed}": {"delta": "tblproperties ('delta.enableChangeDataFeed' = 'true')"},
     "{defaults}": {"iceberg": "tblproperties ('format-version' = '3')"},
 }
 """The properties that statements need in a format, which have a name in the cases."""
