@@ -174,8 +174,6 @@ class VersionStream:
                 tasks += read_tasks(append.files, self._columns, FileListing(rows))
             if version == end.version:
                 return tasks
-        if (start.version, start.index) == (end.version, COMPLETE):
-            return tasks
         reason = "it has expired, or the table was rolled back. Start a new stream with a new checkpoint."
         raise VersionNotFound(f"The stream cannot read {newest.name} up to version {end.version}: {reason}")
 
