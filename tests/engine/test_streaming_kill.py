@@ -46,7 +46,7 @@ else:
 @pytest.mark.one_of("place")
 @pytest.mark.parametrize("place", ["delta", "iceberg", "sql"])
 def test_killed_streams_lose_and_duplicate_no_row(spark: SparkSession, tmp_path: Path, place: str) -> None:
-    _kill_streams(spark, tmp_path, place, kills=2)
+    _kill_streams(spark, tmp_path, place, kills=1)
 
 
 @pytest.mark.full_suite("a variant of the test above with more kills")
