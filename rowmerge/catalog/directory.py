@@ -142,12 +142,7 @@ class DirectoryCatalog:
         return [relation for name in sorted(names) if (relation := self.relation(schema, name)) is not None]
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view with this name, or None if the folder of the name does not contain a relation.
-
-        Args:
-            schema: The name of the schema.
-            name: The name of the relation.
-        """
+        """Return the table or view with this name, or None if the folder of the name does not contain a relation."""
         place = self._find(schema, name)
         return None if place is None else place.relation(schema, name)
 
@@ -198,12 +193,7 @@ class DirectoryCatalog:
         return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
-        """Return the location of a managed table or a view. If it does not exist, return the folder of its name.
-
-        Args:
-            schema: The name of the schema.
-            name: The name of the relation.
-        """
+        """Return the location of a managed table or a view. If it does not exist, return the folder of its name."""
         place = self._find(schema, name)
         return self._storage.child(path_of(schema, name) if place is None else place.home).location
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import NoFunctions
-from rowmerge.catalog.names import check_path_segment, lower_case, normalize_location, quoted_name
+from rowmerge.catalog.names import CatalogNames, check_path_segment, lower_case, normalize_location, quoted_name
 from rowmerge.catalog.renames import is_chosen_location, unused_location
 from rowmerge.catalog.views import check_has_views, commit_view, first_metadata, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound
@@ -45,15 +45,13 @@ class IcebergCatalog:
         sync_metadata = partial(_sync_file, open_storage)
         self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), sync_metadata)
         self.functions = NoFunctions(catalog=f"{self._client.name} ({self._client.kind})")
-        self._namespaces: dict[str, str] = {}
-        """The names of the namespaces in the catalog by their lower-case names."""
+        self._names = CatalogNames(self._client, self._warehouse)
         self._cached_tables: dict[tuple[str, str], IcebergTable] = {}
         """The open tables by schema and name, in lower case."""
 
     def schemas(self) -> list[str]:
         """Return the lower-case names of the catalog's single-level namespaces, sorted."""
-        self._namespaces = {lower_case(namespace): namespace for namespace in self._client.namespaces()}
-        return sorted(self._namespaces)
+        return sorted(self._names.read_namespaces())
 
     def schema_exists(self, name: str) -> bool:
         """Return whether the catalog has a namespace with this name, in any capitalization."""
@@ -102,14 +100,14 @@ class IcebergCatalog:
             for relation in self.relations(schema):
                 drop_relation = self.drop_table if relation.kind == "table" else self.drop_view
                 drop_relation(schema, relation.name)
-        if not self._client.drop_namespace(self._namespace(schema)):
+        if not self._client.drop_namespace(self._names.namespace(schema)):
             names = [relation.name for relation in self.relations(schema)]
             raise errors.schema_not_empty(schema, ", ".join(names[:5]) or "objects that rowmerge cannot list")
-        self._namespaces.pop(schema, None)
+        self._names.forget_namespace(schema)
 
     def relations(self, schema: str) -> list[Relation]:
         """Return the tables and views of a schema, sorted by name."""
-        namespace = self._namespace(schema)
+        namespace = self._names.namespace(schema)
         tables = [Relation.of_table(schema, name, "iceberg") for name in self._client.tables(namespace)]
         views = [Relation.of_view(schema, name) for name in self._client.views(namespace)]
         return sorted(tables + views, key=lambda relation: relation.name)
@@ -121,10 +119,10 @@ class IcebergCatalog:
             schema: The name of the schema.
             name: The name of the relation.
         """
-        namespace = self._namespace(schema)
-        if self._find_table(namespace, name) is not None:
+        namespace = self._names.namespace(schema)
+        if self._names.find_table(namespace, name) is not None:
             return Relation.of_table(schema, name, "iceberg")
-        return None if _load_view(self._client, namespace, name) is None else Relation.of_view(schema, name)
+        return None if self._names.load_view(namespace, name) is None else Relation.of_view(schema, name)
 
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table. Repeated calls return the same object as long as the location stays the same.
@@ -137,7 +135,7 @@ class IcebergCatalog:
             TableNotFound: The relation does not exist.
             TableError: The relation is a view.
         """
-        namespace = self._namespace(schema)
+        namespace = self._names.namespace(schema)
         stored_name, location = self._require_table(namespace, schema, name, advice="Name a table, or read the view in a query.")
         return self._cached_table(schema, name, namespace, stored_name, location)
 
@@ -160,9 +158,9 @@ class IcebergCatalog:
             raise ConfigurationError(f"{problem}: {reason}. Write USING iceberg, or set the default format to iceberg.")
         check_path_segment("table", name)
         errors.check_schema_exists(self, schema)
-        default_location = self._new_location(schema, name)
+        default_location = self._names.new_location(schema, name)
         table_location = unused_location(self._open_storage(default_location)) if location is None else normalize_location(location)
-        return self._cached_table(schema, name, self._namespace(schema), stored_name=lower_case(name), location=table_location)
+        return self._cached_table(schema, name, self._names.namespace(schema), stored_name=lower_case(name), location=table_location)
 
     def location_of(self, schema: str, name: str) -> str:
         """Return the location of a table or view. If it does not exist, return the location that a new table would have.
@@ -171,20 +169,20 @@ class IcebergCatalog:
             schema: The name of the schema.
             name: The name of the relation.
         """
-        namespace = self._namespace(schema)
-        if table := self._find_table(namespace, name):
+        namespace = self._names.namespace(schema)
+        if table := self._names.find_table(namespace, name):
             _, location = table
             return location
-        view_metadata = _load_view(self._client, namespace, name)
-        return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
+        view_metadata = self._names.load_view(namespace, name)
+        return self._names.new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
     def is_managed(self, table: Relation, location: str) -> bool:
         """Return whether `location` is the one that the catalog chooses for a table of this name."""
         if self._warehouse is not None:
-            return location == self._new_location(table.schema, table.name)
+            return location == self._names.new_location(table.schema, table.name)
         # Some catalogs reject the name of an existing table, and some add a unique suffix to the folder of a table.
         unused_name = f"{table.name}_{uuid4().hex}"
-        folder = self._client.default_location(self._namespace(table.schema), unused_name).rpartition("/")[0]
+        folder = self._client.default_location(self._names.namespace(table.schema), unused_name).rpartition("/")[0]
         return location.rpartition("/")[0] == folder
 
     def register(self, schema: str, name: str, format_: str, location: str, *, is_new: bool = False) -> None:
@@ -226,7 +224,7 @@ class IcebergCatalog:
         errors.check_schema_exists(self, new_schema)
         if self.relation(new_schema, new_name) is not None:
             raise errors.already_exists(new_schema, new_name)
-        namespace, target = self._namespace(relation.schema), (self._namespace(new_schema), lower_case(new_name))
+        namespace, target = self._names.namespace(relation.schema), (self._names.namespace(new_schema), lower_case(new_name))
         if relation.kind == "view":
             was_renamed = self._client.rename_view((namespace, relation.name), target)
         else:
@@ -248,7 +246,7 @@ class IcebergCatalog:
             ConfigurationError: The location is empty or contains credentials.
             TableNotFound: The table does not exist any longer.
         """
-        namespace = self._namespace(relation.schema)
+        namespace = self._names.namespace(relation.schema)
         stored_name, old_location = self._require_table(namespace, relation.schema, relation.name, advice="Name a table.")
         operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(old_location))
         set_location(operations, str(relation), normalize_location(location))
@@ -270,7 +268,7 @@ class IcebergCatalog:
         errors.check_schema_exists(self, schema)
         folder, _, file = path.rpartition("/")
         parse_metadata(self._open_storage(folder).get(file), path, quoted_name(schema, name))  # some catalogs would register any path
-        if not self._client.register_table(self._namespace(schema), lower_case(name), path):
+        if not self._client.register_table(self._names.namespace(schema), lower_case(name), path):
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
@@ -286,14 +284,14 @@ class IcebergCatalog:
             TableNotFound: The relation does not exist.
             TableError: The relation is a view.
         """
-        namespace = self._namespace(schema)
+        namespace = self._names.namespace(schema)
         stored_name, location = self._require_table(namespace, schema, name, advice="Drop it with DROP VIEW.")
         operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(location))
         last_metadata = operations.current()  # lists the files to delete, and cannot be read after the drop
         self._cached_tables.pop((lower_case(schema), lower_case(name)), None)
         # The catalog drops the table first. So if the deletion of files is interrupted, no table in the catalog lacks files.
         was_dropped = self._client.drop_table(namespace, stored_name)
-        if was_dropped and last_metadata is not None and is_chosen_location(location, self._new_location(schema, stored_name)):
+        if was_dropped and last_metadata is not None and is_chosen_location(location, self._names.new_location(schema, stored_name)):
             delete_dropped_files(operations.storage, last_metadata)
 
     def view(self, schema: str, name: str) -> View:
@@ -307,10 +305,10 @@ class IcebergCatalog:
             TableNotFound: The relation does not exist.
             TableError: The relation is a table, or the view has no SQL in Spark's dialect.
         """
-        namespace = self._namespace(schema)
-        metadata = _load_view(self._client, namespace, name)
+        namespace = self._names.namespace(schema)
+        metadata = self._names.load_view(namespace, name)
         if metadata is None:
-            if self._find_table(namespace, name) is not None:
+            if self._names.find_table(namespace, name) is not None:
                 raise errors.wrong_kind(schema, name, "table", "Name a view.")
             raise errors.table_not_found(self, schema, name)
         return parse_view(Relation.of_view(schema, name), metadata, metadata["current-version-id"], metadata["location"])
@@ -334,8 +332,8 @@ class IcebergCatalog:
         check_has_views(self._client, quoted_name(schema, name))
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise errors.already_exists(schema, name)
-        namespace = self._namespace(schema)
-        old_metadata = None if existing is None else _load_view(self._client, namespace, name)
+        namespace = self._names.namespace(schema)
+        old_metadata = None if existing is None else self._names.load_view(namespace, name)
         # The catalog takes only the definition from this metadata. It chooses the location itself.
         definition = first_metadata(location="", view=view, now=time.time_ns() // 1_000_000)
         if not commit_view(self._client, namespace, lower_case(name), old_metadata, definition):
@@ -354,34 +352,16 @@ class IcebergCatalog:
             TableError: The relation is a table.
         """
         errors.require_relation_to_drop(self, schema, name, "view")
-        self._client.drop_view(self._namespace(schema), lower_case(name))
-
-    def _namespace(self, schema: str) -> str:
-        """Return the name of a schema as the catalog spells it, or the lower-case name if the catalog does not contain the schema."""
-        check_path_segment("schema", schema)
-        if lower_case(schema) not in self._namespaces:
-            self.schemas()
-        return self._namespaces.get(lower_case(schema), lower_case(schema))
-
-    def _find_table(self, namespace: str, name: str) -> tuple[str, str] | None:
-        """Return the catalog's spelling of a table's name, and the table's location, or None if the table does not exist."""
-        check_path_segment("table", name)
-        location = self._client.location(namespace, lower_case(name))
-        if location is not None:
-            return lower_case(name), location
-        for catalog_name in self._client.tables(namespace):
-            if lower_case(catalog_name) == lower_case(name) and (location := self._client.location(namespace, catalog_name)) is not None:
-                return catalog_name, location
-        return None
+        self._client.drop_view(self._names.namespace(schema), lower_case(name))
 
     def _require_table(self, namespace: str, schema: str, name: str, advice: str) -> tuple[str, str]:
-        """Return the name and the location of an existing table (see `_find_table`).
+        """Return the name and the location of an existing table (see `CatalogNames.find_table`).
 
         Raises TableNotFound if the relation does not exist, and TableError with `advice` if it is a view.
         """
-        if table := self._find_table(namespace, name):
+        if table := self._names.find_table(namespace, name):
             return table
-        if _load_view(self._client, namespace, name) is not None:
+        if self._names.load_view(namespace, name) is not None:
             raise errors.wrong_kind(schema, name, "view", advice)
         raise errors.table_not_found(self, schema, name)
 
@@ -396,20 +376,6 @@ class IcebergCatalog:
             operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(location))
             table = self._cached_tables[key] = IcebergTable(operations, f"{lower_case(schema)}.{lower_case(name)}")
         return table
-
-    def _new_location(self, schema: str, name: str) -> str:
-        """Return the location that a new table with this name would have."""
-        check_path_segment("schema", schema)
-        check_path_segment("table", name)
-        if self._warehouse is None:
-            return self._client.default_location(self._namespace(schema), lower_case(name))
-        return f"{self._warehouse}/{lower_case(schema)}/{lower_case(name)}"
-
-
-def _load_view(client: CatalogClient, namespace: str, name: str) -> dict[str, Any] | None:
-    """Return the metadata of a view (Iceberg View Spec), or None if the catalog does not contain the view."""
-    check_path_segment("view", name)
-    return client.load_view(namespace, lower_case(name))
 
 
 def _sync_file(open_storage: Callable[[str], Storage], path: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from rowmerge.errors import ConfigurationError, TableError
+from rowmerge.iceberg import CatalogClient
 from rowmerge.storage.deletion import percent_decodings
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.metadata.schema import quote
@@ -143,3 +146,52 @@ def normalize_location(location: str) -> str:
             advice = "Remove them, and set the credentials in storage_options."
             raise ConfigurationError(f"The {url.scheme} location contains credentials or a query. {advice}")
     return location
+
+
+class CatalogNames:
+    """The names of schemas, tables and views in an Iceberg catalog, which are compared case-insensitively."""
+
+    def __init__(self, client: CatalogClient, warehouse: str | None) -> None:
+        """Create the names of a catalog. `warehouse`: the folder of new tables, or None for the default of the catalog."""
+        self._client, self._warehouse = client, warehouse
+        self._namespaces: dict[str, str] = {}
+
+    def read_namespaces(self) -> Mapping[str, str]:
+        """Return the names of the single-level namespaces as the catalog spells them, by their lower-case names."""
+        self._namespaces = {lower_case(namespace): namespace for namespace in self._client.namespaces()}
+        return self._namespaces
+
+    def namespace(self, schema: str) -> str:
+        """Return the name of a schema as the catalog spells it, or the lower-case name if the catalog does not contain the schema."""
+        check_path_segment("schema", schema)
+        if lower_case(schema) not in self._namespaces:
+            self.read_namespaces()
+        return self._namespaces.get(lower_case(schema), lower_case(schema))
+
+    def forget_namespace(self, schema: str) -> None:
+        """Remove a dropped schema from the names that are cached."""
+        self._namespaces.pop(lower_case(schema), None)
+
+    def find_table(self, namespace: str, name: str) -> tuple[str, str] | None:
+        """Return the catalog's spelling of a table's name, and the table's location, or None if the table does not exist."""
+        check_path_segment("table", name)
+        location = self._client.location(namespace, lower_case(name))
+        if location is not None:
+            return lower_case(name), location
+        for catalog_name in self._client.tables(namespace):
+            if lower_case(catalog_name) == lower_case(name) and (location := self._client.location(namespace, catalog_name)) is not None:
+                return catalog_name, location
+        return None
+
+    def load_view(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return the metadata of a view (Iceberg View Spec), or None if the catalog does not contain the view."""
+        check_path_segment("view", name)
+        return self._client.load_view(namespace, lower_case(name))
+
+    def new_location(self, schema: str, name: str) -> str:
+        """Return the location that a new table with this name would have."""
+        check_path_segment("schema", schema)
+        check_path_segment("table", name)
+        if self._warehouse is None:
+            return self._client.default_location(self.namespace(schema), lower_case(name))
+        return f"{self._warehouse}/{lower_case(schema)}/{lower_case(name)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping
 from itertools import islice
@@ -18,15 +17,15 @@ from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.commit import Commit, Creation
 from rowmerge.iceberg.commits.deep_clone import DeepCloneCreation, DeepCloneReplacement, copy_files
 from rowmerge.iceberg.commits.metadata_commit import newest
-from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
 from rowmerge.iceberg.inspection.appends import IcebergAppends
+from rowmerge.iceberg.inspection.snapshots import history_entry
 from rowmerge.iceberg.inspection.tables import IcebergMetadataTables
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.iceberg.manifests.metrics import check_metrics_columns
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
-from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, summary_properties, transactions
+from rowmerge.iceberg.metadata.refs import MAIN, ancestors, base_of, transactions
 from rowmerge.iceberg.metadata.registry import METADATA_CODEC, METADATA_PATH, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
@@ -38,7 +37,6 @@ from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
 from rowmerge.table.maintenance import IncompleteFile, Vacuumed, VacuumOptions
-from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
@@ -238,7 +236,7 @@ class IcebergTable:
         Raises TableNotFound, CorruptLog, StorageError.
         """
         snapshot = self.snapshot()
-        return [_history_entry(ancestor) for ancestor in islice(ancestors(snapshot.metadata, snapshot.version), limit)]
+        return [history_entry(ancestor) for ancestor in islice(ancestors(snapshot.metadata, snapshot.version), limit)]
 
     def incomplete_files(self, snapshot: Snapshot) -> list[IncompleteFile]:
         return as_iceberg_snapshot(snapshot).incomplete_files()
@@ -378,30 +376,3 @@ def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> Ic
     if snapshot is None:
         raise VersionNotFound(f"{table} has no snapshot from {timestamp} (ms since 1970) or earlier. Choose a later time.")
     return snapshot
-
-
-def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
-    """Return the row of DESCRIBE HISTORY for a snapshot. Without rowmerge's metrics, the metrics are the counts in the summary."""
-    properties = summary_properties(snapshot)
-    iceberg_operation = "" if snapshot.summary is None else snapshot.summary.operation.value
-    counts = {name: value for name, value in properties.items() if not name.startswith(("rowmerge.", "engine-"))}
-    return HistoryEntry(
-        version=snapshot.snapshot_id,
-        timestamp=snapshot.timestamp_ms,
-        operation=properties.get(OPERATION, iceberg_operation),
-        parameters=_json_to_strings(properties.get(PARAMETERS, "{}")),
-        metrics=_json_to_strings(properties.get(METRICS, "{}")) or counts,
-        read_version=snapshot.parent_snapshot_id,
-        user_metadata=properties.get(USER_METADATA),
-        engine=properties.get("engine-name"),
-    )
-
-
-def _json_to_strings(text: str) -> dict[str, str]:
-    """Return the JSON object in a summary property, with its values as strings. Return an empty object for malformed JSON."""
-    try:
-        decoded = decode_json(text)
-    except ValueError:
-        return {}
-    properties = decoded if isinstance(decoded, dict) else {}
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in properties.items()}

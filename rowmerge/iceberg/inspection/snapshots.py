@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.iceberg.metadata.refs import MAIN, ancestors
+from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS, USER_METADATA
+from rowmerge.iceberg.metadata.refs import MAIN, ancestors, summary_properties
+from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.schema import DataType
 from rowmerge.table.snapshots.metadata_tables import HISTORY, INT, LONG, REFS, SNAPSHOTS, STRING, TIME, MetadataRows, utc_time
+from rowmerge.table.table import HistoryEntry
 
 _METADATA_LOG: dict[str, DataType] = {
     "timestamp": TIME,
@@ -98,3 +103,30 @@ def _snapshot_at(metadata: TableMetadata, timestamp: int) -> Any:
     """Return the snapshot that was the current one of the main branch at a time, or None."""
     ids = [entry.snapshot_id for entry in metadata.snapshot_log if entry.timestamp_ms <= timestamp]
     return metadata.snapshot_by_id(ids[-1]) if ids else None
+
+
+def history_entry(snapshot: IcebergVersion) -> HistoryEntry:
+    """Return the row of DESCRIBE HISTORY for a snapshot. Without rowmerge's metrics, the metrics are the counts in the summary."""
+    properties = summary_properties(snapshot)
+    iceberg_operation = "" if snapshot.summary is None else snapshot.summary.operation.value
+    counts = {name: value for name, value in properties.items() if not name.startswith(("rowmerge.", "engine-"))}
+    return HistoryEntry(
+        version=snapshot.snapshot_id,
+        timestamp=snapshot.timestamp_ms,
+        operation=properties.get(OPERATION, iceberg_operation),
+        parameters=_json_to_strings(properties.get(PARAMETERS, "{}")),
+        metrics=_json_to_strings(properties.get(METRICS, "{}")) or counts,
+        read_version=snapshot.parent_snapshot_id,
+        user_metadata=properties.get(USER_METADATA),
+        engine=properties.get("engine-name"),
+    )
+
+
+def _json_to_strings(text: str) -> dict[str, str]:
+    """Return the JSON object in a summary property, with its values as strings. Return an empty object for malformed JSON."""
+    try:
+        decoded = decode_json(text)
+    except ValueError:
+        return {}
+    properties = decoded if isinstance(decoded, dict) else {}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in properties.items()}

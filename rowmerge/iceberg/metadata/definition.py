@@ -218,10 +218,8 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
     for field in chain.from_iterable(spec.fields for spec in metadata.partition_specs):
         source = schema.find_column_name(field.source_id)
         if source is not None and column_ids.get(field.name) not in (None, field.source_id):
-            raise PlanError(
-                f"{table} has or had a partition field {field.name} of the column {source}. Iceberg's Java library cannot open a table in "
-                f"which a different column has this name. Choose another name."
-            )
+            problem = f"{table} has or had a partition field {field.name} of the column {source}"
+            raise PlanError(f"{problem}. Iceberg cannot open a table in which another column has this name. Choose another name.")
 
 
 def _validate_definition(table: str, definition: TableDefinition, default_version: int) -> Struct:

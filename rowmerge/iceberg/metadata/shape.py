@@ -48,9 +48,8 @@ def table_shape(
         UnsupportedTableFeature: A column has an unknown type, or a partition field has an unknown transform.
     """
     location = absolute_location(metadata.location)
-    columns = columns_of(schema, name)
+    columns, settings = columns_of(schema, name), settings_of(metadata, write_properties)
     stored_columns = _stored_columns(metadata, columns)
-    settings = settings_of(metadata, write_properties)
     return TableShape(
         name=name,
         location=location,
