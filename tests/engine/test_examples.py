@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,6 +17,11 @@ TABLES = {
         create table analytics.orders (id bigint, amount double) using iceberg;
         insert into analytics.orders values (1, 1.5);
         insert into analytics.orders values (2, 2.5)
+    """,
+    "docs/procedures.md": """
+        create schema analytics;
+        create table analytics.orders (id bigint, day date) using iceberg partitioned by (day);
+        insert overwrite directory 's3://lake/orders/day=2026-01-01' using parquet select id from range(3)
     """,
     "docs/functions.md": """
         create schema shop;
@@ -35,9 +41,13 @@ def run(session: rowmerge.Session, text: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("block", examples_of("test_the_statements_of_a_page_run"), ids=str)
-def test_the_statements_of_a_page_run(session: rowmerge.Session, block: Block) -> None:
-    run(session, TABLES[block.page])
-    rows = run(session, block.text)
+def test_the_statements_of_a_page_run(session: rowmerge.Session, tmp_path: Path, block: Block) -> None:
+    run(session, TABLES[block.page].replace("s3://lake", str(tmp_path)))
+    session.spark.sql(f"create table default.old_orders using parquet location '{tmp_path}/old' as select id from range(3)")
+    try:
+        rows = run(session, block.text.replace("s3://lake", str(tmp_path)))
+    finally:
+        session.spark.sql("drop table default.old_orders")
     assert rows == RESULTS.get(block.page, rows)
 
 

@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 import rowmerge
-from rowmerge.execution.ways import row_writing, target_only
+from rowmerge.execution.ways import row_writing
+from rowmerge.execution.ways.way import RowChangeRequest
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.source import source
 
@@ -34,8 +35,7 @@ def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> DataFrame:
         raise AssertionError("Spark reads the table")
 
-    for module in (row_writing, target_only):
-        monkeypatch.setattr(module, "read_snapshot", stopped)
+    monkeypatch.setattr(RowChangeRequest, "read_target", stopped)
 
 
 @pytest.fixture

@@ -210,9 +210,15 @@ def _record_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     column_counts: list[int] = []
     register_files = SparkViews.register_files
 
-    def register(views: SparkViews, snapshot: Snapshot, files: FileListing | None = None, columns: Sequence[str] | None = None) -> str:
+    def register(
+        views: SparkViews,
+        snapshot: Snapshot,
+        files: FileListing | None = None,
+        columns: Sequence[str] | None = None,
+        metadata_columns: Sequence[str] = (),
+    ) -> str:
         column_counts.append(len(snapshot.schema if columns is None else columns))
-        return register_files(views, snapshot, files, columns)
+        return register_files(views, snapshot, files, columns, metadata_columns)
 
     monkeypatch.setattr(SparkViews, "register_files", register)
     return column_counts

@@ -65,7 +65,7 @@ RULES = (
         f"{_COMMANDS}::test_the_adapter_accepts_each_part_of_a_target", r"docs/(profiles|formats)\.md", "yaml", r" *(storage_options|type):"
     ),
     Rule(f"{_STATEMENTS}::test_the_statement_of_a_strategy_runs", r"docs/strategies\.md", "sql", r"-- \{"),
-    Rule(f"{_STATEMENTS}::test_the_statements_of_a_page_run", r"docs/(sql|functions)\.md", "sql", r"(create|call) "),
+    Rule(f"{_STATEMENTS}::test_the_statements_of_a_page_run", r"docs/(sql|functions|procedures)\.md", "sql", r"(create|call|select) "),
     Rule(f"{_STATEMENTS}::test_explain_prints_the_lines_of_the_page", r"docs/sql\.md", "text"),
     Rule("tests/engine/test_streaming.py::test_the_programs_of_the_page_run", r"docs/streaming\.md", "python"),
     Rule(f"{_PAGES}::test_the_model_of_the_first_page_reads_a_source", r"docs/index\.md", "sql", r"-- models/"),

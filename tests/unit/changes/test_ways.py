@@ -62,7 +62,7 @@ def test_the_clauses_of_a_statement_are_analysed_once_for_all_ways(monkeypatch: 
         return True
 
     monkeypatch.setattr(way_module, "keys_decide", keys_decide)
-    plan: Any = SimpleNamespace(clauses=(), on=SimpleNamespace(keys=("id",), keys_alone=True), of=lambda _: ())
+    plan: Any = SimpleNamespace(metadata_columns=(), clauses=(), on=SimpleNamespace(keys=("id",), keys_alone=True), of=lambda _: ())
     snapshot: Any = SimpleNamespace(shape=SimpleNamespace(change_data_location=None))
     request = RowChangeRequest(None, snapshot, SimpleNamespace(plan=plan), lambda _: nullcontext())  # type: ignore[arg-type]
     assert [why_needs_values(request), why_needs_values(request)] == [None, None]

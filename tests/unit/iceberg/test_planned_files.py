@@ -275,7 +275,7 @@ def test_the_next_snapshot_reads_only_manifests_that_no_earlier_one_read(tmp_pat
     table = daily_table(tmp_path, 4)
     first = snapshot_of(table)
     assert len(selected(first, "seen < TIMESTAMP '2024-01-03 00:00:00Z'")) == manifests_read(first) == 2
-    second = IcebergSnapshot(first._storage, "t", first.current, first.iceberg_version, first.iceberg_schema, "main", first.manifest_files)
+    second = IcebergSnapshot(first.storage, "t", first.current, first.iceberg_version, first.iceberg_schema, "main", first.manifest_files)
     assert len(second.files()) == 4
     assert all(second.manifest_files[key] is files for key, files in first.manifest_files.items())
     assert len(first.files()) == 4

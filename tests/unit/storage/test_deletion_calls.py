@@ -13,7 +13,10 @@ DELETING = {"delete", "delete_file", "delete_dir", "delete_dir_contents", "unlin
 IMPLEMENTATIONS = ("storage/store.py", "storage/deletion.py")
 EXCEPTIONS = {
     "catalog/directory.py drop_schema": "the marker of a schema",
-    "catalog/directory.py _drop": "the pointer to an external table, and the metadata of a view",
+    "catalog/renames.py release": "the files that give a name to a dropped external table or view",
+    "catalog/renames.py home_of_new": "the claim of a name that a killed statement left behind",
+    "catalog/renames.py register": "the claim of a name that a concurrent statement got first",
+    "catalog/renames.py delete_claim": "the claim of a name that a relation no longer has",
     "catalog/functions.py drop": "the file of a function",
     "session/startup/class_archive.py make_class_archive": "archives of compiled classes in the cache folder of this machine",
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
@@ -53,7 +56,7 @@ def test_table_files_are_deleted_only_by_the_deletion_module() -> None:
 
 def test_only_executor_code_uses_delete_written() -> None:
     users = {path.name for path in PACKAGE.rglob("*.py") if "delete_written" in path.read_text(encoding="utf-8")}
-    assert users == {"data_files.py", "sink.py"}, "on the driver, call rowmerge.spark.writing.write_output.discard_paths"
+    assert users == {"data_files.py", "sink.py", "tasks.py"}, "on the driver, call rowmerge.spark.writing.write_output.discard_paths"
 
 
 def test_the_exceptions_are_in_use() -> None:
