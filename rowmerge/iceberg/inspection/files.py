@@ -80,7 +80,8 @@ def file_rows(groups: Sequence[ManifestFiles], metadata: TableMetadata, columns:
     types = as_struct(needed_types(file_types(partition, metrics_type(leaf for leaf, _ in leaves.values())), columns))
     schema = arrow_schema(types)
     batches = []
-    for group in groups or [ManifestFiles(())]:  # Spark needs one batch
+    # Spark needs one batch, and ignores the rows after a batch without rows.
+    for group in [group for group in groups if group.entries] or [ManifestFiles(())]:
         arrays = [_file_column(group, field, metadata, partition, leaves) for field in schema]
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return MetadataRows(types, pa.Table.from_batches(batches, schema=schema))
