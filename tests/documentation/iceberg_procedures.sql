@@ -132,7 +132,7 @@ select count(*) from t;
 => 1
 
 --- CALL system.create_changelog_view(table => 't', options, changelog_view, identifier_columns, net_changes)
-create table t (id int, name string) using delta tblproperties ('delta.enableChangeDataFeed' = 'true');
+create table t (id int, name string) using delta;
 insert into t values (1, 'a');
 insert into t values (2, 'b');
 call system.create_changelog_view(table => 't', options => map('start-snapshot-id', '{id -2 of t}', 'end-snapshot-id', '{id -1 of t}'));

@@ -57,6 +57,21 @@ with c as (select * from t) select _metadata from c;
 select _metadata.row_index from t as x (a);
 !> UnknownColumn: `_metadata
 
+--- cached rows of a view have the metadata columns that it selects
+create table t (id int) using delta tblproperties ({mode});
+insert into t values (1), (2);
+create view v as select id, _metadata.row_index as n from t;
+cache table v;
+select * from v where n = 1;
+=> 2 | 1
+cache table t;
+select id, _metadata.row_index from t where _metadata.row_index = 0;
+=> 1 | 0
+delete from t where id = 1;
+select count(*) from v;
+=> 1
+clear cache;
+
 --- a column of another relation takes precedence over a metadata column
 create table t (id int) using delta tblproperties ({mode});
 create table u (id int, _metadata string) using delta tblproperties ({mode});

@@ -8,14 +8,12 @@ from typing import NamedTuple
 from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn, VersionNotFound
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.procedures.arguments import OptionParser, ProcedureCall, number
-from rowmerge.spark.procedures.changelog import VersionChange, net_changes, read_changelog, with_updates
+from rowmerge.spark.procedures.changelog import REARRANGING, VersionChange, net_changes, read_changelog, with_updates
 from rowmerge.spark.spark_session import register_view
 from rowmerge.sql import parse_table_name
 from rowmerge.table.metadata.schema import DataType, Map, Primitive, Struct, backquote, parts
 
 _STRING = Primitive("string")
-_REARRANGING = ("OPTIMIZE", "REORG", "REWRITE MANIFESTS", "REWRITE POSITION DELETES", "replace")
-"""The operations that change no row, which Iceberg's changelog leaves out, too."""
 _OPTIONS = OptionParser(
     "create_changelog_view",
     {
@@ -112,7 +110,7 @@ def _changes(call: ProcedureCall) -> list[VersionChange]:
             restores=version.operation == "RESTORE",
         )
         for version in reversed(changed)
-        if version.operation not in _REARRANGING
+        if version.operation not in REARRANGING
     ]
 
 
