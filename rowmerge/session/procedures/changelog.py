@@ -104,11 +104,7 @@ def _changes(call: ProcedureCall) -> list[VersionChange]:
     changed = _after_start(call, history, options.get("start_id"), options.get("start_time"))
     table = call.table
     return [
-        VersionChange(
-            table.snapshot_at(version=version.id),
-            None if version.parent is None else table.snapshot_at(version=version.parent),
-            restores=version.operation == "RESTORE",
-        )
+        VersionChange(table.snapshot_at(version=version.id), None if version.parent is None else table.snapshot_at(version=version.parent))
         for version in reversed(changed)
         if version.operation not in REARRANGING
     ]

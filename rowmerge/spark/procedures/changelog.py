@@ -21,19 +21,15 @@ REARRANGING = ("OPTIMIZE", "REORG", "REWRITE MANIFESTS", "REWRITE POSITION DELET
 """The operations that change no row, which Iceberg's changelog leaves out, too."""
 _INSERT, _DELETE = "INSERT", "DELETE"
 _SIGN, _RANK, _RUNNING, _NET, _FIRST = (f"__rowmerge_{name}" for name in ("sign", "rank", "running", "net", "first"))
-_DELETED, _INSERTED = "__rowmerge_deleted", "__rowmerge_inserted"
+_DELETED, _INSERTED, _ADDRESS = "__rowmerge_deleted", "__rowmerge_inserted", "__rowmerge_address"
 
 
 @dataclass(frozen=True)
 class VersionChange:
-    """A version of a table whose changes are read. `parent`: the version that it follows, or None for the first one of the table.
-
-    `restores`: whether the version makes rows current that an older version had, in files with as many deleted rows as before.
-    """
+    """A version of a table whose changes are read. `parent`: the version that it follows, or None for the first one of the table."""
 
     version: Snapshot
     parent: Snapshot | None
-    restores: bool = False
 
 
 def read_file_changes(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
@@ -84,10 +80,10 @@ def read_changelog(spark: SparkSession, changes: Sequence[VersionChange], schema
 
 def _changed_rows(spark: SparkSession, change: VersionChange, ordinal: int, schema: Struct, *, with_moved_rows: bool) -> list[DataFrame]:
     """Return the deleted and the inserted rows of one version, in at most two DataFrames."""
-    old_files = {} if change.parent is None else _deleted_counts(change.parent)
-    new_files = _deleted_counts(change.version)
-    old_paths = [path for path, deleted in old_files.items() if _differs(deleted, new_files.get(path), restores=change.restores)]
-    new_paths = [path for path, deleted in new_files.items() if _differs(deleted, old_files.get(path), restores=change.restores)]
+    old_files = {} if change.parent is None else change.parent.deletes_by_file()
+    new_files = change.version.deletes_by_file()
+    old_paths = [path for path, deletes in old_files.items() if path not in new_files or deletes != new_files[path]]
+    new_paths = [path for path, deletes in new_files.items() if path not in old_files or deletes != old_files[path]]
     old_rows = _rows(spark, change.parent, old_paths, schema) if change.parent is not None and old_paths else None
     new_rows = _rows(spark, change.version, new_paths, schema) if new_paths else None
     deleted, inserted = old_rows, new_rows
@@ -105,18 +101,9 @@ def _changed_rows(spark: SparkSession, change: VersionChange, ordinal: int, sche
 
 def _at_other_addresses(rows: DataFrame, others: DataFrame) -> DataFrame:
     """Return the rows whose file and position none of the other rows has."""
-    return rows.join(others.select(FILE, POSITION), [FILE, POSITION], "left_anti")
-
-
-def _deleted_counts(snapshot: Snapshot) -> dict[str, int]:
-    """Return the number of deleted rows in each live file, by path."""
-    files = snapshot.files()
-    return dict(zip(files.paths, files.deleted.to_pylist(), strict=True))
-
-
-def _differs(deleted: int, other_deleted: int | None, *, restores: bool) -> bool:
-    """Return whether a file can have other live rows in the other version. None: the other version does not contain the file."""
-    return other_deleted is None or deleted != other_deleted or (restores and deleted > 0)
+    # From equal columns, Spark would derive that the checks of paths in one version also hold for the paths of the other one.
+    address = F.struct(FILE, POSITION)
+    return rows.join(others.select(address.alias(_ADDRESS)), address == F.col(_ADDRESS), "left_anti")
 
 
 def _rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], schema: Struct) -> DataFrame:
