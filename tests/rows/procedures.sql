@@ -324,6 +324,10 @@ select id, v, _change_type from c order by id;
 => 0 | a | INSERT
 => 1 | b | INSERT
 => 2 | a | INSERT
+alter table t add column w int;
+call system.create_changelog_view(table => 't', net_changes => true);
+select * except (_change_type, _change_ordinal, _commit_snapshot_id) from t_changes order by id limit 1;
+=> 0 | a | NULL
 call system.create_changelog_view(table => 't', net_changes => true, compute_updates => true, identifier_columns => array('id'));
 !> PlanError: Set one of them to false
 call system.create_changelog_view(table => 't', compute_updates => true);

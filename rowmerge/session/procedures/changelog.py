@@ -53,7 +53,7 @@ def create_changelog_view(call: ProcedureCall) -> StatementResult:
     if computes_updates and not identifier_columns:
         raise PlanError(f"{table.name} has no identifier fields. List identifier_columns, or set compute_updates => false.")
     changes = _changes(call)
-    schema = table.snapshot().schema if not changes else changes[-1].version.schema
+    schema = table.snapshot().schema
     _check_comparable(schema)
     for name in identifier_columns:
         if name not in schema.names:

@@ -59,7 +59,7 @@ def read_changelog(spark: SparkSession, changes: Sequence[VersionChange], schema
     Args:
         spark: The session that reads the files.
         changes: The versions, oldest first.
-        schema: The columns of the result, those of the last version.
+        schema: The columns of the result, the present ones of the table.
         with_moved_rows: Whether a row that moved to another file unchanged is a deleted and an inserted row, instead of none.
     """
     frames: list[DataFrame] = []
