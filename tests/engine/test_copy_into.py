@@ -14,7 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.errors import ConfigurationError, ConstraintViolated, FilesNotFound, PlanError, TypeMismatch, UnknownColumn, ValueOutOfRange
+from rowmerge.errors import (
+    ConfigurationError,
+    ConstraintViolated,
+    FilesNotFound,
+    PlanError,
+    TypeMismatch,
+    UnknownColumn,
+    UnsupportedStatement,
+    ValueOutOfRange,
+)
 from tests.engine.interleaving import overtaken
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +101,19 @@ def test_files_select_and_columns_choose_what_is_loaded(session: rowmerge.Sessio
     by_position = f"from (select cast(_c0 as bigint), 'eight' from '{folder}') fileformat = csv pattern = 'oth*'"
     assert session.sql(f"copy into t by position {by_position}").collect() == [(1, 1, 0)]
     assert session.sql("select * from t order by id").collect() == [(7, "seven"), (8, "eight"), (13, "B.CSV")]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_files_beside_partition_folders_are_not_left_out(session: rowmerge.Session, folder: Path, format_: str) -> None:
+    _create(session, format_)
+    (folder / "day=2024-01-01").mkdir()
+    _write(folder / "day=2024-01-01" / "c.csv", "4,w")
+    with pytest.raises(UnsupportedStatement, match=r"partition folders day=….*recursiveFileLookup"):
+        session.sql(_copy(folder))
+    session.sql(_copy(folder, "pattern = '*.csv'"))
+    assert _ids(session) == [1, 2, 3]
+    session.sql(f"copy into t from '{folder}' fileformat = csv format_options ('header' = 'true', 'recursiveFileLookup' = 'true')")
+    assert _ids(session) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("format_", FORMATS)

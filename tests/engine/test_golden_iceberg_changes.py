@@ -55,3 +55,16 @@ def test_a_golden_table_accepts_an_update_a_delete_and_a_merge(
         "when matched then update set * when not matched then insert *"
     )
     assert comparable(session.table(name).toArrow()) == old_rows
+
+
+@pytest.mark.parametrize("name", ["equality_global", "equality_partitioned", "equality_evolved"])
+def test_a_changelog_with_equality_deletes_leads_to_the_rows_of_the_table(
+    bare_session: rowmerge.Session, tmp_path: Path, name: str
+) -> None:
+    copied(name, tmp_path / "warehouse" / "default" / name)
+    columns = ", ".join(f"`{column}`" for column in bare_session.table(name).columns)
+    bare_session.sql(f"call system.create_changelog_view(table => '{name}', changelog_view => 'view_of_changes')")
+    for changes in ("view_of_changes", f"{name}.changes"):
+        changed = f"select {columns} from {changes} where _change_type = "
+        remaining = bare_session.sql(f"{changed} 'INSERT' except all {changed} 'DELETE'")
+        assert comparable(remaining.toArrow()) == expected(name)["rows"], changes

@@ -400,6 +400,19 @@ def test_metadata_tables_have_the_same_columns_and_rows(ours: rowmerge.Session, 
         ), table
 
 
+def test_the_metadata_table_of_changes_has_the_rows_of_iceberg_on_spark(ours: rowmerge.Session, iceberg_spark: JvmPeer) -> None:
+    ours.sql(f"create table file_changes (id int, v string, p string) using iceberg partitioned by (p) tblproperties ({modes(MODES[0])})")
+    ours.sql("insert into file_changes values (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', null), (3, 'c', null)")
+    iceberg_spark.sql("delete from default.file_changes where id = 2")
+    ours.sql("update file_changes set v = 'A' where id = 1")
+    ours.sql("alter table file_changes add column w int")
+    iceberg_spark.sql("insert overwrite default.file_changes values (5, 'e', 'y', 6)")
+    ours.sql("optimize file_changes")
+    our_rows = rows(ours, "select * from file_changes.changes")
+    assert iceberg_spark.sql("select * from default.file_changes.changes") == our_rows
+    assert len(our_rows) == 13
+
+
 METADATA_COLUMNS = "_file, _pos, _deleted, _spec_id, _partition"
 LINEAGE = ", _row_id, _last_updated_sequence_number"
 

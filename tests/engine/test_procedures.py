@@ -85,3 +85,20 @@ def test_rewrite_data_files_counts_files_and_delete_files(session: rowmerge.Sess
     assert rows(session, "call system.rewrite_data_files('t')") == [(0, 0, 0, 0, 0)]
     assert rows(session, "call system.rewrite_data_files(table => 't', options => map('rewrite-all', 'true'))")[0][:2] == (1, 1)
     assert ids(session) == [0, 1, 2, 10, 11, 12, 14, 15, 16, 17, 18, 19]
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_changelog_has_the_rows_of_a_repeated_clone_with_as_many_deleted_rows(session: rowmerge.Session, format_: str) -> None:
+    session.sql(f"create table t (id int) using {format_} tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
+    session.sql("insert into t select /*+ coalesce(1) */ cast(id as int) from range(30)")
+    inserted = rows(session, "describe history t")[0][0]
+    session.sql("delete from t where id = 1")
+    session.sql("create table c deep clone t")
+    session.sql(f"restore table t to version as of {inserted}")
+    session.sql("delete from t where id = 2")
+    session.sql("create or replace table c deep clone t")
+    session.sql("call system.create_changelog_view(table => 'c')")
+    changes = "select _change_type, id from {} where id in (1, 2) and _change_ordinal = 1 order by id"
+    assert rows(session, changes.format("c_changes")) == [("INSERT", 1), ("DELETE", 2)]
+    if format_ == "iceberg":
+        assert rows(session, changes.format("c.changes")) == [("INSERT", 1), ("DELETE", 2)]

@@ -57,6 +57,32 @@ with c as (select * from t) select _metadata from c;
 select _metadata.row_index from t as x (a);
 !> UnknownColumn: `_metadata
 
+--- cached rows of a view have the metadata columns that it selects
+create table t (id int) using delta tblproperties ({mode});
+insert into t values (1), (2);
+create view v as select id, _metadata.row_index as n from t;
+cache table v;
+select * from v where n = 1;
+=> 2 | 1
+cache table t;
+select id, _metadata.row_index from t where _metadata.row_index = 0;
+=> 1 | 0
+delete from t where id = 1;
+select count(*) from v;
+=> 1
+clear cache;
+
+--- delta: an anti-join by file path finds the rows that a later version lacks
+create table t (id int, p int) using delta partitioned by (p) tblproperties ('rowmerge.write.mode' = 'merge-on-read');
+insert into t select /*+ coalesce(1) */ cast(id as int), 1 from range(30);
+insert into t select /*+ coalesce(1) */ cast(id as int), 2 from range(30);
+delete from t where id = 1;
+insert into t select /*+ coalesce(1) */ cast(id as int), 3 from range(30);
+delete from t where id = 2;
+select old.id, old.p from t version as of 3 old left anti join t on t._metadata.file_path = old._metadata.file_path and t._metadata.row_index = old._metadata.row_index order by p;
+=> 2 | 1
+=> 2 | 2
+
 --- a column of another relation takes precedence over a metadata column
 create table t (id int) using delta tblproperties ({mode});
 create table u (id int, _metadata string) using delta tblproperties ({mode});

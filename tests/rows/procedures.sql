@@ -324,6 +324,10 @@ select id, v, _change_type from c order by id;
 => 0 | a | INSERT
 => 1 | b | INSERT
 => 2 | a | INSERT
+alter table t add column w int;
+call system.create_changelog_view(table => 't', net_changes => true);
+select * except (_change_type, _change_ordinal, _commit_snapshot_id) from t_changes order by id limit 1;
+=> 0 | a | NULL
 call system.create_changelog_view(table => 't', net_changes => true, compute_updates => true, identifier_columns => array('id'));
 !> PlanError: Set one of them to false
 call system.create_changelog_view(table => 't', compute_updates => true);
@@ -332,3 +336,31 @@ call system.create_changelog_view(table => 't', options => map('start-snapshot-i
 !> VersionNotFound: is not an ancestor
 call system.create_changelog_view(table => 't', options => map('starting', '1'));
 !> PlanError: has no option starting
+
+--- iceberg: the metadata table changes has the rows of added and removed files
+create table t (id int, v string) using iceberg tblproperties ('rowmerge.write.mode' = 'copy-on-write');
+select * from t.changes;
+=> -
+insert into t select /*+ coalesce(1) */ id, 'a' from range(2);
+update t set v = 'b' where id = 1;
+alter table t set tblproperties ('rowmerge.write.mode' = 'merge-on-read');
+call system.rewrite_data_files(table => 't', options => map('rewrite-all', 'true'));
+delete from t where id = 0;
+alter table t add column m map<string, int>;
+select id, v, m, _change_type, _change_ordinal from default.t.changes order by _change_ordinal, id, _change_type;
+=> 0 | a | NULL | INSERT | 0
+=> 1 | a | NULL | INSERT | 0
+=> 0 | a | NULL | DELETE | 1
+=> 0 | a | NULL | INSERT | 1
+=> 1 | a | NULL | DELETE | 1
+=> 1 | b | NULL | INSERT | 1
+=> 0 | a | NULL | DELETE | 2
+select c._change_type from t.changes c join t.snapshots s on s.snapshot_id = c._commit_snapshot_id where s.operation = 'delete';
+=> DELETE
+select * from t.changes version as of 1;
+!> PlanError: describes all versions
+
+--- delta: the changes of a Delta table are those of table_changes
+create table t (id int) using delta;
+select * from t.changes;
+!> PlanError: Use table_changes('default.t', 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -141,6 +141,11 @@ class DeltaSnapshot:
         absolute = absolute_paths(self.storage.location, files.column("path")).to_pylist()
         vectors = map_concurrently(partial(read_vector, self.storage), files.column("deletionVector").to_pylist())
         return dict(zip(absolute, vectors, strict=True))
+
+    def deletes_by_file(self) -> dict[str, Hashable]:
+        files = self.state.files
+        vectors = [vector and (vector["pathOrInlineDv"], vector["offset"]) for vector in files.column("deletionVector").to_pylist()]
+        return dict(zip(absolute_paths(self.storage.location, files.column("path")).to_pylist(), vectors, strict=True))
 
     @property
     def file_paths(self) -> list[str]:

@@ -15,7 +15,7 @@ previous one. Since format version 3, a commit writes all its deletion vectors t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
 
@@ -40,7 +40,14 @@ from rowmerge.iceberg.metadata.registry import COMMENT, FORMAT_VERSION, NAME_MAP
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
-from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles, ManifestKey, files_of_manifests, find_equality_deletes
+from rowmerge.iceberg.snapshots.live_files import (
+    LiveFiles,
+    ManifestFiles,
+    ManifestKey,
+    files_of_manifests,
+    find_equality_deletes,
+    key_of_delete,
+)
 from rowmerge.iceberg.snapshots.metadata_columns import metadata_columns
 from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.iceberg.snapshots.partition_ranges import list_manifests, partition_ranges
@@ -236,6 +243,11 @@ class IcebergSnapshot:
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         live = self._live_with(paths)
         return live.deleted_positions(list(live.by_path(paths).values()))
+
+    def deletes_by_file(self) -> dict[str, Hashable]:
+        live = self.live
+        deletes = ([*live.position_deletes_of(entry), *live.equality_deletes_of(entry)] for entry in live.data)
+        return {path: frozenset(map(key_of_delete, each)) for path, each in zip(live.paths, deletes, strict=True)}
 
     def incomplete_files(self) -> list[IncompleteFile]:
         """Return the live data files that do not exist.

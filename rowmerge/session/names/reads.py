@@ -318,6 +318,7 @@ class StatementReads:
 
     def register_whole(self, placeholder: str) -> str:
         """Register all rows of a table or view, and return the quoted name of the Spark view. `placeholder`: from `placeholder`."""
+        self._with_metadata_columns(placeholder, self._names_in(placeholder), is_expression=False)
         return self._register(placeholder.strip("`"), None, None)
 
     def _replaced(self, text: str, columns: NeededColumns | None, selection: FileSelection | None = None) -> str:

@@ -8,14 +8,12 @@ from typing import NamedTuple
 from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn, VersionNotFound
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.procedures.arguments import OptionParser, ProcedureCall, number
-from rowmerge.spark.procedures.changelog import VersionChange, net_changes, read_changelog, with_updates
+from rowmerge.spark.procedures.changelog import REARRANGING, VersionChange, net_changes, read_changelog, with_updates
 from rowmerge.spark.spark_session import register_view
 from rowmerge.sql import parse_table_name
 from rowmerge.table.metadata.schema import DataType, Map, Primitive, Struct, backquote, parts
 
 _STRING = Primitive("string")
-_REARRANGING = ("OPTIMIZE", "REORG", "REWRITE MANIFESTS", "REWRITE POSITION DELETES", "replace")
-"""The operations that change no row, which Iceberg's changelog leaves out, too."""
 _OPTIONS = OptionParser(
     "create_changelog_view",
     {
@@ -55,7 +53,7 @@ def create_changelog_view(call: ProcedureCall) -> StatementResult:
     if computes_updates and not identifier_columns:
         raise PlanError(f"{table.name} has no identifier fields. List identifier_columns, or set compute_updates => false.")
     changes = _changes(call)
-    schema = table.snapshot().schema if not changes else changes[-1].version.schema
+    schema = table.snapshot().schema
     _check_comparable(schema)
     for name in identifier_columns:
         if name not in schema.names:
@@ -106,13 +104,9 @@ def _changes(call: ProcedureCall) -> list[VersionChange]:
     changed = _after_start(call, history, options.get("start_id"), options.get("start_time"))
     table = call.table
     return [
-        VersionChange(
-            table.snapshot_at(version=version.id),
-            None if version.parent is None else table.snapshot_at(version=version.parent),
-            restores=version.operation == "RESTORE",
-        )
+        VersionChange(table.snapshot_at(version=version.id), None if version.parent is None else table.snapshot_at(version=version.parent))
         for version in reversed(changed)
-        if version.operation not in _REARRANGING
+        if version.operation not in REARRANGING
     ]
 
 

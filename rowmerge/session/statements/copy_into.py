@@ -44,6 +44,7 @@ def copy_into(context: SessionContext, command: CopyInto, options: CommitOptions
         PlanError: The target is a branch or an audited table, whose files the table would record before its rows are published.
         UnknownColumn: The table lacks a column of the files, and the statement does not add it.
         TypeMismatch: The type of a column does not fit the table.
+        UnsupportedStatement: The folder has partition folders.
     """
     table, rows = _target_table(context, command), FileRows(context, command)
     if command.validate:

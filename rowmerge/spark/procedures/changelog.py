@@ -10,40 +10,62 @@ from pyspark.sql import DataFrame, SparkSession, Window, functions as F
 
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.types import empty_frame
+from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, backquote, sql_name
 from rowmerge.table.snapshots.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 CHANGE_TYPE, ORDINAL, SNAPSHOT_ID = "_change_type", "_change_ordinal", "_commit_snapshot_id"
 """The columns after those of the table, with the names of Iceberg."""
+REARRANGING = ("OPTIMIZE", "REORG", "REWRITE MANIFESTS", "REWRITE POSITION DELETES", "replace")
+"""The operations that change no row, which Iceberg's changelog leaves out, too."""
 _INSERT, _DELETE = "INSERT", "DELETE"
 _SIGN, _RANK, _RUNNING, _NET, _FIRST = (f"__rowmerge_{name}" for name in ("sign", "rank", "running", "net", "first"))
-_DELETED, _INSERTED = "__rowmerge_deleted", "__rowmerge_inserted"
+_DELETED, _INSERTED, _ADDRESS = "__rowmerge_deleted", "__rowmerge_inserted", "__rowmerge_address"
 
 
 @dataclass(frozen=True)
 class VersionChange:
-    """A version of a table whose changes are read. `parent`: the version that it follows, or None for the first one of the table.
-
-    `restores`: whether the version makes rows current that an older version had, in files with as many deleted rows as before.
-    """
+    """A version of a table whose changes are read. `parent`: the version that it follows, or None for the first one of the table."""
 
     version: Snapshot
     parent: Snapshot | None
-    restores: bool = False
 
 
-def read_changelog(spark: SparkSession, changes: Sequence[VersionChange], schema: Struct) -> DataFrame:
-    """Return a row for each inserted and each deleted row of the versions. Rows that moved to another file unchanged are left out.
+def read_file_changes(spark: SparkSession, table: Table, snapshot: Snapshot) -> DataFrame:
+    """Return the rows of Iceberg's metadata table `changes`: those of all added and all removed files, also of rows that only moved.
+
+    They begin after the oldest version that has not expired, or with the first version of the table.
+
+    Args:
+        spark: The session that reads the files.
+        table: The table, which is an Iceberg table.
+        snapshot: The version to which the changes lead. Its columns are those of the result.
+    """
+    versions = [] if table.maintenance is None else table.maintenance.changelog_versions(snapshot.version)
+    if versions and versions[-1][-1] is not None:  # the parent of the oldest version has expired
+        versions.pop()
+    changes = [
+        VersionChange(table.snapshot_at(version=id_), None if parent is None else table.snapshot_at(version=parent))
+        for id_, _, operation, parent in reversed(versions)
+        if operation not in REARRANGING
+    ]
+    return read_changelog(spark, changes, snapshot.schema, with_moved_rows=True)
+
+
+def read_changelog(spark: SparkSession, changes: Sequence[VersionChange], schema: Struct, *, with_moved_rows: bool = False) -> DataFrame:
+    """Return a row for each inserted and each deleted row of the versions.
 
     Args:
         spark: The session that reads the files.
         changes: The versions, oldest first.
-        schema: The columns of the result, those of the last version.
+        schema: The columns of the result, the present ones of the table.
+        with_moved_rows: Whether a row that moved to another file unchanged is a deleted and an inserted row, instead of none.
     """
     frames: list[DataFrame] = []
     ordinal = 0
     for change in changes:
-        changed_rows = _changed_rows(spark, change, ordinal, schema)
+        changed_rows = _changed_rows(spark, change, ordinal, schema, with_moved_rows=with_moved_rows)
         frames += changed_rows
         ordinal += 1 if changed_rows else 0  # a version without changed files, such as a change of properties, has no ordinal
     if frames:
@@ -56,35 +78,38 @@ def read_changelog(spark: SparkSession, changes: Sequence[VersionChange], schema
     return empty_frame(spark, Struct((*schema, *metadata_columns)))
 
 
-def _changed_rows(spark: SparkSession, change: VersionChange, ordinal: int, schema: Struct) -> list[DataFrame]:
+def _changed_rows(spark: SparkSession, change: VersionChange, ordinal: int, schema: Struct, *, with_moved_rows: bool) -> list[DataFrame]:
     """Return the deleted and the inserted rows of one version, in at most two DataFrames."""
-    old_files = {} if change.parent is None else _deleted_counts(change.parent)
-    new_files = _deleted_counts(change.version)
-    old_paths = [path for path, deleted in old_files.items() if _differs(deleted, new_files.get(path), restores=change.restores)]
-    new_paths = [path for path, deleted in new_files.items() if _differs(deleted, old_files.get(path), restores=change.restores)]
+    old_files = {} if change.parent is None else change.parent.deletes_by_file()
+    new_files = change.version.deletes_by_file()
+    old_paths = [path for path, deletes in old_files.items() if path not in new_files or deletes != new_files[path]]
+    new_paths = [path for path, deletes in new_files.items() if path not in old_files or deletes != old_files[path]]
     old_rows = _rows(spark, change.parent, old_paths, schema) if change.parent is not None and old_paths else None
     new_rows = _rows(spark, change.version, new_paths, schema) if new_paths else None
-    deleted = old_rows if old_rows is None or new_rows is None else old_rows.exceptAll(new_rows)
-    inserted = new_rows if old_rows is None or new_rows is None else new_rows.exceptAll(old_rows)
+    deleted, inserted = old_rows, new_rows
+    if old_rows is not None and new_rows is not None:
+        if not with_moved_rows:
+            deleted, inserted = (rows.drop(FILE, POSITION) for rows in (old_rows, new_rows))
+            deleted, inserted = deleted.exceptAll(inserted), inserted.exceptAll(deleted)
+        elif not set(old_paths).isdisjoint(new_paths):
+            deleted, inserted = _at_other_addresses(old_rows, new_rows), _at_other_addresses(new_rows, old_rows)
     rows_by_type = [(_DELETE, deleted), (_INSERT, inserted)]
-    return [_with_change(rows, type_, ordinal, change.version.version) for type_, rows in rows_by_type if rows is not None]
+    return [
+        _with_change(rows.drop(FILE, POSITION), type_, ordinal, change.version.version) for type_, rows in rows_by_type if rows is not None
+    ]
 
 
-def _deleted_counts(snapshot: Snapshot) -> dict[str, int]:
-    """Return the number of deleted rows in each live file, by path."""
-    files = snapshot.files()
-    return dict(zip(files.paths, files.deleted.to_pylist(), strict=True))
-
-
-def _differs(deleted: int, other_deleted: int | None, *, restores: bool) -> bool:
-    """Return whether a file can have other live rows in the other version. None: the other version does not contain the file."""
-    return other_deleted is None or deleted != other_deleted or (restores and deleted > 0)
+def _at_other_addresses(rows: DataFrame, others: DataFrame) -> DataFrame:
+    """Return the rows whose file and position none of the other rows has."""
+    # From equal columns, Spark would derive that the checks of paths in one version also hold for the paths of the other one.
+    address = F.struct(FILE, POSITION)
+    return rows.join(others.select(address.alias(_ADDRESS)), address == F.col(_ADDRESS), "left_anti")
 
 
 def _rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], schema: Struct) -> DataFrame:
-    """Return the live rows of files with the columns of `schema`. A column has the same field id, or without ids the same name."""
-    rows = read_snapshot(spark, snapshot, snapshot.files().with_paths(paths))
-    return rows.select(*(F.expr(_column_sql(snapshot.schema, field)).alias(field.name) for field in schema))
+    """Return the live rows of files with the columns of `schema`, and FILE and POSITION. A column has the same field id, or else name."""
+    rows = read_snapshot(spark, snapshot, snapshot.files().with_paths(paths), with_addresses=True)
+    return rows.select(*(F.expr(_column_sql(snapshot.schema, field)).alias(field.name) for field in schema), FILE, POSITION)
 
 
 def _column_sql(schema: Struct, field: Field) -> str:

@@ -16,6 +16,7 @@ from rowmerge.spark.reading.data_files import escape_patterns
 
 SELECTING_OPTIONS = frozenset({"pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter"})
 """The options of Spark's readers that select files, in lower case."""
+_COLUMNS_OF_LISTING = frozenset({"path", "modificationTime", "length", "content"})
 _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 
 
@@ -69,11 +70,13 @@ def list_source_files(spark: SparkSession, source: FileSource, paths: Sequence[s
 
     Raises:
         FilesNotFound: A path does not exist.
+        UnsupportedStatement: The folder has partition folders, such as `day=2024-01-01`.
         AnalysisException: Spark reports any other error.
     """
     options = {name: value for name, value in source.options.items() if name.lower() in SELECTING_OPTIONS}
     try:
         listing = spark.read.format("binaryFile").options(**options).load([absolute(path) for path in paths])
+        _reject_partition_folders(source, listing.columns)
         return sorted(listing.select("path").toArrow()["path"].to_pylist())
     except AnalysisException as error:
         missing_path = (error.getMessageParameters() or {}).get("path", source.path)
@@ -81,6 +84,21 @@ def list_source_files(spark: SparkSession, source: FileSource, paths: Sequence[s
         if source_error is None:
             raise
         raise source_error from error
+
+
+def _reject_partition_folders(source: FileSource, columns: Sequence[str]) -> None:
+    """Raise UnsupportedStatement if Spark found partition folders: it then leaves out the files beside them, without an error.
+
+    Args:
+        source: The folder.
+        columns: The columns of Spark's listing. Those after the columns of `binaryFile` are partition columns.
+    """
+    partition_columns = [name for name in columns if name not in _COLUMNS_OF_LISTING]
+    if partition_columns:
+        names = ", ".join(f"{name}=…" for name in partition_columns)
+        problem = f"{source.display_name} has partition folders {names}, whose values would be lost."
+        advice = "Set the option 'recursiveFileLookup' = 'true' to read files without these columns, or insert the rows of read_files(…)."
+        raise UnsupportedStatement(f"{problem} {advice}")
 
 
 def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:

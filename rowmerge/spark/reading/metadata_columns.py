@@ -132,7 +132,8 @@ def _column_sql(column: Field, properties: Collection[str]) -> str:
         case "_metadata":
             modified = _SPARK_FIELD.format("file_modification_time")
             values = {
-                "file_path": FILE_URI,
+                # From a join on FILE itself, Spark would derive that the checks of paths in one version also hold for another version.
+                "file_path": f"concat({FILE_URI}, '')",
                 "file_name": f"substring_index({FILE_URI}, '/', -1)",
                 **{name: _SPARK_FIELD.format(name) for name in _FIELDS_OF_SPARK},
                 "file_modification_time": f"coalesce({_PROPERTY.format(MODIFIED)}, {modified})" if MODIFIED in properties else modified,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -160,6 +160,9 @@ class Snapshot(Protocol):
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         """Return the positions of deleted rows, by the path of the file. Files without deleted rows are omitted."""
+
+    def deletes_by_file(self) -> dict[str, Hashable]:
+        """Return what identifies the deletion vector or delete files of each live data file, by path. Equal ones delete the same rows."""
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         """Return the equality deletes that apply to these data files."""
