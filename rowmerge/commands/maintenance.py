@@ -134,6 +134,15 @@ class RepairTable:
     dry_run: bool = False
 
 
+@dataclass(frozen=True)
+class DropFeature:
+    """ALTER TABLE table DROP FEATURE feature [TRUNCATE HISTORY]."""
+
+    target: TableName
+    feature: str
+    truncates_history: bool = False
+
+
 AnalyzeCommand = AnalyzeTable | AnalyzeTables | ComputeDeltaStatistics
 TableMaintenance = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference
-MaintenanceCommand = TableMaintenance | AnalyzeCommand | CacheCommand | CopyInto | ConvertToDelta | RepairTable
+MaintenanceCommand = TableMaintenance | AnalyzeCommand | CacheCommand | CopyInto | ConvertToDelta | RepairTable | DropFeature

@@ -17,6 +17,7 @@ from rowmerge.delta.log.checksums import put_checksum
 from rowmerge.delta.log.history import find_transaction, read_history
 from rowmerge.delta.log.log_files import list_and_read, list_log, list_newest
 from rowmerge.delta.log.versions import is_dropped_at
+from rowmerge.delta.maintenance.feature_removal import DeltaFeatures
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.symlink_manifests import SymlinkManifests
 from rowmerge.delta.maintenance.vacuum import Vacuum
@@ -69,6 +70,10 @@ class DeltaTable:
     @property
     def symlink_manifests(self) -> SymlinkManifests:
         return SymlinkManifests(self._storage, self.name, self.snapshot)
+
+    @property
+    def features(self) -> DeltaFeatures:
+        return DeltaFeatures(self._storage, self.name, self.snapshot)
 
     @property
     def maintenance(self) -> None:

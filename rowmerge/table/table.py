@@ -9,7 +9,7 @@ from typing import Protocol
 from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
-from rowmerge.table.maintenance import IncompleteFile, SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import IncompleteFile, SymlinkManifests, TableFeatures, TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.appends import Appends
 from rowmerge.table.snapshots.change_feed import ChangeFeed
@@ -178,6 +178,10 @@ class Table(Protocol):
     @property
     def symlink_manifests(self) -> SymlinkManifests | None:
         """The symlink manifests, or None for a format without them."""
+
+    @property
+    def features(self) -> TableFeatures | None:
+        """The table features, or None for a format that has none."""
 
     @property
     def metadata_tables(self) -> MetadataTables:

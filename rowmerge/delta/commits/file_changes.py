@@ -19,7 +19,14 @@ from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
 from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves, values_by_physical_name
 from rowmerge.delta.metadata.properties import DeltaSettings, string_prefix_length
-from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, relative_vector, vector_path, write_vectors
+from rowmerge.delta.snapshots.deletion_vectors import (
+    VectorFiles,
+    file_and_vector_paths,
+    relative_vector,
+    vector_path,
+    vector_paths_to_protect,
+    write_vectors,
+)
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
@@ -86,6 +93,8 @@ class FileActionBuilder:
 
     def replace_files(self, state: State) -> list[Action]:
         """Return the actions with which a replacement or a clone replaces the files of `state`. Return an empty list for other changes."""
+        if self.change.feature_step is not None:
+            return self._files_without_feature(state)
         if self.change.cloned is None:
             return self._remove_all(state.files) if self.change.replace else []
         # A file that both tables contain is kept, because a version must not add and remove the same file.
@@ -94,6 +103,20 @@ class FileActionBuilder:
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
         added = [self._add_with_vector(row, row["deletionVector"], _statistics(row)) for row in new_rows]
         return [*added, *(self._remove_action(row) for key, row in current_rows.items() if key not in cloned_rows)]
+
+    def _files_without_feature(self, state: State) -> list[Action]:
+        """Return the file actions of a step that removes a feature: files without row ids, or tombstones of deletion vectors."""
+        assert self.change.feature_step is not None
+        feature = None if self.change.feature_step.in_protocol else self.change.feature_step.feature
+        if feature == "rowTracking":
+            without_ids = {"baseRowId": None, "defaultRowCommitVersion": None}
+            rows = _rows(block.rows for block in state.files.blocks)
+            return [self._add_with_vector({**row, **without_ids}, without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
+        if feature == "deletionVectors":
+            # VACUUM of a client without the feature must not delete the vectors of older versions.
+            paths = vector_paths_to_protect(state.tombstones, self.storage.location)
+            return [{"remove": {"path": path, "deletionTimestamp": self.now, "dataChange": False}} for path in paths]
+        return []
 
     def _remove_all(self, files: LiveFiles) -> list[Action]:
         return [self._remove_action(row) for row in _rows(block.rows for block in files.blocks)]
@@ -152,8 +175,9 @@ class FileActionBuilder:
             yield self._add_with_vector(row, without_nulls(row["deletionVector"]), self._statistics_of(files[path]))
 
     def without_restated(self, actions: Sequence[Action]) -> Sequence[Action]:
-        """Return the actions that change the number of files or their sizes: all but those for new statistics."""
-        return [action for action in actions if "add" not in action] if self.change.files.restated else actions
+        """Return the actions that change the number of files or their sizes: none for new statistics or for a removed feature."""
+        is_restated = bool(self.change.files.restated) or (self.change.feature_step is not None and self.change.files.empty)
+        return [action for action in actions if action.keys().isdisjoint(("add", "remove"))] if is_restated else actions
 
     def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted_positions: Mapping[str, Positions]) -> list[Action]:
         """Write new deletion vectors and return the `add` actions of their data files. A file whose rows are all deleted gets no `add`."""

@@ -32,7 +32,7 @@ def assign_ids(schema: Struct, last_id: int, *, use_names_as_physical: bool) -> 
         The new schema, and the highest assigned id, or `last_id` if no id was assigned.
     """
     new_ids = count(last_id + 1)
-    schema = _map_fields(schema, partial(_assign_id, new_ids, use_names_as_physical))
+    schema = map_fields(schema, partial(_assign_id, new_ids, use_names_as_physical))
     # `_assign_id` takes the next id for each field without one. So the id before the first unused one is the highest.
     return schema, next(new_ids) - 1
 
@@ -77,7 +77,7 @@ def without_mapping(schema: Struct) -> Struct:
     def unmap(field: Field) -> Field:
         return replace(field, metadata={key: value for key, value in field.metadata.items() if key not in _KEYS})
 
-    return _map_fields(schema, unmap)
+    return map_fields(schema, unmap)
 
 
 def stored_fields(schema: Struct) -> Struct:
@@ -89,16 +89,26 @@ def stored_fields(schema: Struct) -> Struct:
     def store(field: Field) -> Field:
         return Field(field.metadata[PHYSICAL_NAME], field.type, field.nullable, {FIELD_ID: field.metadata[ID]})
 
-    return _map_fields(schema, store)
+    return map_fields(schema, store)
 
 
-def _map_fields(schema: Struct, convert: Callable[[Field], Field]) -> Struct:
-    """Return the schema with all fields of structs converted by `convert`. A field is converted before its nested fields."""
+def has_mapping(schema: Struct) -> bool:
+    """Return whether a field of a struct has an id or a physical name."""
+    return any(not _KEYS.isdisjoint(field.metadata) for field in named_fields(schema))
+
+
+def map_fields(schema: Struct, convert: Callable[[Field], Field]) -> Struct:
+    """Return the schema with all fields of structs converted by `convert`. A field is converted before its nested fields.
+
+    Args:
+        schema: The schema.
+        convert: The function that returns the new field.
+    """
     return Struct(tuple(replace(field, type=_map_nested_fields(field.type, convert)) for field in map(convert, schema)))
 
 
 def _map_nested_fields(type_: DataType, convert: Callable[[Field], Field]) -> DataType:
-    return convert_parts(type_, lambda struct: _map_fields(struct, convert), lambda _, part: _map_nested_fields(part, convert))
+    return convert_parts(type_, lambda struct: map_fields(struct, convert), lambda _, part: _map_nested_fields(part, convert))
 
 
 def stored_partition_columns(schema: Mapping[str, Any], columns: Iterable[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from rowmerge.commands.maintenance import (
     AnalyzeTables,
     ComputeDeltaStatistics,
     ConvertToDelta,
+    DropFeature,
     DropReference,
     GenerateManifests,
     MaintenanceCommand,
@@ -24,6 +25,7 @@ from rowmerge.commands.rows import CopyInto
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
+from rowmerge.execution.procedures.feature_removal import FeatureRemoval
 from rowmerge.execution.restore_and_clone import restore
 from rowmerge.execution.result import RowCounts
 from rowmerge.execution.table_change import remove_missing_files
@@ -65,6 +67,8 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
             return _change_reference(context, command)
         case RepairTable():
             return _repair(context, command, options)
+        case DropFeature():
+            return _drop_feature(context, command, options)
         case ConvertToDelta():
             return convert_to_delta(context, command)
         case CopyInto():
@@ -116,6 +120,13 @@ def _repair(context: SessionContext, command: RepairTable, options: CommitOption
     rows = [(file.path, file.is_missing, file.vector_path, file.is_vector_missing) for file in missing]
     frame = frames.missing_files(spark, rows)
     return StatementResult(frame, "FSCK") if result is None else StatementResult.from_change(frame, "FSCK", result)
+
+
+def _drop_feature(context: SessionContext, command: DropFeature, options: CommitOptions) -> StatementResult:
+    """Run ALTER TABLE … DROP FEATURE. The result has no rows."""
+    table = context.names.table(command.target)
+    removal = FeatureRemoval(context.spark, table, command.feature, command.truncates_history, options)
+    return StatementResult.from_change(frames.empty_frame(context.spark), "DROP FEATURE", removal.run())
 
 
 def _compact(context: SessionContext, command: Optimize | Reorg, options: CommitOptions) -> StatementResult:
