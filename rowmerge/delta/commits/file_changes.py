@@ -110,7 +110,7 @@ class FileActionBuilder:
         feature = None if self.change.feature_step.in_protocol else self.change.feature_step.feature
         if feature == "rowTracking":
             without_ids = {"baseRowId": None, "defaultRowCommitVersion": None}
-            rows = _rows(block.rows for block in state.files.blocks)
+            rows = _rows(state.files.tables())
             return [self._add_with_vector({**row, **without_ids}, without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
         if feature == "deletionVectors":
             # VACUUM of a client without the feature must not delete the vectors of older versions.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
 from rowmerge.delta.log.checkpoints import write_checkpoint
-from rowmerge.delta.log.log_files import LogListing, list_log, read_commits
+from rowmerge.delta.log.log_files import LogListing, is_v2_checkpoint, list_log, read_commits
 from rowmerge.delta.log.ndjson import Document, non_file_actions
 from rowmerge.delta.log.replay import has_deletion_vectors
 from rowmerge.delta.maintenance.log_cleanup import clean_log
@@ -162,7 +162,7 @@ class DeltaFeatures:
 
 def _is_in_checkpoints(storage: Storage, listing: LogListing, feature: str) -> bool:
     """Return whether the oldest checkpoint uses a feature, or a checkpoint has the form V2 if this is the feature."""
-    if feature == "v2Checkpoint" and any(".checkpoint.parquet" not in path for each in listing.checkpoints for path in each.paths):
+    if feature == "v2Checkpoint" and any(is_v2_checkpoint(path) for each in listing.checkpoints for path in each.paths):
         return True
     oldest = read_checkpoint(storage, listing.checkpoints[-1])
     return metadata_uses(feature, oldest.metadata) or (feature == "deletionVectors" and has_deletion_vectors(oldest))

@@ -235,7 +235,7 @@ def rewrite_files(
     if snapshot.shape.row_lineage is not None:
         spec = with_lineage_columns(spec, snapshot.shape.row_lineage, snapshot.metadata_columns.row_origins(paths))
     # Old files may identify columns by name instead of field id. They may also lack new columns, which then have their default value.
-    columns_by_path = _columns_of_other_layouts(snapshot, spec, paths, all_layouts=shape is not None)
+    columns_by_path = _columns_of_other_layouts(snapshot, spec, paths) if shape is None else _columns_of_old_shape(snapshot, paths)
     initial_value_by_column = initial_values(spark, snapshot.shape)
     rewrite_spec = replace(spec, stored_columns_by_path=columns_by_path, initial_values=initial_value_by_column)
     return rewrite_bins(spark, snapshot.name, rewrite_spec, bins, deleted)
@@ -290,18 +290,23 @@ def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, P
     return [AddedFile(**vars(file)) for file in files]
 
 
-def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str], *, all_layouts: bool) -> dict[str, StoredColumns]:
+def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
     """Return, by path, the columns of the files that identify columns by name although new files use field ids, or vice versa.
 
     Such files occur in Iceberg tables to which Parquet files without field ids were added ("Column Projection" in the Iceberg
     specification). A rewrite reads all other files with the columns of `spec`. A layout is a group of files that store columns alike.
-    `all_layouts`: whether the new files have other names of columns than all old ones.
     """
     columns_by_path: dict[str, StoredColumns] = {}
     for layout in snapshot.layouts(paths):
-        if all_layouts or layout.by_field_id != spec.by_field_id:
+        if layout.by_field_id != spec.by_field_id:
             columns_by_path |= dict.fromkeys(layout.paths, stored_columns(snapshot, layout, spec.schema.names))
     return columns_by_path
+
+
+def _columns_of_old_shape(snapshot: Snapshot, paths: Sequence[str]) -> dict[str, StoredColumns]:
+    """Return, by path, the columns of files as the snapshot stores them, although new files have other names or no field ids."""
+    spec = write_spec(snapshot.shape)
+    return dict.fromkeys(paths, StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=()))
 
 
 def _sum_of_messages(messages: pa.Table) -> WriteOutput:
