@@ -90,12 +90,13 @@ class DeltaTable:
     def exists(self) -> bool:
         return self._first_version() is None
 
-    def creation_version(self) -> CreationVersion | None:
+    def creation_version(self, *, converts: bool = False) -> CreationVersion | None:
         """Return the version with which a new table would begin, or None if the table exists.
 
-        This is 0 in an empty folder. In the folder of a dropped table, it is the version after the drop.
+        This is 0 in an empty folder. In the folder of a dropped table, it is the version after the drop. `converts`: whether the table
+        takes over the files of an Iceberg table in the folder.
         """
-        return creation_version(self._storage, FORMAT, self._first_version)
+        return creation_version(self._storage, FORMAT, self._first_version, converts=converts)
 
     def snapshot(self) -> DeltaSnapshot:
         """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""

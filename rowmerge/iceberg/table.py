@@ -106,10 +106,10 @@ class IcebergTable:
     def exists(self) -> bool:
         return self._operations.current() is not None
 
-    def creation_version(self) -> CreationVersion | None:
+    def creation_version(self, *, converts: bool = False) -> CreationVersion | None:
         """Return the version that `create` requires: the number of the first metadata file, or 0 for a table in a catalog.
 
-        Return None if the table already exists.
+        Return None if the table already exists. `converts` has no effect: no statement makes an Iceberg table of a Delta table's files.
         """
         return self._operations.creation_version()
 

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
+from rowmerge.table.commits.features import TableFeatures
 from rowmerge.table.commits.request import CommitRequest, Outcome
-from rowmerge.table.maintenance import IncompleteFile, SymlinkManifests, TableFeatures, TableMaintenance, Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import IncompleteFile, SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.appends import Appends
 from rowmerge.table.snapshots.change_feed import ChangeFeed
@@ -229,10 +230,10 @@ class Table(Protocol):
             replace: Whether the definition replaces the existing table instead of changing it.
         """
 
-    def creation_version(self) -> CreationVersion | None:
+    def creation_version(self, *, converts: bool = False) -> CreationVersion | None:
         """Return the version that `create` will put, and the state of the folder that it requires. Return None if the table exists.
 
-        Call this method before writing data files.
+        Call this method before writing data files. `converts`: whether the table takes over the files of a table of the other format.
 
         Raises AlreadyExists if the folder contains a table of another format or a view. Also raises CorruptLog and StorageError.
         """

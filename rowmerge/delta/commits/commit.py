@@ -196,6 +196,9 @@ class Commit:
             return Put.CREATED
         if isinstance(iceberg_conflict, Unknown):
             return iceberg_conflict
+        if self.expected.is_conversion:  # a drop would delete the files of the other table
+            delete_commit_file(self.storage, self.version)
+            return iceberg_conflict
         # The folder contains two tables, so this statement fails, and its table is dropped.
         failed_drop = withdraw_creation(self.storage, self.table, self.metadata.id)
         return iceberg_conflict if failed_drop is None else failed_drop
@@ -238,7 +241,7 @@ class Commit:
         keys = copied_files(self._state.transactions) if self.change.replace else self.change.copied_files
         yield from transaction_actions(self._state.transactions, self.change.transaction, keys, self.now)
         if self.change.feature_step is not None:
-            yield from domain_actions(self._state, self.change.feature_step)
+            yield from domain_actions(self._state.domains, self.change.feature_step)
         # These changes set all files of the version, and with them the clustering of the files.
         if sets_all_files(self.change) or self.change.cloned is not None:
             yield from self._clustering_actions()

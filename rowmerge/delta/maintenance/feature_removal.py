@@ -17,25 +17,33 @@ from rowmerge.delta.log.checkpoint_reading import read_checkpoint
 from rowmerge.delta.log.checkpoints import write_checkpoint
 from rowmerge.delta.log.log_files import LogListing, is_v2_checkpoint, list_log, read_commits
 from rowmerge.delta.log.ndjson import Document, non_file_actions
-from rowmerge.delta.log.replay import has_deletion_vectors
+from rowmerge.delta.log.replay import State, has_deletion_vectors
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.feature_removal import (
     FEATURES_OF_READERS,
+    PROVENANCE,
+    TYPE_WIDENING_FEATURES,
     after_feature_step,
     metadata_uses,
     properties_without,
     resolve_feature,
-    uses_feature,
 )
-from rowmerge.delta.metadata.properties import protected_before
+from rowmerge.delta.metadata.properties import (
+    IN_COMMIT_TIMESTAMPS,
+    ROW_TRACKING,
+    ROW_TRACKING_SUSPENDED,
+    TYPE_WIDENING,
+    is_true,
+    protected_before,
+)
 from rowmerge.delta.metadata.registry import TRUNCATION_RETENTION
 from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import FeatureInHistory, MetadataChanged
 from rowmerge.storage.store import Storage
+from rowmerge.table.commits.features import CommitNewest
 from rowmerge.table.commits.request import CommitRequest, FeatureStep
-from rowmerge.table.maintenance import CommitNewest
 from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -45,7 +53,7 @@ _BARRIER_COUNT = 3
 
 @dataclass(frozen=True)
 class DeltaFeatures:
-    """The table features of a Delta table. Implements `rowmerge.table.maintenance.TableFeatures`.
+    """The table features of a Delta table. Implements `rowmerge.table.commits.features.TableFeatures`.
 
     `open_snapshot`: returns the newest version.
     """
@@ -62,7 +70,7 @@ class DeltaFeatures:
 
     def is_used(self, feature: str) -> bool:
         """Return whether the newest version depends on a feature, apart from its protocol."""
-        return uses_feature(feature, self.open_snapshot().state)
+        return _uses_feature(feature, self.open_snapshot().state)
 
     def properties_without(self, feature: str) -> dict[str, str]:
         """Return the properties of the table that disable a feature."""
@@ -124,7 +132,7 @@ class DeltaFeatures:
 
     def _last_step(self, snapshot: Snapshot, feature: str, is_protected: bool) -> CommitRequest:
         """Return the commit that removes a feature from the protocol. Raise MetadataChanged if the version uses the feature again."""
-        if feature != "checkpointProtection" and uses_feature(feature, as_delta_snapshot(snapshot).state):
+        if feature != "checkpointProtection" and _uses_feature(feature, as_delta_snapshot(snapshot).state):
             raise MetadataChanged(self.table, snapshot.version, "another commit", f"the table uses the feature {feature} again")
         parameters = {"featureName": feature, "truncateHistory": not is_protected and feature in FEATURES_OF_READERS}
         step = FeatureStep(feature, in_protocol=True, protects_history=is_protected)
@@ -173,6 +181,29 @@ def _is_in_commit(document: Document, feature: str) -> bool:
     if feature == "deletionVectors" and b'"deletionVector":{' in document.data.replace(b" ", b""):
         return True
     return any(metadata_uses(feature, Metadata.of(action["metaData"])) for action in non_file_actions(document) if action.get("metaData"))
+
+
+def _uses_feature(feature: str, state: State) -> bool:
+    """Return whether a version still depends on a feature, apart from its protocol. `feature`: one of REMOVABLE_FEATURES."""
+    properties = state.metadata.configuration
+    match feature:
+        case "deletionVectors" | "columnMapping" | "typeWidening" | "typeWidening-preview" | "v2Checkpoint":
+            is_in_files = feature == "deletionVectors" and has_deletion_vectors(state)
+            is_enabled = is_true(properties, TYPE_WIDENING) and feature in TYPE_WIDENING_FEATURES
+            return is_in_files or is_enabled or metadata_uses(feature, state.metadata)
+        case "inCommitTimestamp":
+            return is_true(properties, IN_COMMIT_TIMESTAMPS) or any(name in properties for name in PROVENANCE)
+        case "rowTracking":
+            is_suspended = is_true(properties, ROW_TRACKING_SUSPENDED) and not is_true(properties, ROW_TRACKING)
+            return not is_suspended or _has_row_ids(state)
+        case "domainMetadata":
+            return bool(state.domains)
+    return False
+
+
+def _has_row_ids(state: State) -> bool:
+    columns = [state.files.column(name) for name in ("baseRowId", "defaultRowCommitVersion")]
+    return any(column.null_count < len(column) for column in columns)
 
 
 def _now() -> int:

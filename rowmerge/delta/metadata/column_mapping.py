@@ -10,7 +10,16 @@ from itertools import chain, count
 from typing import Any
 
 from rowmerge.delta.files.statistics import ColumnPath, indexed_leaves, leaves, parse_columns
-from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, backquote, convert_parts, parts
+from rowmerge.table.metadata.schema import (
+    FIELD_ID,
+    NESTED_IDS as FILE_NESTED_IDS,
+    DataType,
+    Field,
+    Struct,
+    backquote,
+    convert_parts,
+    parts,
+)
 
 MAPPING_MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
@@ -48,6 +57,24 @@ def _assign_id(ids: Iterator[int], use_names_as_physical: bool, field: Field) ->
     if PHYSICAL_NAME not in metadata:
         metadata[PHYSICAL_NAME] = field.name if use_names_as_physical else f"col-{uuid.uuid4()}"
     return replace(field, metadata=metadata)
+
+
+def adopt_field_ids(schema: Struct, properties: Mapping[str, str]) -> Struct:
+    """Return the schema without the field ids of existing files. With column mapping, they become the ids of the columns.
+
+    Args:
+        schema: The columns of a new table. Those of existing files have a FIELD_ID and their present name.
+        properties: The properties of the table, which can enable column mapping.
+    """
+    has_mapping = properties.get(MAPPING_MODE, "none").strip().lower() != "none"
+
+    def adopt(field: Field) -> Field:
+        metadata = {key: value for key, value in field.metadata.items() if key not in (FIELD_ID, FILE_NESTED_IDS)}
+        if has_mapping and FIELD_ID in field.metadata:
+            metadata = {ID: field.metadata[FIELD_ID], PHYSICAL_NAME: field.name, **metadata}
+        return replace(field, metadata=metadata)
+
+    return map_fields(schema, adopt)
 
 
 def highest_id(schema: Struct) -> int:

@@ -7,10 +7,9 @@ for what no other statement can change. A last step removes the feature from the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from rowmerge.delta.log.replay import State, has_deletion_vectors
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, schema_text
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID, has_mapping, map_fields, without_mapping
 from rowmerge.delta.metadata.properties import (
@@ -33,15 +32,17 @@ from rowmerge.table.commits.request import FeatureStep
 from rowmerge.table.metadata.schema import Field
 from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode
 
-_TYPE_WIDENING = ("typeWidening", "typeWidening-preview")
-FEATURES_OF_READERS = frozenset((*_TYPE_WIDENING, "columnMapping", "deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"))
+TYPE_WIDENING_FEATURES = ("typeWidening", "typeWidening-preview")
+"""The feature, and its name before it was stable."""
+FEATURES_OF_READERS = frozenset((*TYPE_WIDENING_FEATURES, "columnMapping", "deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"))
 """The features without which readers cannot read older versions. Their removal protects or truncates the history."""
 _FEATURES_OF_WRITERS = frozenset("checkConstraints checkpointProtection domainMetadata inCommitTimestamp rowTracking".split())
 REMOVABLE_FEATURES = FEATURES_OF_READERS | _FEATURES_OF_WRITERS
 """The features that Delta 4 can remove, and that rowmerge supports."""
 _DEPENDENT_FEATURES = {"domainMetadata": ("clustering", "rowTracking")}
 """The features that need another feature in the protocol, by that feature."""
-_PROVENANCE = tuple(name for name in LOG_PROPERTIES if name.startswith("delta.inCommitTimestamp"))
+PROVENANCE = tuple(name for name in LOG_PROPERTIES if name.startswith("delta.inCommitTimestamp"))
+"""The properties that record since when commits have timestamps."""
 
 
 def resolve_feature(table: str, protocol: Protocol, metadata: Metadata, name: str, *, truncates_history: bool) -> str:
@@ -101,29 +102,6 @@ def _check_unmapped(table: str, protocol: Protocol, metadata: Metadata) -> None:
         raise PlanError(f"The feature columnMapping cannot be dropped: {reason}. Copy the rows with CREATE TABLE … AS SELECT.")
 
 
-def uses_feature(feature: str, state: State) -> bool:
-    """Return whether a version still depends on a feature, apart from its protocol.
-
-    Args:
-        feature: One of REMOVABLE_FEATURES.
-        state: The state of the version.
-    """
-    properties = state.metadata.configuration
-    match feature:
-        case "deletionVectors" | "columnMapping" | "typeWidening" | "typeWidening-preview" | "v2Checkpoint":
-            is_in_files = feature == "deletionVectors" and has_deletion_vectors(state)
-            is_enabled = is_true(properties, TYPE_WIDENING) and feature in _TYPE_WIDENING
-            return is_in_files or is_enabled or metadata_uses(feature, state.metadata)
-        case "inCommitTimestamp":
-            return is_true(properties, IN_COMMIT_TIMESTAMPS) or any(name in properties for name in _PROVENANCE)
-        case "rowTracking":
-            is_suspended = is_true(properties, ROW_TRACKING_SUSPENDED) and not is_true(properties, ROW_TRACKING)
-            return not is_suspended or _has_row_ids(state)
-        case "domainMetadata":
-            return bool(state.domains)
-    return False
-
-
 def metadata_uses(feature: str, metadata: Metadata) -> bool:
     """Return whether a `metaData` action depends on a feature of readers.
 
@@ -139,12 +117,7 @@ def metadata_uses(feature: str, metadata: Metadata) -> bool:
     if feature == "v2Checkpoint":
         return checkpoint_policy(properties) == "v2"
     # The schema contains the key only in metadata of fields.
-    return feature in _TYPE_WIDENING and f'"{TYPE_CHANGES}"' in metadata.schema_string
-
-
-def _has_row_ids(state: State) -> bool:
-    columns = [state.files.column(name) for name in ("baseRowId", "defaultRowCommitVersion")]
-    return any(column.null_count < len(column) for column in columns)
+    return feature in TYPE_WIDENING_FEATURES and f'"{TYPE_CHANGES}"' in metadata.schema_string
 
 
 def properties_without(feature: str, metadata: Metadata) -> dict[str, str]:
@@ -165,7 +138,7 @@ def properties_without(feature: str, metadata: Metadata) -> dict[str, str]:
         case "v2Checkpoint":
             properties[CHECKPOINT_POLICY.name] = "classic"
         case "inCommitTimestamp":
-            properties = {name: value for name, value in properties.items() if name not in _PROVENANCE}
+            properties = {name: value for name, value in properties.items() if name not in PROVENANCE}
             properties[IN_COMMIT_TIMESTAMPS] = "false"
         case "rowTracking":
             properties |= {ROW_TRACKING: "false", ROW_TRACKING_SUSPENDED: "true"}
@@ -194,7 +167,7 @@ def after_feature_step(table: str, protocol: Protocol, metadata: Metadata, step:
         mapping = (MAPPING_MODE, MAX_COLUMN_ID)
         configuration = {name: value for name, value in metadata.configuration.items() if name not in mapping}
         metadata = replace(metadata, schema_string=schema_text(without_mapping(metadata.schema)), configuration=configuration)
-    elif step.feature in _TYPE_WIDENING:
+    elif step.feature in TYPE_WIDENING_FEATURES:
         metadata = replace(metadata, schema_string=schema_text(map_fields(metadata.schema, _without_type_changes)))
     return protocol, metadata
 
@@ -219,15 +192,15 @@ def _without_type_changes(field: Field) -> Field:
     return replace(field, metadata={key: value for key, value in field.metadata.items() if key != TYPE_CHANGES})
 
 
-def domain_actions(state: State, step: FeatureStep) -> Iterator[Action]:
+def domain_actions(domains: Mapping[str, str], step: FeatureStep) -> Iterator[Action]:
     """Yield the actions that remove metadata domains in a step of a removal.
 
     Args:
-        state: The version before the step.
+        domains: The configurations before the step, by metadata domain.
         step: The step.
     """
     is_last_step_of_row_tracking = step.feature == "rowTracking" and step.in_protocol
     removes_all = step.feature == "domainMetadata" and not step.in_protocol
-    for domain, configuration in state.domains.items():
+    for domain, configuration in domains.items():
         if removes_all or (is_last_step_of_row_tracking and domain == ROW_TRACKING_DOMAIN):
             yield {"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}}

@@ -19,8 +19,8 @@ from rowmerge.parquet.filesystems import UnreadableFile, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes
 from rowmerge.plan.file_strategy import Bin, CompactionOptions, bins_to_compact
 from rowmerge.spark.writing.specs import write_spec
+from rowmerge.table.commits.features import TableFeatures
 from rowmerge.table.commits.request import CommitRequest, FeatureStep
-from rowmerge.table.maintenance import TableFeatures
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -106,8 +106,8 @@ class FeatureRemoval:
     def _narrow_files(self, files: FileListing, target: int) -> list[Bin]:
         """Return the files in which a column has an older, narrower type than in the table."""
         spec = write_spec(self.table.snapshot().shape)
-        is_narrow = map_concurrently(partial(_is_narrow, self.table.name, spec), files.paths)
-        return _all_files(files.with_paths([path for path, narrow in zip(files.paths, is_narrow, strict=True) if narrow]), target)
+        narrow_files = map_concurrently(partial(is_narrow, self.table.name, spec), files.paths)
+        return _all_files(files.with_paths([path for path, narrow in zip(files.paths, narrow_files, strict=True) if narrow]), target)
 
     def _commit_step(self, feature: str) -> None:
         self._commit(lambda snapshot: CommitRequest(_OPERATIONS[feature], feature_step=FeatureStep(feature), data_change=False))
@@ -127,8 +127,17 @@ def _all_files(files: FileListing, target: int) -> list[Bin]:
     return bins_to_compact(files, target, CompactionOptions(rewrites_all=True))
 
 
-def _is_narrow(table: str, spec: WriteSpec, path: str) -> bool:
-    """Return whether a file stores a column in another type than new files. Raises MissingDataFile and UnreadableDataFile."""
+def is_narrow(table: str, spec: WriteSpec, path: str) -> bool:
+    """Return whether a file stores a column in another type than new files.
+
+    Args:
+        table: The name of the table, for errors.
+        spec: The settings with which new files of the table are written.
+        path: The path of the file.
+
+    Raises:
+        MissingDataFile, UnreadableDataFile: The file is missing or damaged.
+    """
     try:
         with open_data_file(path, spec.filesystem_options, by_field_id=spec.by_field_id) as source:
             schema = source.schema_arrow

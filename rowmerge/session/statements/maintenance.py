@@ -6,6 +6,7 @@ from rowmerge.commands.caching import CacheTable, ClearCache, RefreshTable, Unca
 from rowmerge.commands.maintenance import (
     AnalyzeTable,
     AnalyzeTables,
+    CloneFiles,
     ComputeDeltaStatistics,
     ConvertToDelta,
     DropFeature,
@@ -37,7 +38,7 @@ from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.procedures.calls import call_procedure
 from rowmerge.session.statements.analysis import run_analysis
 from rowmerge.session.statements.caching import run_cache_command
-from rowmerge.session.statements.conversion import convert_to_delta
+from rowmerge.session.statements.conversion import clone_files, convert_to_delta
 from rowmerge.session.statements.copy_into import copy_into
 from rowmerge.spark.peer_settings import is_retention_checked, is_vacuum_logged, optimize_size, with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
@@ -67,10 +68,12 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
             return _change_reference(context, command)
         case RepairTable():
             return _repair(context, command, options)
+        case CloneFiles():
+            return clone_files(context, command, options)
         case DropFeature():
             return _drop_feature(context, command, options)
         case ConvertToDelta():
-            return convert_to_delta(context, command)
+            return convert_to_delta(context, command, options)
         case CopyInto():
             return copy_into(context, command, options)
         case Call():
