@@ -71,7 +71,8 @@ def adopt_field_ids(schema: Struct, properties: Mapping[str, str]) -> Struct:
     def adopt(field: Field) -> Field:
         metadata = {key: value for key, value in field.metadata.items() if key not in (FIELD_ID, FILE_NESTED_IDS)}
         if has_mapping and FIELD_ID in field.metadata:
-            metadata = {ID: field.metadata[FIELD_ID], PHYSICAL_NAME: field.name, **metadata}
+            # The physical name is assigned later, and is random: Spark's reader would apply filters to a file's column of the same name.
+            metadata = {ID: field.metadata[FIELD_ID], **metadata}
         return replace(field, metadata=metadata)
 
     return map_fields(schema, adopt)
