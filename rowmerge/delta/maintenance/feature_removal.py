@@ -1,8 +1,8 @@
 """ALTER TABLE … DROP FEATURE: the commits and checkpoints of the log, in the order of delta-spark (AlterTableDropFeatureDeltaCommand).
 
-Readers without the feature must not need older versions. So the history is protected: three checkpoints follow the last version that uses
-the feature, the table property `delta.requireCheckpointProtectionBeforeVersion` forbids to delete them one by one, and a checkpoint follows
-the commit that removes the feature. With TRUNCATE HISTORY, the older versions are deleted instead, when they are old enough.
+Readers without the feature must not need older versions. So the history is protected. Three checkpoints follow the last version that uses
+the feature. The property `delta.requireCheckpointProtectionBeforeVersion` forbids to delete them one by one. A checkpoint follows the
+commit that removes the feature. With TRUNCATE HISTORY, the older versions are deleted instead, when they are old enough.
 
 Each step leaves a valid table. After a kill, the statement can run again.
 """

@@ -1,7 +1,7 @@
 """Removal of table features (ALTER TABLE … DROP FEATURE): what a feature leaves in a table, and the protocol and metadata without it.
 
-A removal first makes the newest version independent of the feature: it changes properties, rewrites files, and commits a `FeatureStep`
-for what no other statement can change. A last step removes the feature from the protocol. The rules are those of delta-spark
+A removal first makes the newest version independent of the feature. It changes properties and rewrites files. A `FeatureStep` changes what
+no other statement can change. A last step removes the feature from the protocol. The rules are those of delta-spark
 (`RemovableFeature` in TableFeature.scala).
 """
 

@@ -132,7 +132,11 @@ def create_or_replace_table(context: SessionContext, new_table: NewTable, option
 
 
 def check_no_view(name: QualifiedName) -> None:
-    """Check that no view has this name. Raises AlreadyExists if one has it."""
+    """Check that no view has this name.
+
+    Raises:
+        AlreadyExists: A view has it.
+    """
     if name.relation is not None and name.relation.kind == "view":
         raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
 
