@@ -49,10 +49,8 @@ class IcebergTable:
 
     change_feed = None
     """None, because an Iceberg table does not have a change data feed."""
-    features = None
-    """None, because an Iceberg table has a format version instead of features."""
-    symlink_manifests = None
-    """None, because engines that read symlink manifests read Iceberg tables too."""
+    features = symlink_manifests = None
+    """None: Iceberg has a format version instead of features, and engines that read symlink manifests read Iceberg tables too."""
 
     def __init__(
         self,

@@ -286,3 +286,23 @@ def test_the_log_after_drop_feature_is_that_of_delta_on_spark(session: rowmerge.
         for log in logs
     ]
     assert operations[1][-6:] == operations[0][-6:]
+
+
+def test_delta_on_spark_reads_and_writes_a_converted_iceberg_table(session: rowmerge.Session, delta: JvmPeer, tmp_path: Path) -> None:
+    """Columns have exchanged their names, the partition column has a new one, and a file has deleted rows."""
+    properties = "tblproperties ('rowmerge.write.mode' = 'merge-on-read')"
+    session.sql(f"create table i (id int, v string, w string, p int) using iceberg partitioned by (p) location '{tmp_path}/i' {properties}")
+    session.sql("insert into i select id, concat('v', id), concat('w', id), id % 2 from range(10)")
+    session.sql("delete from i where id = 3")
+    for old, new in (("v", "other"), ("w", "v"), ("other", "w"), ("p", "q")):
+        session.sql(f"alter table i rename column {old} to {new}")
+    expected = rows(session, "i")
+    session.sql(f"create table c shallow clone iceberg.`{tmp_path}/i`")
+    session.sql(f"convert to delta iceberg.`{tmp_path}/i`")
+    for folder in (folder_of(session, "c"), tmp_path / "i"):
+        table = f"delta.`{folder}`"
+        assert delta.sql(f"select * from {table}") == expected == rows(session, table)
+        assert delta.sql(f"select id from {table} where v = 'w4' and w = 'v4' and q = 0") == ['{"id":4}']
+    # Delta on Spark does not find local files with absolute paths again when it writes deletion vectors, so it changes only the other table.
+    delta.sql(f"update {table} set v = 'new' where id = 4")
+    assert session.sql(f"select id from {table} where v = 'new'").collect() == [(4,)]

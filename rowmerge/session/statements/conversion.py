@@ -49,10 +49,8 @@ def convert_to_delta(context: SessionContext, command: ConvertToDelta, options: 
     kind = parts[0].lower() if len(parts) == 2 else ""
     if kind == "parquet":
         return _convert_folder(context, parts[1], command)
-    if command.partitioned_by or not command.has_statistics:
-        problem = f"{command.source} has metadata with its partition columns and statistics"
-        if command.partitioned_by:
-            raise PlanError(f"{problem}. Leave PARTITIONED BY out.")
+    if command.partitioned_by:
+        raise PlanError(f"The metadata of {command.source} contain its partition columns. Leave PARTITIONED BY out.")
     return _convert_iceberg(context, parts[1], options) if kind == "iceberg" else _convert_name(context, command, options)
 
 
