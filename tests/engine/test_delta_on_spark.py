@@ -303,6 +303,6 @@ def test_delta_on_spark_reads_and_writes_a_converted_iceberg_table(session: rowm
         table = f"delta.`{folder}`"
         assert delta.sql(f"select * from {table}") == expected == rows(session, table)
         assert delta.sql(f"select id from {table} where v = 'w4' and w = 'v4' and q = 0") == ['{"id":4}']
-    # Delta on Spark does not find local files with absolute paths again when it writes deletion vectors, so it changes only the other table.
+    # When Delta on Spark writes deletion vectors, it does not find local files by absolute paths again. So it does not change the clone.
     delta.sql(f"update {table} set v = 'new' where id = 4")
     assert session.sql(f"select id from {table} where v = 'new'").collect() == [(4,)]
