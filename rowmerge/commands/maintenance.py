@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowmerge.commands.caching import CacheCommand
-from rowmerge.commands.definitions import ColumnDefinition
+from rowmerge.commands.definitions import CloneTable, ColumnDefinition
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.commands.rows import CopyInto
@@ -119,9 +119,12 @@ class ComputeDeltaStatistics:
 
 @dataclass(frozen=True)
 class ConvertToDelta:
-    """CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)]. `path`: the folder of the files."""
+    """CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)], iceberg.`path`, or the name of a table.
 
-    path: str
+    `source`: the format and the folder of the files, or the name of a table.
+    """
+
+    source: TableName
     partitioned_by: tuple[ColumnDefinition, ...] = ()
     has_statistics: bool = True
 
@@ -134,6 +137,20 @@ class RepairTable:
     dry_run: bool = False
 
 
+@dataclass(frozen=True)
+class CloneFiles(CloneTable):
+    """CREATE [OR REPLACE] TABLE … CLONE parquet.`path` or iceberg.`path`. `source` has the format and the folder."""
+
+
+@dataclass(frozen=True)
+class DropFeature:
+    """ALTER TABLE table DROP FEATURE feature [TRUNCATE HISTORY]."""
+
+    target: TableName
+    feature: str
+    truncates_history: bool = False
+
+
 AnalyzeCommand = AnalyzeTable | AnalyzeTables | ComputeDeltaStatistics
 TableMaintenance = Vacuum | Optimize | Reorg | Restore | GenerateManifests | Call | SetReference | DropReference
-MaintenanceCommand = TableMaintenance | AnalyzeCommand | CacheCommand | CopyInto | ConvertToDelta | RepairTable
+MaintenanceCommand = TableMaintenance | AnalyzeCommand | CacheCommand | CopyInto | ConvertToDelta | RepairTable | DropFeature | CloneFiles

@@ -17,6 +17,7 @@ from rowmerge.delta.log.checksums import put_checksum
 from rowmerge.delta.log.history import find_transaction, read_history
 from rowmerge.delta.log.log_files import list_and_read, list_log, list_newest
 from rowmerge.delta.log.versions import is_dropped_at
+from rowmerge.delta.maintenance.feature_removal import DeltaFeatures
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.symlink_manifests import SymlinkManifests
 from rowmerge.delta.maintenance.vacuum import Vacuum
@@ -71,6 +72,10 @@ class DeltaTable:
         return SymlinkManifests(self._storage, self.name, self.snapshot)
 
     @property
+    def features(self) -> DeltaFeatures:
+        return DeltaFeatures(self._storage, self.name, self.snapshot)
+
+    @property
     def maintenance(self) -> None:
         """Return None, because Delta has no such procedures: checkpoints maintain the log, and VACUUM and OPTIMIZE maintain the files."""
 
@@ -85,12 +90,13 @@ class DeltaTable:
     def exists(self) -> bool:
         return self._first_version() is None
 
-    def creation_version(self) -> CreationVersion | None:
+    def creation_version(self, *, converts: bool = False) -> CreationVersion | None:
         """Return the version with which a new table would begin, or None if the table exists.
 
-        This is 0 in an empty folder. In the folder of a dropped table, it is the version after the drop.
+        This is 0 in an empty folder. In the folder of a dropped table, it is the version after the drop. `converts`: whether the table
+        takes over the files of an Iceberg table in the folder.
         """
-        return creation_version(self._storage, FORMAT, self._first_version)
+        return creation_version(self._storage, FORMAT, self._first_version, converts=converts)
 
     def snapshot(self) -> DeltaSnapshot:
         """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""

@@ -23,6 +23,7 @@ from rowmerge.errors.statements import (
 from rowmerge.errors.tables import (
     TableError,
     TableNotFound,
+    FeatureInHistory,
     FunctionNotFound,
     SchemaNotFound,
     AlreadyExists,
@@ -79,6 +80,7 @@ __all__ = [
     "ConstraintNotFound",
     "ConstraintViolated",
     "CorruptLog",
+    "FeatureInHistory",
     "FilesNotFound",
     "FunctionNotFound",
     "IncompatibleSchemaChange",

@@ -98,6 +98,22 @@ class ChangesNotRecorded(TableError):
         super().__init__(f"The change rows of {table} were not recorded in version {version}. {advice}")
 
 
+class FeatureInHistory(TableError):
+    """Raised when ALTER TABLE … DROP FEATURE … TRUNCATE HISTORY must wait, because older versions of the table use the feature.
+
+    Remedy: Run the statement again when the retention period is over. The newest version does not use the feature any more.
+
+    `feature` is the feature, `retention` is the value of `delta.dropFeatureTruncateHistory.retentionDuration`.
+    """
+
+    def __init__(self, table: str, feature: str, retention: str) -> None:
+        self.table, self.feature, self.retention = table, feature, retention
+        super().__init__(
+            f"The feature {feature} of {table} is not dropped yet: the newest version does not need it, but older versions do. Wait until "
+            f"they are older than {retention} (delta.dropFeatureTruncateHistory.retentionDuration), and run the statement again."
+        )
+
+
 class IncompatibleSchemaChange(TableError):
     """Raised when rows of an older version do not fit the current columns of the table.
 

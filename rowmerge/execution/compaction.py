@@ -22,7 +22,8 @@ from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.reading.scan import files_where
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.writing.write import rewrite_files, rewrite_in_order
-from rowmerge.table.commits.request import CommitRequest, Reads
+from rowmerge.table.commits.request import CommitRequest, FeatureStep, Reads
+from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import AddedFile, FileChanges, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
@@ -78,7 +79,9 @@ class Compaction:
 
     `condition`: a SQL condition on partition columns, or None for the whole table. With `by_bounds`, it may use all columns, and selects
     the files whose column bounds allow a matching row. `target_size`: the size of a new file in bytes, or None for the table's properties.
-    `is_auto`: whether the compaction follows another commit, instead of a statement OPTIMIZE.
+    `is_auto`: whether the compaction follows another commit, instead of a statement OPTIMIZE. `feature_step`: the removal of a
+    table feature that the commit makes, or None. `shape_of`: the function that returns the shape of new files for a version, or None if
+    they have the shape of the version.
     """
 
     spark: SparkSession
@@ -90,6 +93,8 @@ class Compaction:
     target_size: int | None = None
     by_bounds: bool = False
     is_auto: bool = False
+    feature_step: FeatureStep | None = None
+    shape_of: Callable[[Snapshot], TableShape] | None = None
     timings: Timings = field(default_factory=Timings)
     statistics: CompactionStatistics = field(default_factory=CompactionStatistics)
 
@@ -116,7 +121,7 @@ class Compaction:
             target_size = self.target_size or snapshot.settings.for_rewrites.target_file_size or WriteSpec.target_file_size
             bins = self.choose_bins(files, target_size)  # each bin becomes one new file
         self.statistics = CompactionStatistics(considered_files=len(files))
-        if not bins:
+        if not bins and self.feature_step is None:
             return Attempt(snapshot, change=None, counts=RowCounts())
         old_paths = tuple(path for bin_ in bins for path in bin_.paths)
         with self.timings.measure("spark"):
@@ -131,6 +136,7 @@ class Compaction:
             metrics=self.statistics.metrics,
             files=FileChanges(added=new_files, removed=old_paths),
             reads=Reads(frozenset(old_paths)),  # only a concurrent change of these files is a conflict
+            feature_step=self.feature_step,
             data_change=False,  # readers of changes skip this commit
         )
         counts = RowCounts(files_added=len(new_files), files_removed=len(old_paths), bytes_added=sum(self.statistics.added_sizes))
@@ -151,7 +157,8 @@ class Compaction:
                 self.spark, snapshot, files, file_count=len(bins), partition_count=partition_count, target_size=target_size
             )
         else:
-            output = rewrite_files(self.spark, snapshot, bins, deleted_positions, target_size=target_size)
+            shape = None if self.shape_of is None else self.shape_of(snapshot)
+            output = rewrite_files(self.spark, snapshot, bins, deleted_positions, target_size=target_size, shape=shape)
         statistics = replace(
             self.statistics,
             bins=len(bins),
@@ -205,6 +212,8 @@ class Compaction:
     def _parameters(self) -> dict[str, object]:
         """Return the operation parameters for the table's history, as delta-spark writes them."""
         predicate = [] if self.condition is None else [self.condition]
+        if self.feature_step is not None:
+            return {}
         if self.operation == "REORG":
             return {"predicate": predicate, "applyPurge": True}
         return {"predicate": predicate, "zOrderBy": [], "clusterBy": [], "auto": self.is_auto}

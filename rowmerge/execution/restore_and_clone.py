@@ -92,7 +92,7 @@ class Clone:
         copies = FileCopies({}, ()) if self.shallow else self.table.copy_files(self.source, current)
         cloned_paths = {copies.paths.get(path, path) for path in source_sizes}
         removed_sizes = [size for path, size in current_sizes.items() if path not in cloned_paths]
-        result_row = _clone_result(list(source_sizes.values()), removed_sizes, copies.sizes)
+        result_row = clone_result(list(source_sizes.values()), removed_sizes, copies.sizes)
         parameters = {
             "source": self.source_name,
             "sourceVersion": self.source.version,
@@ -109,8 +109,14 @@ def _clone_counts(result_row: Mapping[str, int]) -> RowCounts:
     return RowCounts(files_added=result_row["source_num_of_files"], files_removed=result_row["num_removed_files"])
 
 
-def _clone_result(source_sizes: Sequence[int], removed_sizes: Sequence[int], copied_sizes: Sequence[int]) -> dict[str, int]:
-    """Return the row of CLONE, by column name in the order of delta-spark. Sizes are in bytes."""
+def clone_result(source_sizes: Sequence[int], removed_sizes: Sequence[int], copied_sizes: Sequence[int]) -> dict[str, int]:
+    """Return the row of CLONE, by column name in the order of delta-spark.
+
+    Args:
+        source_sizes: The sizes of the files of the source, in bytes.
+        removed_sizes: The sizes of the files that a replaced table loses.
+        copied_sizes: The sizes of the copies of a deep clone.
+    """
     return {
         "source_table_size": sum(source_sizes),
         "source_num_of_files": len(source_sizes),

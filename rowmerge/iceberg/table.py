@@ -47,8 +47,8 @@ class IcebergTable:
 
     change_feed = None
     """None, because an Iceberg table does not have a change data feed."""
-    symlink_manifests = None
-    """None, because engines that read symlink manifests read Iceberg tables too."""
+    features = symlink_manifests = None
+    """None: Iceberg has a format version instead of features, and engines that read symlink manifests read Iceberg tables too."""
 
     def __init__(
         self,
@@ -102,10 +102,10 @@ class IcebergTable:
     def exists(self) -> bool:
         return self._operations.current() is not None
 
-    def creation_version(self) -> CreationVersion | None:
+    def creation_version(self, *, converts: bool = False) -> CreationVersion | None:
         """Return the version that `create` requires: the number of the first metadata file, or 0 for a table in a catalog.
 
-        Return None if the table already exists.
+        Return None if the table already exists. `converts` has no effect: no statement makes an Iceberg table of a Delta table's files.
         """
         return self._operations.creation_version()
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.creation import CreationVersion
+from rowmerge.table.commits.features import TableFeatures
 from rowmerge.table.commits.request import CommitRequest, Outcome
 from rowmerge.table.maintenance import IncompleteFile, SymlinkManifests, TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -180,6 +181,10 @@ class Table(Protocol):
         """The symlink manifests, or None for a format without them."""
 
     @property
+    def features(self) -> TableFeatures | None:
+        """The table features, or None for a format that has none."""
+
+    @property
     def metadata_tables(self) -> MetadataTables:
         """The metadata tables, such as `files` and `snapshots`."""
 
@@ -225,10 +230,10 @@ class Table(Protocol):
             replace: Whether the definition replaces the existing table instead of changing it.
         """
 
-    def creation_version(self) -> CreationVersion | None:
+    def creation_version(self, *, converts: bool = False) -> CreationVersion | None:
         """Return the version that `create` will put, and the state of the folder that it requires. Return None if the table exists.
 
-        Call this method before writing data files.
+        Call this method before writing data files. `converts`: whether the table takes over the files of a table of the other format.
 
         Raises AlreadyExists if the folder contains a table of another format or a view. Also raises CorruptLog and StorageError.
         """

@@ -236,3 +236,73 @@ def test_metadata_columns_have_the_values_of_delta_lake_on_spark(session: rowmer
     for query in queries:
         our_rows = sorted(row[0] for row in session.sql(f"select to_json(struct(q.*)) from ({query.format('t')}) q").collect())
         assert our_rows == delta.sql(query.format(table)), query
+
+
+@pytest.mark.parametrize("feature", ["deletionVectors", "columnMapping", "typeWidening", "rowTracking", "v2Checkpoint"])
+def test_delta_on_spark_reads_and_writes_a_table_without_a_feature(session: rowmerge.Session, delta: JvmPeer, feature: str) -> None:
+    properties = {
+        "columnMapping": "'delta.columnMapping.mode' = 'name'",
+        "typeWidening": "'delta.enableTypeWidening' = 'true'",
+        "rowTracking": "'delta.enableRowTracking' = 'true'",
+        "v2Checkpoint": "'delta.checkpointPolicy' = 'v2'",
+    }.get(feature, "'rowmerge.write.mode' = 'merge-on-read'")
+    session.sql(f"create table t (id int, v string) using delta tblproperties ({properties})")
+    session.sql("insert into t select id, concat('v', id) from range(20)")
+    if feature == "typeWidening":
+        session.sql("alter table t alter column id type bigint")
+    if feature != "rowTracking":
+        session.sql("delete from t where id in (0, 7)")
+    session.sql(f"alter table t drop feature {feature}")
+    folder = folder_of(session, "t")
+    (detail,) = delta.sql(f"describe detail delta.`{folder}`")
+    assert feature not in json.loads(detail)["tableFeatures"]
+    assert delta.sql(f"select * from delta.`{folder}`") == rows(session, "t")
+    if feature != "rowTracking":
+        assert delta.sql(f"select count(*) as c from delta.`{folder}` version as of 1") == ['{"c":20}']
+    delta.sql(f"update delta.`{folder}` set v = 'changed' where id = 3")
+    assert delta.sql(f"select * from delta.`{folder}`") == rows(session, "t")
+
+
+def test_the_log_after_drop_feature_is_that_of_delta_on_spark(session: rowmerge.Session, delta: JvmPeer, tmp_path: Path) -> None:
+    delta.sql(f"create table delta.`{tmp_path}/d` (id int) using delta tblproperties ('delta.enableDeletionVectors' = 'true')")
+    delta.sql(f"insert into delta.`{tmp_path}/d` select id from range(20)")
+    delta.sql(f"delete from delta.`{tmp_path}/d` where id = 3")
+    session.sql("create table t (id int) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
+    session.sql("insert into t select id from range(20)")
+    session.sql("delete from t where id = 3")
+    delta.sql(f"alter table delta.`{tmp_path}/d` drop feature deletionVectors")
+    session.sql("alter table t drop feature deletionVectors")
+    logs = [sorted((tmp_path / "d/_delta_log").glob("*.json")), sorted((folder_of(session, "t") / "_delta_log").glob("*.json"))]
+    protocols = [
+        [json.loads(line)["protocol"] for line in log[-1].read_text().splitlines() if "protocol" in json.loads(line)] for log in logs
+    ]
+    features = [sorted(protocol["writerFeatures"]) for (protocol,) in protocols]
+    assert features[0] == features[1]
+    operations = [
+        [
+            next(json.loads(line)["commitInfo"]["operation"] for line in path.read_text().splitlines() if "commitInfo" in line)
+            for path in log
+        ]
+        for log in logs
+    ]
+    assert operations[1][-6:] == operations[0][-6:]
+
+
+def test_delta_on_spark_reads_and_writes_a_converted_iceberg_table(session: rowmerge.Session, delta: JvmPeer, tmp_path: Path) -> None:
+    """Columns have exchanged their names, the partition column has a new one, and a file has deleted rows."""
+    properties = "tblproperties ('rowmerge.write.mode' = 'merge-on-read')"
+    session.sql(f"create table i (id int, v string, w string, p int) using iceberg partitioned by (p) location '{tmp_path}/i' {properties}")
+    session.sql("insert into i select id, concat('v', id), concat('w', id), id % 2 from range(10)")
+    session.sql("delete from i where id = 3")
+    for old, new in (("v", "other"), ("w", "v"), ("other", "w"), ("p", "q")):
+        session.sql(f"alter table i rename column {old} to {new}")
+    expected = rows(session, "i")
+    session.sql(f"create table c shallow clone iceberg.`{tmp_path}/i`")
+    session.sql(f"convert to delta iceberg.`{tmp_path}/i`")
+    for folder in (folder_of(session, "c"), tmp_path / "i"):
+        table = f"delta.`{folder}`"
+        assert delta.sql(f"select * from {table}") == expected == rows(session, table)
+        assert delta.sql(f"select id from {table} where v = 'w4' and w = 'v4' and q = 0") == ['{"id":4}']
+    # When Delta on Spark writes deletion vectors, it does not find local files by absolute paths again. So it does not change the clone.
+    delta.sql(f"update {table} set v = 'new' where id = 4")
+    assert session.sql(f"select id from {table} where v = 'new'").collect() == [(4,)]

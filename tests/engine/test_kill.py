@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.maintenance.vacuum import referenced_paths
+from rowmerge.errors import TableError
 from rowmerge.storage.store import Storage
 from tests.support.iceberg_lake import needed
 
@@ -184,3 +185,61 @@ def _merge_until_killed(warehouse: str, catalog: dict[str, str] | None) -> int:
     later_turns = [line.split() for line in process.stdout.read().splitlines() if line.startswith("turn ")]
     process.wait()
     return int((later_turns or [first])[-1][1])
+
+
+DYING_COPY = """
+import sys
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.catalog.tables_by_path import TablesByPath
+from rowmerge.session.startup.embedded import start_spark
+from rowmerge.session.session import Session
+from tests.support.jvm import SPARK_SETTINGS
+from tests.support.faulty_storage import Fault, FaultyStorage, Kind
+warehouse, statement, later_calls = sys.argv[1:]
+fault = Fault(Kind.KILLED)
+paths = TablesByPath(lambda location: FaultyStorage(location, fault))
+catalog = DirectoryCatalog(FaultyStorage(warehouse, fault))
+session = Session(catalog, start_spark(SPARK_SETTINGS), "default", "delta", owns_spark=True, tables_by_path=paths)
+class Calls(list):
+    def append(self, call):
+        list.append(self, call)
+        if call.startswith("put_if_absent _delta_log/"):
+            fault.at = len(self) + int(later_calls)
+fault.calls = Calls()
+session.sql(statement)
+"""
+COPIES = {
+    "deep clone": ("create table c deep clone t", "c"),
+    "conversion of Parquet files": ("convert to delta parquet.`{folder}/plain`", "delta.`{folder}/plain`"),
+    "conversion of an Iceberg table": ("convert to delta iceberg.`{folder}/i`", "delta.`{folder}/i`"),
+}
+
+
+@pytest.mark.one_of("statement", "later_calls")
+@pytest.mark.parametrize("later_calls", [0, 1], ids=["at the commit", "after the commit"])
+@pytest.mark.parametrize("statement", COPIES)
+def test_a_killed_clone_or_conversion_leaves_the_old_state_or_the_new_one(
+    spark: SparkSession, tmp_path: Path, statement: str, later_calls: int
+) -> None:
+    session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
+    session.sql("create table t using delta as select id from range(10)")
+    session.sql(f"create table i using iceberg location '{tmp_path}/i' as select id from range(10)")
+    spark.range(10).write.parquet(str(tmp_path / "plain"))
+    text, result = (part.format(folder=tmp_path) for part in COPIES[statement])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *(each for each in sys.path if each)])}
+    arguments = [str(tmp_path / "warehouse"), text, str(later_calls)]
+    process = subprocess.run([sys.executable, "-c", DYING_COPY, *arguments], env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == -signal.SIGKILL, process.stderr[-2000:]
+    session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
+    assert session.sql("select count(*) from t").collect() == session.sql("select count(*) from i").collect() == [(10,)]
+    assert spark.read.parquet(str(tmp_path / "plain")).count() == 10
+    if later_calls:
+        assert session.sql(f"select count(*), sum(id) from {result}").collect() == [(10, 45)]
+    else:
+        with pytest.raises(TableError):
+            session.sql(f"select count(*) from {result}")
+    session.sql(text.replace("create table", "create or replace table"))
+    session.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
+    session.sql(f"vacuum {result} retain 0 hours")
+    assert session.sql(f"select count(*), sum(id) from {result}").collect() == [(10, 45)]
+    session.sql("set spark.databricks.delta.retentionDurationCheck.enabled = true")

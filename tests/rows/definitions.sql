@@ -258,3 +258,34 @@ alter table t write ordered by id desc;
 !> PlanError: WRITE ORDERED BY id DESC NULLS LAST: a Delta table cannot store a write order
 alter table t write unordered;
 !> PlanError: a Delta table cannot store a write order
+
+--- delta: features that cannot be dropped are errors by name
+create table t (id int) using delta tblproperties ('delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true', 'delta.constraints.positive' = 'id > 0');
+alter table t add column `a b` int;
+alter table t drop feature columnMapping;
+!> PlanError: 'a b'
+alter table t drop feature nothing;
+!> PlanError: t does not have the feature nothing. Its features are appendOnly
+alter table t drop feature 'delta.enableDeletionVectors';
+!> PlanError: is a table property, not a table feature
+alter table t drop feature appendOnly;
+!> PlanError: The feature appendOnly cannot be dropped
+alter table t drop feature checkConstraints;
+!> PlanError: DROP CONSTRAINT positive
+alter table t drop feature domainMetadata;
+!> PlanError: rowTracking needs it
+alter table t drop feature rowTracking truncate history;
+!> PlanError: Leave TRUNCATE HISTORY out
+alter table t drop feature deletionVectors now;
+!> Unparsable
+alter table t drop feature rowTracking;
+alter table t drop feature deletionVectors;
+alter table t drop feature checkpointProtection;
+!> PlanError: Add TRUNCATE HISTORY
+alter table t drop constraint positive;
+alter table t drop feature checkConstraints;
+
+--- iceberg: tables have no features
+create table t (id int) using iceberg;
+alter table t drop feature deletionVectors;
+!> PlanError: an Iceberg table, which has a format version

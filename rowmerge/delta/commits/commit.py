@@ -12,24 +12,20 @@ from typing import Any
 from rowmerge.concurrency import run_both
 from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit, operation_of, read_concurrent_commit
 from rowmerge.delta.commits.conflicts import PlannedCommit, find_conflict, sets_all_files
+from rowmerge.delta.commits.definition import protocol_and_metadata_after
 from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
 from rowmerge.delta.commits.file_changes import FileActionBuilder
 from rowmerge.delta.commits.verification import PutCommit, Rejected, delete_commit_file, verify_put
-from rowmerge.delta.files.statistics import CLUSTERING, clustering_columns
+from rowmerge.delta.files.statistics import CLUSTERING
 from rowmerge.delta.log.checksums import checksum_after
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info, timestamps_from
 from rowmerge.delta.log.log_files import LOG, commit_path
 from rowmerge.delta.log.ndjson import Document, is_drop, non_file_actions
 from rowmerge.delta.log.replay import State, advance, empty_state, has_deletion_vectors
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, copied_files, parameter_text, serialize, transaction_actions
-from rowmerge.delta.metadata.definition import (
-    metadata_after_alter,
-    metadata_after_clone,
-    metadata_after_create,
-    metadata_after_replace,
-    metadata_after_restore,
-)
-from rowmerge.delta.metadata.features import check_writable, is_enabled
+from rowmerge.delta.metadata.definition import metadata_after_clone, metadata_after_create
+from rowmerge.delta.metadata.feature_removal import domain_actions
+from rowmerge.delta.metadata.features import is_enabled
 from rowmerge.delta.metadata.properties import (
     APPEND_ONLY,
     DELETION_VECTORS,
@@ -200,6 +196,9 @@ class Commit:
             return Put.CREATED
         if isinstance(iceberg_conflict, Unknown):
             return iceberg_conflict
+        if self.expected.is_conversion:  # a drop would delete the files of the other table
+            delete_commit_file(self.storage, self.version)
+            return iceberg_conflict
         # The folder contains two tables, so this statement fails, and its table is dropped.
         failed_drop = withdraw_creation(self.storage, self.table, self.metadata.id)
         return iceberg_conflict if failed_drop is None else failed_drop
@@ -241,6 +240,8 @@ class Commit:
         # A new table in place of this one has loaded no file.
         keys = copied_files(self._state.transactions) if self.change.replace else self.change.copied_files
         yield from transaction_actions(self._state.transactions, self.change.transaction, keys, self.now)
+        if self.change.feature_step is not None:
+            yield from domain_actions(self._state.domains, self.change.feature_step)
         # These changes set all files of the version, and with them the clustering of the files.
         if sets_all_files(self.change) or self.change.cloned is not None:
             yield from self._clustering_actions()
@@ -337,7 +338,7 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
         ConfigurationError: The value of a property is invalid.
     """
     now = time.time_ns() // 1_000_000
-    protocol, metadata = _protocol_and_metadata_after(table, base, change, now)
+    protocol, metadata = protocol_and_metadata_after(table, base, change, now)
     # The property before the change counts, so that no statement can unset the property and remove rows at the same time.
     if change.data_change and _removes_rows(change) and is_enabled(protocol, base.metadata, APPEND_ONLY):
         raise AppendOnly(table, change.operation)
@@ -346,54 +347,6 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
         advice = f"Enable deletion vectors with {statement}, or rewrite the files."
         raise UnsupportedTableFeature(table, "deletionVectors", action="mark rows as deleted in", advice=advice)
     return Commit(storage, table, base=base, change=change, protocol=protocol, metadata=metadata, now=now)
-
-
-def _protocol_and_metadata_after(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of the table after a change. If only rows change, both are those of `base`.
-
-    Args:
-        table: The name of the table in errors.
-        base: The version on which the change was planned.
-        change: A CLONE that replaces the table, a RESTORE, a replacement, a change of the definition, or a change of rows only.
-        now: The time of the commit, in milliseconds since the epoch.
-
-    Raises:
-        UnsupportedTableFeature: The table needs a feature that the engine does not implement.
-    """
-    protocol, metadata = base.protocol, base.metadata
-    if _requires_writable_table(change):
-        check_writable(table, protocol, metadata)
-    # A clone that replaces a table is also a replacement, so `cloned` is checked first.
-    if change.cloned is not None:
-        source = as_delta_snapshot(change.cloned)
-        # A clone has the definition of its source, except for the properties that the statement sets.
-        definition = change.definition or TableDefinition()
-        return metadata_after_clone(table, (source.protocol, source.metadata), (protocol, metadata), definition, now)
-    if change.restored is not None:
-        return _restored_definition(table, base, as_delta_snapshot(change.restored))
-    if change.replace:
-        return metadata_after_replace(table, protocol, metadata, change.definition or TableDefinition())
-    if change.definition is None:
-        return protocol, metadata
-    # ALTER TABLE, or a write that changes the schema. Clustering columns must not be dropped.
-    return metadata_after_alter(table, protocol, metadata, change.definition, tuple(clustering_columns(base.state.domains)))
-
-
-def _requires_writable_table(change: CommitRequest) -> bool:
-    """Return whether a change requires that the engine implements every feature of the table before the change.
-
-    A replacement does not depend on these features. ALTER TABLE changes no files, and may unset the property that needs a feature.
-    """
-    copies_version = change.cloned is not None or change.restored is not None
-    changes_only_definition = change.definition is not None and change.files.empty
-    return copies_version or not (change.replace or changes_only_definition)
-
-
-def _restored_definition(table: str, base: DeltaSnapshot, source: DeltaSnapshot) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata after RESTORE to `source`. Raises UnsupportedTableFeature if the engine cannot write that table."""
-    protocol, metadata = metadata_after_restore(base.protocol, base.metadata, source.protocol, source.metadata)
-    check_writable(table, protocol, metadata)
-    return protocol, metadata
 
 
 def _removes_rows(change: CommitRequest) -> bool:

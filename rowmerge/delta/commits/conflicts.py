@@ -104,6 +104,21 @@ def metadata_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> C
     return _conflict(MetadataChanged, concurrent, planned) if concurrent.fields_of("metaData") else None
 
 
+def feature_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return ConcurrentAppend if the planned commit removes a table feature, and the concurrent commit changes files.
+
+    The new files may use the feature, or have the names that columns have with it.
+
+    Args:
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
+    """
+    step = planned.change.feature_step
+    if step is None or step.feature is None or not len(concurrent.added_paths):
+        return None
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(concurrent.added_paths.to_pylist()))
+
+
 def clustering_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return MetadataChanged if both commits set the clustering columns.
 
@@ -230,6 +245,7 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
 RULES: tuple[Callable[[ConcurrentCommit, PlannedCommit], CommitConflict | None], ...] = (
     protocol_conflict,
     metadata_conflict,
+    feature_conflict,
     clustering_conflict,
     transaction_conflict,
     added_rows_conflict,

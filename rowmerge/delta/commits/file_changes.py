@@ -19,7 +19,14 @@ from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
 from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves, values_by_physical_name
 from rowmerge.delta.metadata.properties import DeltaSettings, string_prefix_length
-from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, relative_vector, vector_path, write_vectors
+from rowmerge.delta.snapshots.deletion_vectors import (
+    VectorFiles,
+    file_and_vector_paths,
+    relative_vector,
+    vector_path,
+    vector_paths_to_protect,
+    write_vectors,
+)
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
@@ -57,7 +64,9 @@ class FileActionBuilder:
         self._partition_fields = schema.select(partition_columns).fields
         self._written_vectors = VectorFiles({}, ())
         self._superseded_vector_paths: list[str] = []
-        self._changed_paths = frozenset(self.change.files.removed) | frozenset(self.change.files.deleted)
+        self._added_paths = frozenset(file.path for file in self.change.files.added)
+        self._changed_paths = (frozenset(self.change.files.removed) | frozenset(self.change.files.deleted)) - self._added_paths
+        self._live_added_paths = self._find_live_added_paths()
 
     def build_actions(self, state: State, deleted_positions: Mapping[str, Positions]) -> list[Action]:
         """Write the deletion vectors of the change and return its file actions. A replacement also needs the actions of `replace_files`.
@@ -74,7 +83,7 @@ class FileActionBuilder:
         """
         if self.change.restored is not None:
             return self._restore_files(state, as_delta_snapshot(self.change.restored))
-        actions: list[Action] = [*map(self._add_action, self.change.files.added), *self._restate(state)]
+        actions: list[Action] = [*self._added(deleted_positions), *self._restate(state)]
         actions += [{"cdc": {**self._written_fields(file), "dataChange": False}} for file in self.change.files.change_rows]
         if self.change.replace or not self._changed_paths:
             # A replacement removes all live files. The caller adds these actions (`replace_files`).
@@ -86,14 +95,32 @@ class FileActionBuilder:
 
     def replace_files(self, state: State) -> list[Action]:
         """Return the actions with which a replacement or a clone replaces the files of `state`. Return an empty list for other changes."""
+        if self.change.feature_step is not None:
+            return self._files_without_feature(state)
         if self.change.cloned is None:
-            return self._remove_all(state.files) if self.change.replace else []
+            removed = self._remove_all(state.files) if self.change.replace else []
+            live = {log_path(self.storage.location, path) for path in self._live_added_paths}
+            return [action for action in removed if "deletionVector" in action["remove"] or action["remove"]["path"] not in live]
         # A file that both tables contain is kept, because a version must not add and remove the same file.
         current_rows = _rows_by_identity(self.storage.location, state.files)
         cloned_rows = cloned_files(as_delta_snapshot(self.change.cloned), self.storage.location, self.change.copies)
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
         added = [self._add_with_vector(row, row["deletionVector"], _statistics(row)) for row in new_rows]
         return [*added, *(self._remove_action(row) for key, row in current_rows.items() if key not in cloned_rows)]
+
+    def _files_without_feature(self, state: State) -> list[Action]:
+        """Return the file actions of a step that removes a feature: files without row ids, or tombstones of deletion vectors."""
+        assert self.change.feature_step is not None
+        feature = None if self.change.feature_step.in_protocol else self.change.feature_step.feature
+        if feature == "rowTracking":
+            without_ids = {"baseRowId": None, "defaultRowCommitVersion": None}
+            rows = _rows(state.files.tables())
+            return [self._add_with_vector({**row, **without_ids}, without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
+        if feature == "deletionVectors":
+            # VACUUM of a client without the feature must not delete the vectors of older versions.
+            paths = vector_paths_to_protect(state.tombstones, self.storage.location)
+            return [{"remove": {"path": path, "deletionTimestamp": self.now, "dataChange": False}} for path in paths]
+        return []
 
     def _remove_all(self, files: LiveFiles) -> list[Action]:
         return [self._remove_action(row) for row in _rows(block.rows for block in files.blocks)]
@@ -120,6 +147,34 @@ class FileActionBuilder:
             except UnicodeDecodeError as error:
                 raise TypeMismatch(f"A value of the partition column {column.name} is not UTF-8 ({error}). Cast it to string.") from error
         return texts
+
+    def _find_live_added_paths(self) -> frozenset[str]:
+        """Return the added files of another table that the base has already. A replacement adds them again, and does not remove them."""
+        foreign = frozenset(path for path in self._added_paths if not path.startswith(f"{self.storage.location}/"))
+        if self.base is None or not self.change.replace or not foreign:
+            return frozenset()
+        without_vector = self.base.state.files.filter(lambda block: block.rows["deletionVector"].is_null())
+        paths = absolute_paths(self.storage.location, without_vector.column("path")).to_pylist()
+        return frozenset(foreign.intersection(paths).difference(self.change.files.deleted))
+
+    def _added(self, deleted_positions: Mapping[str, Positions]) -> list[Action]:
+        """Return the `add` actions of new files. Write deletion vectors for existing files of another table that have deleted rows."""
+        files: Sequence[AddedFile] = self.change.files.added
+        deleted = {file.path: deleted_positions[file.path] for file in files if file.path in deleted_positions}
+        if not deleted:
+            return [self._add_action(file) for file in files]
+        files = [file for file in files if len(deleted.get(file.path, ())) < file.records or not file.records]
+        partly_deleted = {file.path: deleted[file.path] for file in files if file.path in deleted}
+        prefix_length = DeltaSettings(self.metadata.configuration).random_prefix_length
+        self._superseded_vector_paths += self._written_vectors.paths
+        self._written_vectors = write_vectors(self.storage, partly_deleted, prefix_length=prefix_length)
+        return [self._add_marked(file) if file.path in partly_deleted else self._add_action(file) for file in files]
+
+    def _add_marked(self, file: AddedFile) -> Action:
+        """Return the `add` action of a new file with the deletion vector that was written for it."""
+        fields = self._add_action(file)["add"]
+        statistics = with_wide_bounds(fields["stats"], file.records)
+        return {"add": {**fields, "stats": statistics, "deletionVector": self._written_vectors.descriptors[file.path]}}
 
     def _add_action(self, file: AddedFile) -> Action:
         """Return the `add` action of a new file (PROTOCOL.md, Add File)."""
@@ -152,8 +207,11 @@ class FileActionBuilder:
             yield self._add_with_vector(row, without_nulls(row["deletionVector"]), self._statistics_of(files[path]))
 
     def without_restated(self, actions: Sequence[Action]) -> Sequence[Action]:
-        """Return the actions that change the number of files or their sizes: all but those for new statistics."""
-        return [action for action in actions if "add" not in action] if self.change.files.restated else actions
+        """Return the actions that change the number of files or their sizes: none for new statistics or for a removed feature."""
+        live = {log_path(self.storage.location, path) for path in self._live_added_paths}
+        actions = [action for action in actions if "add" not in action or action["add"]["path"] not in live] if live else actions
+        is_restated = bool(self.change.files.restated) or (self.change.feature_step is not None and self.change.files.empty)
+        return [action for action in actions if action.keys().isdisjoint(("add", "remove"))] if is_restated else actions
 
     def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted_positions: Mapping[str, Positions]) -> list[Action]:
         """Write new deletion vectors and return the `add` actions of their data files. A file whose rows are all deleted gets no `add`."""

@@ -28,6 +28,7 @@ _CHECKSUM = re.compile(rf"{LOG}/{_VERSION}\.crc")
 _COMMIT = re.compile(rf"{LOG}/{_VERSION}\.json")
 _PART = r"\.(?P<part>\d{10})\.(?P<part_count>\d{10})\.parquet"
 _CHECKPOINT = re.compile(rf"{LOG}/{_VERSION}\.checkpoint(?:{_PART}|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
+_V2_CHECKPOINT = re.compile(r"\.checkpoint\.[0-9a-fA-F]{8}-[0-9a-fA-F-]+\.(?:json|parquet)$")
 _MAX_LISTINGS = 8
 """The maximum number of listings for one read, each after a cleanup has deleted files of the previous one."""
 _NUMBERED = re.compile(rf"{LOG}/{_VERSION}\.")
@@ -46,6 +47,11 @@ def checkpoint_path(version: int) -> str:
 def v2_checkpoint_path(version: int, checkpoint_id: uuid.UUID) -> str:
     """Return the path of the JSON file of a version's V2 checkpoint, relative to the table."""
     return f"{LOG}/{version:020d}.checkpoint.{checkpoint_id}.json"
+
+
+def is_v2_checkpoint(path: str) -> bool:
+    """Return whether a file of a checkpoint has a UUID in its name, as only V2 checkpoints have."""
+    return _V2_CHECKPOINT.search(path) is not None
 
 
 def version_of_file(path: str) -> int | None:

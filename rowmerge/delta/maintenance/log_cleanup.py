@@ -26,7 +26,7 @@ _ENTRY = re.compile(rf"{LOG}/\.?(?P<version>\d{{20}})\.(?P<kind>{_KIND})(?:\.crc
 """The path of a log entry: a commit, checksum, checkpoint or compacted commit, its `.crc` file from Hadoop, or its temporary file."""
 
 
-def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> None:
+def clean_log(storage: Storage, listing: LogListing, state: State, now: int, *, retention: int | None = None) -> None:
     """Delete the log entries that are older than the retention period. A failed deletion is only logged.
 
     The caller must already have written a checkpoint.
@@ -36,15 +36,16 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
         listing: The whole log.
         state: The state of the version that the new checkpoint contains.
         now: The current time in milliseconds since the epoch.
+        retention: The retention period of DROP FEATURE in milliseconds, which is exact, or None for that of the table's properties.
 
     Raises:
         CorruptLog: A commit is unreadable.
         ConfigurationError: The retention in the table's properties is invalid.
     """
-    retention = log_retention(state.metadata.configuration)
-    if retention is None:
+    table_retention = log_retention(state.metadata.configuration)
+    if retention is None and table_retention is None:
         return
-    cut_off = _cut_off_time(now, retention)
+    cut_off = _cut_off_time(now, table_retention or 0) if retention is None else now - retention
     if not _expired_checkpoints(listing, state, cut_off):
         return  # only entries before an expired checkpoint may be deleted
     # After `listing`, another client may have cleaned the log, or deleted it and created a new table in the folder.

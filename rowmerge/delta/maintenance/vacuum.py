@@ -217,8 +217,9 @@ def _is_protected(path: str, visible_prefixes: tuple[str, ...]) -> bool:
 
 
 def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:
-    """Return the folders of tables inside this folder, and the metadata folder of an Iceberg table that was dropped here."""
-    return (*inner_table_prefixes(listed_files), *(("metadata/",) if has_markers(listed_files, "iceberg") else ()))
+    """Return the folders of tables inside this folder, and the metadata folder of an Iceberg table that was dropped or converted here."""
+    has_metadata = any(file.path.startswith("metadata/") and ".metadata.json" in file.path for file in listed_files)
+    return (*inner_table_prefixes(listed_files), *(("metadata/",) if has_metadata or has_markers(listed_files, "iceberg") else ()))
 
 
 def _partition_prefixes(snapshot: DeltaSnapshot) -> tuple[str, ...]:

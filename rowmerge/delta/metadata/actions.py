@@ -74,6 +74,20 @@ class Protocol:
             return Protocol(3, 7, features & READER_FEATURES, features)
         return Protocol(self.min_reader, 7, None, features)
 
+    def without_feature(self, feature: str, *added: str) -> Protocol:
+        """Return the lowest protocol that supports all features of this protocol except one, and additional features.
+
+        Lower versions, which imply features, are used if they imply exactly these features.
+        """
+        features = (self.features | frozenset(added)) - {feature}
+        reader_features = features & READER_FEATURES
+        # Column mapping is the only feature of reader version 2.
+        min_reader = 3 if reader_features - {"columnMapping"} else 2 if reader_features else 1
+        legacy = Protocol(min_reader, max([1, *(_WRITER_VERSION_BY_FEATURE.get(each, 7) for each in features)]))
+        if legacy.min_writer < 7 and legacy.features == features:
+            return legacy
+        return Protocol(min_reader, 7, reader_features if min_reader == 3 else None, features)
+
     def action(self) -> Action:
         """Return the `protocol` action."""
         fields: dict[str, Any] = {"minReaderVersion": self.min_reader, "minWriterVersion": self.min_writer}

@@ -10,7 +10,16 @@ from itertools import chain, count
 from typing import Any
 
 from rowmerge.delta.files.statistics import ColumnPath, indexed_leaves, leaves, parse_columns
-from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, backquote, convert_parts, parts
+from rowmerge.table.metadata.schema import (
+    FIELD_ID,
+    NESTED_IDS as FILE_NESTED_IDS,
+    DataType,
+    Field,
+    Struct,
+    backquote,
+    convert_parts,
+    parts,
+)
 
 MAPPING_MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
@@ -32,7 +41,7 @@ def assign_ids(schema: Struct, last_id: int, *, use_names_as_physical: bool) -> 
         The new schema, and the highest assigned id, or `last_id` if no id was assigned.
     """
     new_ids = count(last_id + 1)
-    schema = _map_fields(schema, partial(_assign_id, new_ids, use_names_as_physical))
+    schema = map_fields(schema, partial(_assign_id, new_ids, use_names_as_physical))
     # `_assign_id` takes the next id for each field without one. So the id before the first unused one is the highest.
     return schema, next(new_ids) - 1
 
@@ -48,6 +57,25 @@ def _assign_id(ids: Iterator[int], use_names_as_physical: bool, field: Field) ->
     if PHYSICAL_NAME not in metadata:
         metadata[PHYSICAL_NAME] = field.name if use_names_as_physical else f"col-{uuid.uuid4()}"
     return replace(field, metadata=metadata)
+
+
+def adopt_field_ids(schema: Struct, properties: Mapping[str, str]) -> Struct:
+    """Return the schema without the field ids of existing files. With column mapping, they become the ids of the columns.
+
+    Args:
+        schema: The columns of a new table. Those of existing files have a FIELD_ID and their present name.
+        properties: The properties of the table, which can enable column mapping.
+    """
+    has_mapping = properties.get(MAPPING_MODE, "none").strip().lower() != "none"
+
+    def adopt(field: Field) -> Field:
+        metadata = {key: value for key, value in field.metadata.items() if key not in (FIELD_ID, FILE_NESTED_IDS)}
+        if has_mapping and FIELD_ID in field.metadata:
+            # The physical name is assigned later, and is random: Spark's reader would apply filters to a file's column of the same name.
+            metadata = {ID: field.metadata[FIELD_ID], **metadata}
+        return replace(field, metadata=metadata)
+
+    return map_fields(schema, adopt)
 
 
 def highest_id(schema: Struct) -> int:
@@ -77,7 +105,7 @@ def without_mapping(schema: Struct) -> Struct:
     def unmap(field: Field) -> Field:
         return replace(field, metadata={key: value for key, value in field.metadata.items() if key not in _KEYS})
 
-    return _map_fields(schema, unmap)
+    return map_fields(schema, unmap)
 
 
 def stored_fields(schema: Struct) -> Struct:
@@ -89,16 +117,26 @@ def stored_fields(schema: Struct) -> Struct:
     def store(field: Field) -> Field:
         return Field(field.metadata[PHYSICAL_NAME], field.type, field.nullable, {FIELD_ID: field.metadata[ID]})
 
-    return _map_fields(schema, store)
+    return map_fields(schema, store)
 
 
-def _map_fields(schema: Struct, convert: Callable[[Field], Field]) -> Struct:
-    """Return the schema with all fields of structs converted by `convert`. A field is converted before its nested fields."""
+def has_mapping(schema: Struct) -> bool:
+    """Return whether a field of a struct has an id or a physical name."""
+    return any(not _KEYS.isdisjoint(field.metadata) for field in named_fields(schema))
+
+
+def map_fields(schema: Struct, convert: Callable[[Field], Field]) -> Struct:
+    """Return the schema with all fields of structs converted by `convert`. A field is converted before its nested fields.
+
+    Args:
+        schema: The schema.
+        convert: The function that returns the new field.
+    """
     return Struct(tuple(replace(field, type=_map_nested_fields(field.type, convert)) for field in map(convert, schema)))
 
 
 def _map_nested_fields(type_: DataType, convert: Callable[[Field], Field]) -> DataType:
-    return convert_parts(type_, lambda struct: _map_fields(struct, convert), lambda _, part: _map_nested_fields(part, convert))
+    return convert_parts(type_, lambda struct: map_fields(struct, convert), lambda _, part: _map_nested_fields(part, convert))
 
 
 def stored_partition_columns(schema: Mapping[str, Any], columns: Iterable[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from rowmerge.delta.files.statistics import INDEXED_COLUMNS, ColumnPath
+from rowmerge.delta.metadata import column_mapping
 from rowmerge.delta.metadata.actions import LOWEST_PROTOCOL, Metadata, Protocol, schema_text
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID, assign_ids, highest_id, renamed_columns, without_mapping
 from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, required_protocol
@@ -331,7 +332,7 @@ def _metadata_after_definition(table: str, protocol: Protocol, prior: Metadata, 
     check_schema(table, definition.schema, metadata.partition_columns, has_column_mapping=has_column_mapping)
     if has_column_mapping:
         # New columns do not get the ids of the replaced table's columns, because older data files use these ids.
-        last_id = highest_column_id(prior.configuration)
+        last_id = max(highest_column_id(prior.configuration), definition.highest_column_id)
         metadata = _with_column_ids(metadata, use_names_as_physical=False, last_id=last_id)
     return required_protocol(table, protocol, metadata, properties, action="create"), metadata
 
@@ -339,8 +340,8 @@ def _metadata_after_definition(table: str, protocol: Protocol, prior: Metadata, 
 def _with_definition(table: str, prior: Metadata, definition: TableDefinition, schema: Struct, properties: Mapping[str, str]) -> Metadata:
     """Return `prior` with the columns, partitioning, properties, constraints and description of a definition instead of its own."""
     partition_columns = _partition_columns(table, definition.partitioning or ())
-    stored_schema = Struct(tuple(map(_with_generation_expression, schema)))
     table_properties = _properties_after_definition(table, prior.configuration, properties)
+    stored_schema = column_mapping.adopt_field_ids(Struct(tuple(map(_with_generation_expression, schema))), table_properties)
     return replace(
         prior,
         schema_string=schema_text(stored_schema),

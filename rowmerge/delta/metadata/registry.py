@@ -52,6 +52,13 @@ LOG_RETENTION = TableProperty(
     "delta.logRetentionDuration", INTERVAL, "the age at which checkpoints delete old log files", "interval 30 days"
 )
 EXPIRED_LOG_CLEANUP = TableProperty("delta.enableExpiredLogCleanup", BOOLEAN, "whether checkpoints delete old log files", "true")
+TRUNCATION_RETENTION = TableProperty(
+    "delta.dropFeatureTruncateHistory.retentionDuration",
+    INTERVAL,
+    "the age at which `DROP FEATURE … TRUNCATE HISTORY` deletes old log files",
+    "interval 24 hours",
+    since="0.3.0",
+)
 TOMBSTONE_RETENTION = TableProperty(
     "delta.deletedFileRetentionDuration", INTERVAL, "the age at which VACUUM deletes files of older versions", "interval 1 week"
 )
@@ -161,6 +168,7 @@ _HONOURED: tuple[TableProperty[Any], ...] = (
     TableProperty("delta.constraints.<name>", TEXT, "a CHECK constraint, as `ALTER TABLE … ADD CONSTRAINT` sets it"),
     TableProperty("delta.dataSkippingNumIndexedCols", COLUMN_COUNT, "how many of the first columns have bounds in the log", "32"),
     TableProperty("delta.dataSkippingStatsColumns", _NAMES, "the columns with bounds in the log; it takes precedence over their number"),
+    TRUNCATION_RETENTION,
     TOMBSTONE_RETENTION,
     TableProperty("delta.enableChangeDataFeed", BOOLEAN, "`true`: versions record their changed rows for `table_changes`", "false"),
     TableProperty("delta.enableDeletionVectors", BOOLEAN, "`true`: files can contain deleted rows; by default as the write mode needs"),
@@ -193,10 +201,9 @@ def _properties(effect: Effect, text: str, properties: dict[str, Values[Any]]) -
 _STORED: tuple[TableProperty[Any], ...] = (
     *_properties(
         Effect.OTHER_ENGINES,
-        "rowmerge has no statement to which it applies, and Delta's newest version ignores it or applies it to `DROP FEATURE` only.",
+        "rowmerge has no statement to which it applies, and Delta's newest version ignores it.",
         {
             "checkpointRetentionDuration": INTERVAL,
-            "dropFeatureTruncateHistory.retentionDuration": INTERVAL,
             "enableFullRetentionRollback": BOOLEAN,
             "sampleRetentionDuration": INTERVAL,
         },

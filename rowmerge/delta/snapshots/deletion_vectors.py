@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from rowmerge.concurrency import run_concurrently
-from rowmerge.delta.files.paths import absolute_path, absolute_paths
+from rowmerge.delta.files.paths import absolute_path, absolute_paths, log_path
 from rowmerge.errors import CorruptLog
 from rowmerge.parquet.partitions import random_prefix
 from rowmerge.storage.cache import Cache
@@ -130,6 +130,21 @@ def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa
     stored_vectors = (descriptor for descriptor in descriptors.drop_null().to_pylist() if descriptor["storageType"] != "i")
     vector_paths = [vector_path(location, descriptor) for descriptor in stored_vectors]
     return [*absolute_paths(location, paths).to_pylist(), *vector_paths]
+
+
+def vector_paths_to_protect(tombstones: pa.Table, location: str) -> list[str]:
+    """Return the files of deletion vectors of removed files that have no tombstone of their own, as paths for the log.
+
+    Args:
+        tombstones: The removed files of a version.
+        location: The absolute path of the table's folder. Vectors outside it belong to other tables.
+
+    Raises:
+        CorruptLog: A descriptor is invalid.
+    """
+    descriptors = tombstones["deletionVector"].combine_chunks().drop_null().to_pylist()
+    paths = {log_path(location, vector_path(location, each)) for each in descriptors if each["storageType"] == "u"}
+    return sorted(paths.difference(tombstones["path"].to_pylist()))
 
 
 class _VectorFile:

@@ -43,6 +43,7 @@ class DeltaSnapshot:
     commit: StoredObject | None = None
     distinct_counts: Mapping[str, int] = field(default_factory=dict, init=False)
     """Always empty: a Delta log has no place for them."""
+    column_history: None = field(default=None, init=False)
     _listings: dict[frozenset[str], FileListing] = field(default_factory=dict, init=False)
 
     @property

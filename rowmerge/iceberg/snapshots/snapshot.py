@@ -39,6 +39,7 @@ from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.registry import COMMENT, FORMAT_VERSION, NAME_MAPPING
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
+from rowmerge.iceberg.snapshots.column_history import column_history
 from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
 from rowmerge.iceberg.snapshots.live_files import (
     LiveFiles,
@@ -58,7 +59,7 @@ from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, FileMask, MatchingFiles, Positions
 from rowmerge.table.snapshots.metadata_columns import MetadataColumns
-from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot, TableDetails
+from rowmerge.table.snapshots.snapshot import ColumnHistory, FileDifference, Snapshot, TableDetails
 
 _MAX_PARTIAL_READS = 16
 """The number of masks whose files a snapshot remembers, until it reads all manifests."""
@@ -117,6 +118,10 @@ class IcebergSnapshot:
     @cached_property
     def schema(self) -> Struct:
         return columns_of(self.iceberg_schema, self.name)
+
+    @property
+    def column_history(self) -> ColumnHistory:
+        return column_history(self.metadata, self.iceberg_schema)
 
     @cached_property
     def shape(self) -> TableShape:

@@ -123,7 +123,7 @@ def create_or_replace_table(context: SessionContext, new_table: NewTable, option
     name, existing = new_table.name, new_table.name.relation
     if existing is None:
         return _create_and_register(context, new_table, options)
-    _check_no_view(name)
+    check_no_view(name)
     if new_table.or_replace and new_table.format not in (None, existing.format):
         problem = f"{name} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new_table.format}."
         raise PlanError(f"{problem} Drop the table first.")
@@ -131,8 +131,12 @@ def create_or_replace_table(context: SessionContext, new_table: NewTable, option
     return _commit_new_table(context, context.catalog.open(name.schema, name.name), new_table, options)
 
 
-def _check_no_view(name: QualifiedName) -> None:
-    """Raise AlreadyExists if a view has this name."""
+def check_no_view(name: QualifiedName) -> None:
+    """Check that no view has this name.
+
+    Raises:
+        AlreadyExists: A view has it.
+    """
     if name.relation is not None and name.relation.kind == "view":
         raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
 
@@ -193,9 +197,9 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     name = context.names.qualify(command.name)
     if name.relation is not None and command.if_not_exists:
         return empty_result(context.spark, "CLONE")
-    _check_no_view(name)
+    check_no_view(name)
     source_name = context.names.qualify(command.source)
-    source = _source_snapshot(context, command)
+    source = source_snapshot(context, command)
     source_relation = source_name.relation
     assert source_relation is not None and source_relation.format is not None  # the source is a table: it has a snapshot
     target = _open_clone_target(context, command, name, source_relation.format)
@@ -219,8 +223,17 @@ def _open_clone_target(context: SessionContext, command: CloneTable, name: Quali
     return context.catalog.open(name.schema, name.name)
 
 
-def _source_snapshot(context: SessionContext, command: CloneTable) -> Snapshot:
-    """Return the version to clone. Raise TableError for a view, and TableNotFound or VersionNotFound if the version does not exist."""
+def source_snapshot(context: SessionContext, command: CloneTable) -> Snapshot:
+    """Return the version to clone.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+
+    Raises:
+        TableError: The source is a view.
+        TableNotFound, VersionNotFound: The source or its version does not exist.
+    """
     table = context.names.table(command.source)
     timestamp = None if command.timestamp is None else evaluate_timestamp_millis(context.spark, command.timestamp.text)
     version = command.version if command.reference is None else branches_of(table, command.source).snapshot_id(command.reference)

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from rowmerge.catalog import register_metadata
 from rowmerge.commands.names import FILE_FORMATS, TABLE_FORMATS, TableName
 from rowmerge.errors import AlreadyExists, FilesNotFound, PlanError, UnknownColumn
+from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.procedures.file_imports import FileImport, SourceFile, add_files as add_existing_files, create_from_files
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.resolver import QualifiedName
@@ -29,10 +30,14 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identities, identity_columns
 from rowmerge.table.metadata.schema import Primitive, Struct, as_nullable, backquote
 from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
+from rowmerge.table.table import Table
 
 _LONG = Primitive("long")
 _PROVIDER = "provider"
 """The property in the argument `properties` that sets the format of a new table."""
+_READERS = 8
+"""The number of footers that a clone reads at the same time."""
 _INTERNAL_FOLDERS = ("_delta_log", "metadata")
 
 
@@ -118,6 +123,29 @@ def migrate(call: ProcedureCall) -> StatementResult:
     retired = f"drop table {table.name}" if arguments.get("drop_backup") else f"alter table {table.name} rename to {_unqualified(backup)}"
     run_sql(call.spark, retired)
     return call.result("MIGRATE", {"migrated_files_count": (_LONG, file_count)})
+
+
+def parquet_files(context: SessionContext, path: str, table: Table, properties: Mapping[str, str]) -> tuple[TableDefinition, FileChanges]:
+    """Return the definition and the files of a table that consists of the Parquet files in a folder, with Hive-style subfolders.
+
+    Args:
+        context: The session.
+        path: The folder.
+        table: The table, for the form of its files.
+        properties: The properties of the table.
+
+    Raises:
+        FilesNotFound: There are no such files.
+        TypeMismatch: The files have different types of a column.
+    """
+    source = _Source(f"parquet.`{path}`", folder=context.tables_by_path.storage(absolute(path)))
+    call = ProcedureCall(context, CommitOptions(), "SHALLOW CLONE", {})
+    schema, partition_columns = _columns(call, source)
+    files = _source_files(call, source, schema.select(partition_columns), schema)
+    if not files:
+        raise FilesNotFound(source.name, "Parquet file", "Check the path.")
+    definition = TableDefinition(schema, identities(partition_columns), properties)
+    return definition, FileChanges(FileImport(files, _READERS).describe(table.resolve_shape(definition)))
 
 
 def register_table(call: ProcedureCall) -> StatementResult:

@@ -6,8 +6,10 @@ from rowmerge.commands.caching import CacheTable, ClearCache, RefreshTable, Unca
 from rowmerge.commands.maintenance import (
     AnalyzeTable,
     AnalyzeTables,
+    CloneFiles,
     ComputeDeltaStatistics,
     ConvertToDelta,
+    DropFeature,
     DropReference,
     GenerateManifests,
     MaintenanceCommand,
@@ -24,6 +26,7 @@ from rowmerge.commands.rows import CopyInto
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
+from rowmerge.execution.procedures.feature_removal import FeatureRemoval
 from rowmerge.execution.restore_and_clone import restore
 from rowmerge.execution.result import RowCounts
 from rowmerge.execution.table_change import remove_missing_files
@@ -35,7 +38,7 @@ from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.procedures.calls import call_procedure
 from rowmerge.session.statements.analysis import run_analysis
 from rowmerge.session.statements.caching import run_cache_command
-from rowmerge.session.statements.conversion import convert_to_delta
+from rowmerge.session.statements.conversion import clone_files, convert_to_delta
 from rowmerge.session.statements.copy_into import copy_into
 from rowmerge.spark.peer_settings import is_retention_checked, is_vacuum_logged, optimize_size, with_iceberg_settings
 from rowmerge.spark.spark_session import evaluate_timestamp_millis
@@ -65,8 +68,12 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
             return _change_reference(context, command)
         case RepairTable():
             return _repair(context, command, options)
+        case CloneFiles():
+            return clone_files(context, command, options)
+        case DropFeature():
+            return _drop_feature(context, command, options)
         case ConvertToDelta():
-            return convert_to_delta(context, command)
+            return convert_to_delta(context, command, options)
         case CopyInto():
             return copy_into(context, command, options)
         case Call():
@@ -116,6 +123,13 @@ def _repair(context: SessionContext, command: RepairTable, options: CommitOption
     rows = [(file.path, file.is_missing, file.vector_path, file.is_vector_missing) for file in missing]
     frame = frames.missing_files(spark, rows)
     return StatementResult(frame, "FSCK") if result is None else StatementResult.from_change(frame, "FSCK", result)
+
+
+def _drop_feature(context: SessionContext, command: DropFeature, options: CommitOptions) -> StatementResult:
+    """Run ALTER TABLE … DROP FEATURE. The result has no rows."""
+    table = context.names.table(command.target)
+    removal = FeatureRemoval(context.spark, table, command.feature, command.truncates_history, options)
+    return StatementResult.from_change(frames.empty_frame(context.spark), "DROP FEATURE", removal.run())
 
 
 def _compact(context: SessionContext, command: Optimize | Reorg, options: CommitOptions) -> StatementResult:

@@ -207,7 +207,13 @@ def rewrite_in_order(
 
 
 def rewrite_files(
-    spark: SparkSession, snapshot: Snapshot, bins: Sequence[Bin], deleted: Mapping[str, Positions], *, target_size: int | None = None
+    spark: SparkSession,
+    snapshot: Snapshot,
+    bins: Sequence[Bin],
+    deleted: Mapping[str, Positions],
+    *,
+    target_size: int | None = None,
+    shape: TableShape | None = None,
 ) -> WriteOutput:
     """Rewrite the files of each bin into one or more files, without their deleted rows. The rows are not sorted.
 
@@ -219,15 +225,17 @@ def rewrite_files(
         bins: The files to rewrite, in groups.
         deleted: By path, the positions of all deleted rows.
         target_size: The target size of a new file in bytes, None for the table's setting.
+        shape: The shape of the new files, which may have other stored names than the snapshot. None for the shape of the snapshot.
     """
     paths = [path for bin_ in bins for path in bin_.paths]
-    spec = replace(write_spec(snapshot.shape), is_ordered=False)  # a new file contains rows of several files, each sorted separately
+    # A new file contains rows of several files, each sorted separately.
+    spec = replace(write_spec(shape or snapshot.shape), is_ordered=False)
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     if snapshot.shape.row_lineage is not None:
         spec = with_lineage_columns(spec, snapshot.shape.row_lineage, snapshot.metadata_columns.row_origins(paths))
     # Old files may identify columns by name instead of field id. They may also lack new columns, which then have their default value.
-    columns_by_path = _columns_of_other_layouts(snapshot, spec, paths)
+    columns_by_path = _columns_of_other_layouts(snapshot, spec, paths) if shape is None else _columns_of_old_shape(snapshot, paths)
     initial_value_by_column = initial_values(spark, snapshot.shape)
     rewrite_spec = replace(spec, stored_columns_by_path=columns_by_path, initial_values=initial_value_by_column)
     return rewrite_bins(spark, snapshot.name, rewrite_spec, bins, deleted)
@@ -293,6 +301,12 @@ def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
         if layout.by_field_id != spec.by_field_id:
             columns_by_path |= dict.fromkeys(layout.paths, stored_columns(snapshot, layout, spec.schema.names))
     return columns_by_path
+
+
+def _columns_of_old_shape(snapshot: Snapshot, paths: Sequence[str]) -> dict[str, StoredColumns]:
+    """Return, by path, the columns of files as the snapshot stores them, although new files have other names or no field ids."""
+    spec = write_spec(snapshot.shape)
+    return dict.fromkeys(paths, StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=()))
 
 
 def _sum_of_messages(messages: pa.Table) -> WriteOutput:

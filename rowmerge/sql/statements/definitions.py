@@ -15,6 +15,7 @@ from rowmerge.commands.definitions import (
     DropSchema,
 )
 from rowmerge.commands.functions import CreateFunction, DropFunction
+from rowmerge.commands.maintenance import CloneFiles
 from rowmerge.commands.names import CATALOGS, TABLE_FORMATS, SqlText, TableName
 from rowmerge.commands.tables import CreateTableLike
 from rowmerge.sql.lexing.cursor import Cursor
@@ -115,7 +116,9 @@ def _parse_clone(cursor: Cursor, name: TableName, or_replace: bool, if_not_exist
     properties = parse_properties(cursor) if cursor.accept("TBLPROPERTIES") else {}
     location = cursor.optional_string("LOCATION", "a path")
     cursor.expect_end("the clone's clauses")
-    return CloneTable(name, source, travel.version, travel.timestamp, travel.reference, properties, location, or_replace, if_not_exists)
+    is_folder = len(source.parts) == 2 and source.parts[0].lower() in ("parquet", "iceberg")
+    clone = CloneFiles if is_folder else CloneTable
+    return clone(name, source, travel.version, travel.timestamp, travel.reference, properties, location, or_replace, if_not_exists)
 
 
 def _parse_like(cursor: Cursor, name: TableName, if_not_exists: bool) -> CreateTableLike:

@@ -62,18 +62,22 @@ class CreationVersion:
     """The first version of a new table, and the state of the folder that the creation requires.
 
     `number`: the number of the first version. `other_format_version`: the newest version of the other format in the folder, which is the
-    drop of a table. None if the folder contains no such version.
+    drop of a table. None if the folder contains no such version. `is_conversion`: whether that version is a table whose files become
+    those of the new table. A conflict then deletes the first version, and no file.
     """
 
     number: int
     other_format_version: int | None = None
+    is_conversion: bool = False
 
 
 FIRST_VERSION = CreationVersion(0)
 """The first version of a table in an empty folder, or in a catalog of Iceberg tables."""
 
 
-def creation_version(storage: Storage, format_: str, first_version: Callable[[], int | None]) -> CreationVersion | None:
+def creation_version(
+    storage: Storage, format_: str, first_version: Callable[[], int | None], *, converts: bool = False
+) -> CreationVersion | None:
     """Return the first version of a new table, after checking that the folder contains no table of the other format.
 
     The folder may contain versions of a dropped table of the other format. The result includes the newest of them. The commit compares it
@@ -84,6 +88,7 @@ def creation_version(storage: Storage, format_: str, first_version: Callable[[],
         format_: The format of the new table, `delta` or `iceberg`.
         first_version: A function that reads the folder and returns the number of the first version, or None if a table of this format
             exists. It runs at the same time as the search for versions of the other format.
+        converts: Whether the new table takes over the files of the table of the other format.
 
     Returns:
         The number of the first version, with the newest version of the other format. None if a table of this format exists.
@@ -97,6 +102,8 @@ def creation_version(storage: Storage, format_: str, first_version: Callable[[],
     first_number, other_format_version = run_both(first_version, partial(_newest_version, storage, other_format))
     if first_number is None:
         return None
+    if converts:
+        return CreationVersion(first_number, other_format_version, is_conversion=True)
     if other_format_version is not None and not _is_dropped(storage, other_format, other_format_version):
         raise AlreadyExists(f"{storage.location} contains {other_format.description}. Drop it first, or choose another name.")
     return CreationVersion(first_number, other_format_version)

@@ -38,6 +38,20 @@ class Reads:
 
 
 @dataclass(frozen=True)
+class FeatureStep:
+    """A step in which ALTER TABLE … DROP FEATURE changes what no other statement can change.
+
+    `feature`: the feature of a Delta table, or None for a commit without changes, after which a checkpoint follows. `in_protocol`: whether
+    the step removes the feature from the protocol. Otherwise, it removes what the newest version has of the feature. `protects_history`:
+    whether the step also protects the checkpoints of older versions.
+    """
+
+    feature: str | None = None
+    in_protocol: bool = False
+    protects_history: bool = False
+
+
+@dataclass(frozen=True)
 class CommitRequest:
     """A request for one commit: the operation, the changed files, the files and rows that it read, and any new table definition."""
 
@@ -57,6 +71,8 @@ class CommitRequest:
     copied ones. With `replace`, the clone replaces an existing table."""
     copies: Mapping[str, str] | None = None
     """For a deep CLONE, the path of the copy of each file of `cloned`, by the path of the file. None for a shallow clone."""
+    feature_step: FeatureStep | None = None
+    """For ALTER TABLE … DROP FEATURE, the step that the commit makes. Every concurrent change of files is a conflict."""
     data_change: bool = True
     replaces_partitions: bool = False
     """Whether the commit replaces the partitions of the added files (INSERT OVERWRITE with dynamic partitions)."""
@@ -73,7 +89,8 @@ class CommitRequest:
     def changes_nothing(self) -> bool:
         """Whether the commit would leave the table unchanged."""
         copies_version = self.restored is not None or self.cloned is not None
-        return self.files.empty and self.definition is None and not (self.replace or copies_version or self.copied_files)
+        has_special_change = self.replace or copies_version or self.copied_files or self.feature_step is not None
+        return self.files.empty and self.definition is None and not has_special_change
 
 
 @dataclass(frozen=True)

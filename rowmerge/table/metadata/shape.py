@@ -35,6 +35,8 @@ class TableDefinition:
     ordering: tuple[SortField, ...] | None = None
     distribution: Distribution | None = None
     identifiers: IdentifierChange | None = None
+    highest_column_id: int = 0
+    """For a Delta table of existing files with field ids, the highest id that a column of the files had, which no new column may get."""
 
 
 @dataclass(frozen=True)

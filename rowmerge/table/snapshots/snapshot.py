@@ -61,6 +61,19 @@ class RowFiles(Protocol):
     def files_matching(self, mask: FileMask, columns: Collection[str] = ()) -> MatchingFiles: ...
 
 
+@dataclass(frozen=True)
+class ColumnHistory:
+    """The ids and the former names and types of columns that data files identify by id.
+
+    `highest_id`: the highest id of all columns, also of dropped ones. `renamed`: whether a column had another name or place, or its name
+    belonged to another column. `promoted`: whether a column had another type.
+    """
+
+    highest_id: int
+    renamed: bool
+    promoted: bool
+
+
 class Snapshot(Protocol):
     """One version of a table. A snapshot is immutable and reads the metadata of files on first use."""
 
@@ -91,6 +104,10 @@ class Snapshot(Protocol):
     @property
     def schema(self) -> Struct:
         """The columns of the table, as in `shape`."""
+
+    @property
+    def column_history(self) -> ColumnHistory | None:
+        """The history of the columns of an Iceberg table, or None for a Delta table."""
 
     @property
     def shape(self) -> TableShape:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from functools import partial
 
 from rowmerge.commands import definitions
-from rowmerge.commands.maintenance import DropReference, SetReference
+from rowmerge.commands.maintenance import DropFeature, DropReference, SetReference
 from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.commands.rows import DropPartitions
 from rowmerge.commands.tables import ChangeIdentifiers, Rename, SetLocation
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import parse_last_expression
+from rowmerge.sql.lexing.lexer import Kind
 from rowmerge.sql.statements import columns, partitioning
 from rowmerge.sql.statements.alterations import alter_columns, snapshot_references
 from rowmerge.sql.statements.rows import parse_partition
@@ -20,7 +21,7 @@ from rowmerge.table.metadata.shape import IdentifierChange
 _REWRITE = "Rewrite the table with CREATE OR REPLACE TABLE … AS SELECT …"
 _NOT_SUPPORTED = "ALTER TABLE … {form} is not supported. {advice}"
 
-Alteration = definitions.DefinitionCommand | DropPartitions | SetReference | DropReference
+Alteration = definitions.DefinitionCommand | DropPartitions | SetReference | DropReference | DropFeature
 
 _UNSUPPORTED = {
     ("PARTITION", "("): ("PARTITION (…)", "Partitions have no names and no locations of their own. UPDATE the partition column instead"),
@@ -104,6 +105,14 @@ def _parse_drop_partitions(cursor: Cursor, name: TableName, *, if_exists: bool) 
     cursor.accept("PURGE")  # without effect
     cursor.expect_end("the partition")
     return DropPartitions(name, partitions, if_exists)
+
+
+def _parse_drop_feature(cursor: Cursor, name: TableName) -> DropFeature:
+    """Parse `feature [TRUNCATE HISTORY]` after DROP FEATURE. The feature is a name or a string."""
+    feature = cursor.string("a feature") if cursor.token().kind is Kind.STRING else cursor.identifier("a feature")
+    truncates_history = cursor.accept("TRUNCATE", "HISTORY")
+    cursor.expect_end("the feature")
+    return DropFeature(name, feature, truncates_history)
 
 
 def _parse_set_properties(cursor: Cursor, name: TableName) -> definitions.SetProperties:
@@ -200,6 +209,7 @@ _TABLE_FORMS: _Forms = {
     **{(verb, "PARTITION", "FIELD"): partial(partitioning.parse_partition_field_change, verb=verb) for verb in ("ADD", "DROP", "REPLACE")},
     ("DROP", "PARTITION"): partial(_parse_drop_partitions, if_exists=False),
     ("DROP", "IF", "EXISTS", "PARTITION"): partial(_parse_drop_partitions, if_exists=True),
+    ("DROP", "FEATURE"): _parse_drop_feature,
     ("ADD", "COLUMN"): _parse_add_columns,
     ("ADD", "COLUMNS"): _parse_add_columns,
     ("ADD",): _parse_add_constraint,
