@@ -78,10 +78,10 @@ def test_expire_snapshots_accepts_snapshot_ids(session: rowmerge.Session, snapsh
 def test_rewrite_data_files_counts_files_and_delete_files(session: rowmerge.Session, snapshots: list[int]) -> None:
     session.sql("insert into t select /*+ coalesce(1) */ id + 10 from range(10)")
     session.sql("delete from t where id in (3, 13)")
-    sizes = rows(session, "describe detail t")
+    (detail,) = session.sql("describe detail t").collect()
     ((rewritten, added, size, failed, deletes),) = rows(session, "call system.rewrite_data_files('t')")
     assert (rewritten, added, failed, deletes) == (4, 1, 0, 1), "of a file with one row the whole file went"
-    assert size == sizes[0][7]
+    assert size == detail.sizeInBytes
     assert rows(session, "call system.rewrite_data_files('t')") == [(0, 0, 0, 0, 0)]
     assert rows(session, "call system.rewrite_data_files(table => 't', options => map('rewrite-all', 'true'))")[0][:2] == (1, 1)
     assert ids(session) == [0, 1, 2, 10, 11, 12, 14, 15, 16, 17, 18, 19]
