@@ -25,6 +25,11 @@ def with_paths(catalog: Catalog, tables: TablesByPath) -> Catalog:
     return cast("Catalog", _CatalogWithPaths(catalog, tables))
 
 
+def without_paths(catalog: Catalog) -> Catalog:
+    """Return the catalog of the session, from the result of `with_paths` or from this catalog itself."""
+    return catalog._catalog if isinstance(catalog, _CatalogWithPaths) else catalog
+
+
 class _CatalogWithPaths:
     """A catalog that resolves paths, and delegates every other name and every other method to the catalog of the session."""
 

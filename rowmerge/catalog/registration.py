@@ -9,6 +9,7 @@ from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.iceberg import IcebergCatalog
 from rowmerge.catalog.layout import LOG, METADATA, version_of_file
+from rowmerge.catalog.paths import without_paths
 from rowmerge.errors import FilesNotFound, PlanError
 from rowmerge.storage.store import Storage, absolute_location
 
@@ -48,6 +49,7 @@ def register_metadata(catalog: Catalog, storage: Storage, schema: str, name: str
     folder = storage.at(file.folder)
     if not folder.exists(path.removeprefix(f"{folder.location}/")):
         raise FilesNotFound(path, "metadata file", "Check the path.")
+    catalog = without_paths(catalog)
     if isinstance(catalog, IcebergCatalog):
         if file.format != "iceberg":
             raise PlanError(f"{path} belongs to a Delta table, which an Iceberg catalog cannot contain. Use a warehouse folder.")

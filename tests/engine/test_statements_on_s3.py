@@ -116,3 +116,30 @@ def test_files_are_added_listed_and_deleted(
     assert "PARTITIONED BY (`p`)" in session.sql("show create table renamed").collect()[0][0]
     (counts,) = session.sql("select sum(record_count), count(*) from renamed.files").collect()
     assert tuple(counts) == (2, 2)
+
+
+def test_copies_and_new_names_of_a_table(
+    session: rowmerge.Session, s3: FaultyS3, options: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    """A catalog has no clones, and a folder has no table of the same metadata file under two names."""
+    rowmerge.Table.for_name(session, "t").append(pa.table({"id": [1, 2], "p": ["a/b", None]}))
+    expected, location = [(1, "a/b"), (2, None)], session.describe("default", "t").location
+    if "sql" in request.node.callspec.id:
+        (metadata,) = session.sql("select file from t.metadata_log_entries order by timestamp desc, file desc limit 1").collect()
+        session.sql(f"call system.register_table('again', '{metadata.file}')")
+        assert rows(session, s3, options, "again") == expected
+    else:
+        for _ in range(2):
+            session.sql("create or replace table copied deep clone t")
+        assert rows(session, s3, options, "copied") == expected
+        format_ = request.node.callspec.id
+        session.sql(f"insert into {format_}.`{location}` values (3, 'x')")
+        assert session.sql(f"select count(*) from {format_}.`{location}`").collect() == [(3,)]
+        assert rows(session, s3, options, "t") == [*expected, (3, "x")]
+    if "delta" not in request.node.callspec.id:
+        (paths,) = session.sql(f"call system.rewrite_table_path('t', '{location}', 's3://lake/moved')").collect()
+        assert paths.file_list_location.startswith(location)
+        session.sql("call system.rewrite_manifests('t')")
+        session.sql("call system.compute_partition_stats('t')")
+    session.sql("drop table t")
+    assert [table.name for table in session.relations("default")] == ["again" if "sql" in request.node.callspec.id else "copied"]
