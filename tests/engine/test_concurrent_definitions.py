@@ -78,7 +78,7 @@ def test_a_clone_whose_source_loses_its_files_is_not_created(
     """VACUUM of the source runs after the clone has read the version, and before it copies the files."""
     bare_session.sql(f"create table t using {format_} as select id from range(3)")
     other = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
-    monkeypatch.setattr(copies, "copy_objects", _after(lambda: _rewrite_and_vacuum(other), copies.copy_objects))
+    monkeypatch.setattr(copies, "copy_objects", preceded(lambda: _rewrite_and_vacuum(other), copies.copy_objects))
     with pytest.raises(MissingDataFile):
         bare_session.sql("create table c clone t")
     monkeypatch.undo()
@@ -92,14 +92,14 @@ def _rewrite_and_vacuum(session: rowmerge.Session) -> None:
     session.sql("vacuum t retain 0 hours")
 
 
-def _after(first: Callable[[], object], then: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `first` before its first call of `then`."""
-    waiting = [first]
+def preceded(action: Callable[[], object], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls `action` before its first call of `function`."""
+    waiting = [action]
 
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **options: Any) -> Any:
         while waiting:
             waiting.pop()()
-        return then(*arguments, **named)
+        return function(*arguments, **options)
 
     return call
 
@@ -135,7 +135,7 @@ def test_statements_in_a_sql_catalog(
     session.sql("create table t (id bigint not null)")
     session.sql("insert into t values (1)")
     client = session._context.catalog._client.catalog  # type: ignore[attr-defined]
-    overtake = _after(lambda: other.sql(winner.format(folder=folder)), lambda: None)
+    overtake = preceded(lambda: other.sql(winner.format(folder=folder)), lambda: None)
 
     def wait(call: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments: (overtake(), call(*arguments))[1]
