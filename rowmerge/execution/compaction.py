@@ -124,6 +124,7 @@ class Compaction:
         if not bins and self.feature_step is None:
             return Attempt(snapshot, change=None, counts=RowCounts())
         old_paths = tuple(path for bin_ in bins for path in bin_.paths)
+        files.with_paths(old_paths).check_listed_once(snapshot.name)
         with self.timings.measure("spark"):
             new_files, self.statistics = self._rewrite(snapshot, files.with_paths(old_paths), bins, target_size)
         return self._attempt(snapshot, new_files, old_paths)

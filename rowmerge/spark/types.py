@@ -129,7 +129,13 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
         rows: The Arrow table.
         schema: The columns of the result; None for the types that PySpark infers from Arrow.
     """
-    return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
+    if schema is not None:
+        return spark.createDataFrame(rows, schema=to_spark(schema))
+    if len(rows):
+        return spark.createDataFrame(rows)
+    # Spark Connect infers no types from an empty table.
+    nulls = pa.table({field.name: pa.nulls(1, field.type) for field in rows.schema})
+    return spark.createDataFrame(nulls).where("false")
 
 
 def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

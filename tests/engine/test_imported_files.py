@@ -68,6 +68,24 @@ def test_add_files_of_partitions(bare_session: rowmerge.Session, folder: Path, f
         bare_session.sql(f"call system.add_files('u', 'parquet.`{folder}`')")
 
 
+def test_a_table_like_another_one_finds_the_columns_of_added_files(bare_session: rowmerge.Session, tmp_path: Path) -> None:
+    """The new table has other field ids, because a column of the old one was dropped."""
+    files = tmp_path / "files"
+    files.mkdir()
+    pq.write_table(pa.table({"b": [1], "c": [2]}), files / "x.parquet")
+    bare_session.sql("create table t (a bigint, b bigint, c bigint) using iceberg")
+    bare_session.sql("alter table t drop column a")
+    bare_session.sql(f"call system.add_files('t', 'parquet.`{files}`')")
+    bare_session.sql(f"copy into t from '{files}' fileformat = parquet")
+    bare_session.sql("create table c like t")
+    created = bare_session.sql("show create table t").collect()[0][0].replace("`t`", "`d`")
+    bare_session.sql(created)
+    for table in ("c", "d"):
+        bare_session.sql(f"call system.add_files('{table}', 'parquet.`{files}`')")
+        assert rows(bare_session, f"copy into {table} from '{files}' fileformat = parquet") == [(1, 1, 0)]
+        assert rows(bare_session, f"select b, c from {table}") == [(1, 2)] * 2
+
+
 @pytest.mark.one_of("format_")
 @pytest.mark.parametrize("format_", FORMATS)
 def test_files_that_a_table_cannot_read_are_rejected(bare_session: rowmerge.Session, tmp_path: Path, format_: str) -> None:

@@ -60,6 +60,16 @@ class FileImport:
             raise PlanError(f"{problem} Leave out such files, or set check_duplicate_files => false to skip them.")
         return replace(self, files=[file for file in self.files if file.path not in duplicates])
 
+    def check_partitioning(self, snapshot: Snapshot) -> None:
+        """Check that the files have values of the partition columns of a table, and of no other columns.
+
+        Raises:
+            PlanError: A concurrent statement has changed the partitioning since the values were read.
+        """
+        columns = identity_columns(snapshot.shape.partitioning)
+        if any(set(file.partition) != set(columns) for file in self.files) or len(columns) < len(snapshot.shape.partitioning):
+            raise PlanError(f"A concurrent statement changed the partitioning of {snapshot.name}. Run add_files again.")
+
     def describe(self, shape: TableShape) -> tuple[AddedFile, ...]:
         """Return the files as a table records them, with the statistics in their footers.
 
@@ -103,7 +113,7 @@ def add_files(
         parameters: The parameters for the table's history.
 
     Raises:
-        PlanError: The table contains one of the files already.
+        PlanError: The table contains one of the files already, or a concurrent statement changed its partitioning.
         UnsupportedTableFeature: The table has rules for its rows, which are not verified for existing files.
         TypeMismatch: The table cannot read a column of a file.
         CommitConflict: All attempts conflict with concurrent commits.
@@ -116,6 +126,7 @@ def add_files(
             snapshot = table.snapshot()
             snapshot.check_writable()
             check_no_rules(snapshot.shape)
+            files.check_partitioning(snapshot)
             new_files = files.without_duplicates(snapshot, is_error=checks_duplicates)
             added = new_files.describe(snapshot.shape)
             new_properties = table.import_properties()

@@ -113,6 +113,9 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
 
     Returns:
         All live files, the files that the statement reads, and the files that it removes without reading them.
+
+    Raises:
+        UnsupportedTableFeature: The metadata list a file that the statement reads more than once.
     """
     mask, bound_columns = _file_mask(snapshot, plan, keys)
     listing = FilesWithMetadataColumns(snapshot, plan.metadata_columns).files(bound_columns)
@@ -120,6 +123,7 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
     removable = _removable_files(plan, candidates, writes_change_rows=writes_change_rows)
     is_removable = pc.is_in(candidates.rows["path"], value_set=removable.rows["path"].combine_chunks())
     to_read = candidates.filter(pc.invert(is_removable))
+    to_read.check_listed_once(snapshot.name)
     return TargetFiles(listing, candidates, removable, to_read, mask=mask, columns=bound_columns)
 
 

@@ -20,7 +20,7 @@ from pyiceberg.types import LongType, NestedField
 from pyiceberg.view.metadata import ViewVersion
 from requests import Response
 
-from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError
+from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError, TableNotFound
 from rowmerge.iceberg.catalogs.view_requests import current_version, replacement_request
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.properties import IcebergSettings
@@ -168,10 +168,15 @@ class CatalogClient:
             target: The new namespace and the new name.
 
         Raises:
+            TableNotFound: Another process has dropped or renamed the table.
             CatalogFailed: The catalog refused the request, cannot rename tables, or cannot be reached.
         """
-        with self._translating_errors(f"renaming {'.'.join(source)}"), suppress(exceptions.TableAlreadyExistsError):
-            self.catalog.rename_table(source, target)
+        name = ".".join(source)
+        with self._translating_errors(f"renaming {name}"), suppress(exceptions.TableAlreadyExistsError):
+            try:
+                self.catalog.rename_table(source, target)
+            except exceptions.NoSuchTableError:
+                raise TableNotFound(name) from None
             return True
         return False
 

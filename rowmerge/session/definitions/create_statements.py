@@ -8,6 +8,7 @@ from rowmerge.catalog import Relation, View
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.relation_rows import CatalogEntry
 from rowmerge.session.definitions.partitioning import default_name
+from rowmerge.table.metadata.copied_files import OF_ONE_TABLE
 from rowmerge.table.metadata.partitioning import VOID, PartitionField
 from rowmerge.table.metadata.property_registry import Effect
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Struct, backquote, sql_name, string_literal
@@ -149,7 +150,7 @@ def _settable_properties(snapshot: Snapshot, constraint_keys: Collection[str]) -
     for name, value in {**snapshot.details.properties, **settings.properties}.items():
         property_ = settings.registry.find(name)
         is_managed = property_ is not None and property_.effect is Effect.MANAGED
-        if not is_managed and name not in constraint_keys:
+        if not is_managed and name not in constraint_keys and not name.startswith(OF_ONE_TABLE):
             properties[name] = value
     return properties
 

@@ -16,6 +16,7 @@ from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.peer_settings import default_properties
 from rowmerge.spark.types import check_storable, schema_of
+from rowmerge.table.metadata.copied_files import OF_ONE_TABLE
 from rowmerge.table.metadata.partitioning import PartitionField
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Struct, convert_parts
@@ -89,7 +90,7 @@ def _definition_of(snapshot: Snapshot) -> TableDefinition:
             raise UnsupportedStatement(f"{problem}. List the columns in CREATE TABLE", text=field.name)
     generated = shape.rules.generated
     columns = (set_metadata(_copied_field(field), GENERATED, generated.get(field.name)) for field in snapshot.schema)
-    properties = {name: value for name, value in snapshot.settings.properties.items() if not name.startswith(_OF_ONE_LOG)}
+    properties = {name: value for name, value in snapshot.settings.properties.items() if not name.startswith((*_OF_ONE_LOG, *OF_ONE_TABLE))}
     has_newest_iceberg_format = shape.by_field_id and shape.supports_initial_defaults
     return TableDefinition(
         Struct(tuple(columns)),

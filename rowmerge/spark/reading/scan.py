@@ -86,18 +86,18 @@ def read_snapshot(
     Raises:
         MissingDataFile: Spark does not find one of the files while it lists them.
     """
+    files = snapshot.files() if files is None else files
+    if len(listings := files.with_distinct_paths()) > 1:  # joins identify a file by its path
+        options: dict[str, Any] = {"with_addresses": with_addresses, "with_lineage": with_lineage, "metadata_columns": metadata_columns}
+        return reduce(DataFrame.unionAll, (read_snapshot(spark, snapshot, each, columns, **options) for each in listings))
     columns = [name for name in snapshot.schema.names if columns is None or name in columns]
     lineage = snapshot.shape.row_lineage if with_lineage else None
-    if metadata.needs_row_ids(metadata_columns):
-        lineage = snapshot.metadata_columns.row_lineage
+    lineage = snapshot.metadata_columns.row_lineage if metadata.needs_row_ids(metadata_columns) else lineage
     scan = _Scan(spark, snapshot, columns, with_addresses or bool(metadata_columns), lineage, metadata_columns)
-    files = snapshot.files() if files is None else files
     frames = list(scan.frames(files if scan.marks_deleted_rows else _files_with_live_rows(snapshot, files)))
     rows = reduce(DataFrame.unionAll, frames) if frames else scan.empty_frame()
-    if not metadata_columns:
-        return rows
     kept_columns = [*map(backquote, columns), *([FILE, POSITION] * with_addresses), *([ROW_ID, CHANGED_IN] * with_lineage)]
-    return metadata.with_metadata_columns(spark, snapshot, rows, files, metadata_columns, kept_columns)
+    return rows if not metadata_columns else metadata.with_metadata_columns(spark, snapshot, rows, files, metadata_columns, kept_columns)
 
 
 def _files_with_live_rows(snapshot: Snapshot, files: FileListing) -> FileListing:

@@ -58,7 +58,7 @@ def rows_frame(spark: SparkSession, rows: Rows) -> DataFrame:
         table = pa.Table.from_arrays(list(map(_decoded, table.columns)), table.column_names).cast(schema)
     except pa.ArrowException as error:
         raise TypeMismatch(f"The rows have a value that Spark cannot represent ({error}). Cast the column before the call.") from error
-    return frame_of(spark, table if len(table) else schema.empty_table()).coalesce(1)
+    return frame_of(spark, table).coalesce(1)
 
 
 def _arrow_table(rows: Any) -> pa.Table:

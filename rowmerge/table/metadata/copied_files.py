@@ -12,6 +12,8 @@ import re
 
 RESERVED = "rowmerge.copy-into."
 """The beginning of the application ids, and of the names of table properties, that record loaded files."""
+OF_ONE_TABLE = (RESERVED, "schema.name-mapping.default")
+"""The beginnings of the names of properties that no other table can have: the record of loaded files, and the ids of columns."""
 KEY_LENGTH = 16
 _S3_SCHEME = re.compile(r"^s3[an]:")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Struct
 
 Positions = BitMap64
@@ -154,6 +156,30 @@ class FileListing:
         for name in ("lower", "upper", "nulls"):
             rows = rows.set_column(rows.column_names.index(name), name, empty)
         return FileListing(rows)
+
+    def with_distinct_paths(self) -> list[FileListing]:
+        """Return listings that together contain these files. None of them contains a path twice, which metadata of other writers can."""
+        if pc.count_distinct(self.rows["path"]).as_py() == len(self):
+            return [self]
+        counts: dict[str, int] = defaultdict(int)
+        occurrences = []
+        for path in self.paths:
+            counts[path] += 1
+            occurrences.append(counts[path])
+        array = pa.array(occurrences)
+        return [self.filter(pc.equal(array, number)) for number in range(1, max(occurrences) + 1)]
+
+    def check_listed_once(self, table: str) -> None:
+        """Check that no path occurs twice. A changed file is replaced by its path, so that the rows of all its entries would change.
+
+        Raises:
+            UnsupportedTableFeature: A path occurs twice.
+        """
+        _, *repetitions = self.with_distinct_paths()
+        if repetitions:
+            feature = f"data file {repetitions[0].paths[0]}, which the metadata list more than once"
+            advice = "Write its rows to new files: INSERT OVERWRITE t SELECT * FROM t, or SELECT DISTINCT * FROM t for each row once."
+            raise UnsupportedTableFeature(table, feature, action="change rows of", advice=advice)
 
     def files(self) -> list[ListedFile]:
         """Return the listing as a list with one object per file."""

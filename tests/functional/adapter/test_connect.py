@@ -126,6 +126,32 @@ def test_properties_and_settings_have_their_effect_on_a_server(server):
     assert " passed" in output
 
 
+@pytest.mark.full_suite("statements of the same kinds run on a server above")
+def test_new_statements_and_the_python_api_run_on_a_server(server):
+    names = (
+        "metadata_columns",
+        "python_api",
+        "cached_rows",
+        "copy_into",
+        "imported_files",
+        "describe",
+        "metadata_tables",
+        "repeated_files",
+    )
+    names += ("tables_by_path", "procedures", "procedure_files", "computed_statistics", "file_repair", "show_create", "convert_to_delta")
+    files = [f"tests/engine/test_{name}.py" for name in (*names, "names", "locations", "concurrent_definitions")]
+    output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, ROWMERGE_REMOTE=server)
+    assert " passed" in output
+
+
+@pytest.mark.full_suite("statements of the same kinds run on a server above")
+def test_cases_of_new_statements_run_on_a_server(server):
+    kinds = "renames or like or procedures or metadata_columns or listings or clones or maintenance"
+    chosen = ["--suite", "full", "tests/engine/test_rows.py", "-k", f"test_case and ({kinds}) and not merge-on-read"]
+    output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, ROWMERGE_REMOTE=server)
+    assert " passed" in output
+
+
 SESSIONS = """
 import os, sys, rowmerge
 from pyspark.sql import SparkSession
