@@ -12,6 +12,7 @@ import pytest
 
 import rowmerge
 from rowmerge.errors import FeatureInHistory
+from tests.support.checksums import check_checksums
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 
 DAY = 86_400
@@ -55,6 +56,7 @@ def test_a_table_without_deletion_vectors_keeps_those_of_its_history(session: ro
     assert session.sql("select count(*) from t version as of 2").collect() == [(99,)]
     session.sql("delete from t where id = 6")
     assert not list(folder.rglob("deletion_vector_*.bin"))[1:]
+    assert check_checksums(str(folder)) == newest + 2
     assert session.sql("describe history t limit 2").collect()[1]["operation"] == "DROP FEATURE"
 
 
@@ -102,6 +104,7 @@ def test_row_ids_and_domains_disappear_with_their_features(session: rowmerge.Ses
     session.sql("alter table t drop feature domainMetadata")
     folder = _folder(session)
     assert _protocol(folder) == (1, 2, set())
+    assert check_checksums(str(folder)) == 6
     assert "rowTracking" not in str(deltalake.DeltaTable(str(folder)).metadata().configuration)
     session.sql("update t set id = 2")  # a rewrite, which row tracking forbids
     assert rows_of(read_with_delta_rs(str(folder), "id")) == [(2,)]

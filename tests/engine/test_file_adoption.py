@@ -8,6 +8,7 @@ import pytest
 
 import rowmerge
 from rowmerge.errors import AlreadyExists, FilesNotFound, PlanError, RowmergeError, TypeMismatch, UnsupportedTableFeature
+from tests.support.checksums import check_checksums
 from tests.support.readers import read_with_delta_rs, rows_of
 
 ROWS = [(number, f"v{number}", number % 2) for number in range(10) if number != 3]
@@ -85,6 +86,7 @@ def test_a_repeated_clone_keeps_the_files_that_stay(session: rowmerge.Session, f
     actions = (log / f"{1:020d}.json").read_text().splitlines()
     # Those with deleted rows get new deletion vectors. The other files stay.
     assert sum(action.startswith('{"remove"') for action in actions) == 2
+    assert check_checksums(str(log.parent)) == 2
     with pytest.raises(AlreadyExists):
         session.sql(f"create table c shallow clone iceberg.`{folder}`")
 
