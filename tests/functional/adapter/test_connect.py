@@ -80,7 +80,8 @@ def server(tmp_path_factory):
     command += [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
     folder = tmp_path_factory.mktemp("server")
     with open(folder / "log", "w") as log:
-        environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+        # The server finds the format of streams in the module `pyspark_rowmerge`.
+        environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
         process = subprocess.Popen([*command, "spark-internal"], cwd=folder, env=environment, stdout=log, stderr=log)
     try:
         until = time.monotonic() + 120
@@ -139,7 +140,7 @@ def test_new_statements_and_the_python_api_run_on_a_server(server):
         "repeated_files",
     )
     names += ("tables_by_path", "procedures", "procedure_files", "computed_statistics", "file_repair", "show_create", "convert_to_delta")
-    files = [f"tests/engine/test_{name}.py" for name in (*names, "names", "locations", "concurrent_definitions")]
+    files = [f"tests/engine/test_{name}.py" for name in (*names, "names", "locations", "concurrent_definitions", "streaming")]
     output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, ROWMERGE_REMOTE=server)
     assert " passed" in output
 
