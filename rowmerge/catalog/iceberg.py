@@ -179,7 +179,7 @@ class IcebergCatalog:
     def is_managed(self, table: Relation, location: str) -> bool:
         """Return whether `location` is the one that the catalog chooses for a table of this name."""
         if self._warehouse is not None:
-            return location == self._names.new_location(table.schema, table.name)
+            return is_chosen_location(location, self._names.new_location(table.schema, table.name))
         # Some catalogs reject the name of an existing table, and some add a unique suffix to the folder of a table.
         unused_name = f"{table.name}_{uuid4().hex}"
         folder = self._client.default_location(self._names.namespace(table.schema), unused_name).rpartition("/")[0]
