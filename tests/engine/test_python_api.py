@@ -144,6 +144,12 @@ def test_the_history_is_read_restored_cloned_and_cleaned(bare_session: rowmerge.
     assert table.detail().collect()[0]["numFiles"] == 1
     clone = table.clone("copy", version=first, properties={"owner": "o'hara"}, location=str(tmp_path / "copy"))
     assert rows(clone) == ROWS and clone.properties()["owner"] == "o'hara"
+    copy = table.clone("deep_copy", version=first, shallow=False)
+    own_files = [row["file_path"] for row in copy.files().collect()]
+    assert rows(copy) == ROWS and own_files and all("deep_copy" in path for path in own_files)
+    assert rows(Table.for_path(bare_session, copy.detail().collect()[0]["location"], format_)) == ROWS
+    with pytest.raises(ConfigurationError, match="'parquet' is unknown"):
+        Table.for_path(bare_session, str(tmp_path), "parquet")
     table.restore(first)
     assert rows(table) == ROWS
     with pytest.raises(PlanError, match="neither a version nor a timestamp"):

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from rowmerge.errors import PlanError
+from rowmerge.commands.names import TABLE_FORMATS, TableName
+from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.session import Session
 from rowmerge.session.statements.settings import IdempotencyKey
@@ -52,6 +53,23 @@ class Table(TableReads):
             VersionNotFound: The table has no such branch.
         """
         return cls(session, name)
+
+    @classmethod
+    def for_path(cls, session: Session, path: str, format_: str = "delta") -> Table:
+        """Return the table in a folder, as `DeltaTable.forPath` of Delta Lake does.
+
+        Args:
+            session: The session of the table.
+            path: The absolute path or the URL of the folder.
+            format_: `delta` or `iceberg`.
+
+        Raises:
+            ConfigurationError: The format is unknown.
+            TableNotFound: The folder has no table of the format.
+        """
+        if format_ not in TABLE_FORMATS:
+            raise ConfigurationError(f"The format {format_!r} is unknown. Use one of {', '.join(TABLE_FORMATS)}.")
+        return cls(session, str(TableName((format_, path))))
 
     def branch(self, name: str) -> Table:
         """Return a branch of an Iceberg table, which can be read and written. `name`: the unquoted name of the branch.
@@ -245,16 +263,18 @@ class Table(TableReads):
         *,
         version: Version | None = None,
         timestamp: str | datetime | None = None,
+        shallow: bool = True,
         replace: bool = False,
         properties: Mapping[str, Any] | None = None,
         location: str | None = None,
     ) -> Table:
-        """Create a shallow clone: a table that references the files of this one, in one commit. Return it.
+        """Create a clone in one commit, and return it. A shallow clone references the files of this table, a deep clone copies them.
 
         Args:
             name: The name of the new table as in SQL.
             version: The version to clone, or None for the newest one.
             timestamp: The time whose version is cloned. See `to_df`.
+            shallow: Whether the clone references the files instead of copying them.
             replace: Whether the clone replaces an existing table.
             properties: The properties of the clone that differ from those of this table.
             location: The folder of the clone, or None for that of its name.
@@ -263,8 +283,8 @@ class Table(TableReads):
             AlreadyExists: There is a table of this name.
             VersionNotFound: The table has no such version.
         """
-        create = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE"
-        text = f"{create} {parse_table_name(name)} SHALLOW CLONE {self._whole_table('clone')}{time_travel(version, timestamp)}"
+        create, kind = "CREATE OR REPLACE TABLE" if replace else "CREATE TABLE", "SHALLOW" if shallow else "DEEP"
+        text = f"{create} {parse_table_name(name)} {kind} CLONE {self._whole_table('clone')}{time_travel(version, timestamp)}"
         text += f" TBLPROPERTIES {properties_list(properties)}" if properties else ""
         self._session.execute(text if location is None else f"{text} LOCATION {string_literal(location)}")
         return Table(self._session, name)
