@@ -69,7 +69,10 @@ def test_names_that_mean_something_else_exclude_no_file(warehouse: rowmerge.Sess
     # A column of a query is no call of a function, and is no column of the table.
     assert warehouse.sql("select k from (select k, d as current_date from n) where current_date = date'2020-01-01'").collect() == [(1,)]
     warehouse.sql("declare or replace variable v double default 50.0")
-    assert warehouse.sql("select count(s) from (select k, s from t) where v > 40").collect() == [(4,)]
+    try:
+        assert warehouse.sql("select count(s) from (select k, s from t) where v > 40").collect() == [(4,)]
+    finally:
+        warehouse.sql("drop temporary variable v")  # which later tests of this Spark session would read
 
 
 def test_a_name_in_double_quotes_is_no_string(warehouse: rowmerge.Session) -> None:
@@ -87,9 +90,12 @@ def test_a_name_outside_an_expression_is_no_variable(warehouse: rowmerge.Session
     warehouse.sql("insert into target values (1, 0)")
     warehouse.sql("create function value_of(outside int) returns int return (select max(v) from t where k = outside)")
     warehouse.sql("declare or replace variable outside int default 3")
-    assert warehouse.sql("select value_of(2)").collect() == [(20,)]
-    warehouse.sql("update target set v = (select max(v) from t where k = outside)")
-    assert warehouse.sql("select v from target").collect() == [(10,)]
+    try:
+        assert warehouse.sql("select value_of(2)").collect() == [(20,)]
+        warehouse.sql("update target set v = (select max(v) from t where k = outside)")
+        assert warehouse.sql("select v from target").collect() == [(10,)]
+    finally:
+        warehouse.sql("drop temporary variable outside")
 
 
 def test_a_setting_in_the_text_excludes_no_file(warehouse: rowmerge.Session) -> None:

@@ -192,9 +192,12 @@ def test_arrow_reads_only_the_columns_that_a_query_can_use(
 def test_a_frame_can_be_filtered_and_sorted_by_columns_that_its_query_does_not_name(session: rowmerge.Session) -> None:
     session.sql("create table t using delta as select id as k, -id as v from range(4)")
     session.sql("declare or replace variable v int default 0")
-    for query in ("select k from t", "select k from t limit 4", "(select a.k from t as a join t as b on a.k = b.k where a.k >= 0)"):
-        assert sorted(session.sql(query).filter("v < -1" if "join" not in query else "b.v < -1").collect()) == [(2,), (3,)]
-    assert session.sql("select k from t where k > 1").sort("v").collect() == [(3,), (2,)]
+    try:
+        for query in ("select k from t", "select k from t limit 4", "(select a.k from t as a join t as b on a.k = b.k where a.k >= 0)"):
+            assert sorted(session.sql(query).filter("v < -1" if "join" not in query else "b.v < -1").collect()) == [(2,), (3,)]
+        assert session.sql("select k from t where k > 1").sort("v").collect() == [(3,), (2,)]
+    finally:
+        session.sql("drop temporary variable v")
 
 
 def test_the_setting_applies_to_a_table_that_arrow_has_read(session: rowmerge.Session) -> None:
