@@ -48,7 +48,7 @@ class Conversion:
     has_statistics: bool
 
     def run(self) -> ChangeResult:
-        """Commit the first version of the table.
+        """Convert the folder: commit a first version of the Delta table that has all its files.
 
         Raises:
             FilesNotFound: The folder contains no files.

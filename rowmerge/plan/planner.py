@@ -68,14 +68,9 @@ def plan_merge(
     _check_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
     reads_unmatched_rows = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
     conjuncts = () if reads_unmatched_rows else on.target_only
-    mask, bound_columns = file_mask(
-        conjuncts,
-        target,
-        Struct((*old_schema, *metadata_columns)),
-        snapshot.partition_columns,
-        case_sensitive=case_sensitive,
-        time_zone=time_zone,
-    )
+    columns, names = Struct((*old_schema, *metadata_columns)), snapshot.partition_columns
+    mask, bound_columns = file_mask(conjuncts, target, columns, names, case_sensitive=case_sensitive, time_zone=time_zone)
+    source_rows = SourceRows.UNMATCHED if any(clause.effect is Effect.INSERT for clause in clauses) else SourceRows.NONE
     return RowPlan(
         operation="MERGE",
         table=snapshot.name,
@@ -84,7 +79,7 @@ def plan_merge(
         source=source,
         on=on,
         clauses=clauses,
-        source_rows=SourceRows.UNMATCHED if any(clause.effect is Effect.INSERT for clause in clauses) else SourceRows.NONE,
+        source_rows=source_rows,
         files=mask,
         bound_columns=bound_columns,  # the columns whose bounds the mask reads
         conjuncts=conjuncts,

@@ -86,10 +86,11 @@ select * from t;
 create table t (id int) using delta location '{folder}/t';
 insert into t values (1);
 describe history t;
+~> WRITE
 describe history '{folder}/t' limit 1;
+~> WRITE
 describe history `delta`.`{folder}/t`;
-select count(*) from t;
-=> 1
+~> WRITE
 
 --- SHOW PARTITIONS t, format.`path` [PARTITION (column = value)]
 create table t (id int, date date) using delta partitioned by (date) location '{folder}/t';
@@ -106,9 +107,9 @@ show partitions `delta`.`{folder}/t`;
 --- DESCRIBE DETAIL t, '/path'
 create table t (id int) using delta location '{folder}/t';
 describe detail t;
+~> {folder}/t
 describe detail '{folder}/t';
-select count(*) from t;
-=> 0
+~> {folder}/t
 
 --- delta: GENERATE symlink_format_manifest FOR TABLE format.`path`
 create table t (id int) using delta location '{folder}/t';

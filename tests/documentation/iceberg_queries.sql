@@ -175,7 +175,7 @@ select count(*) from t.files version as of {id -2 of t};
 select record_count from t.partitions timestamp as of '{time -2 of t}';
 => 1
 
---- SELECT _file, _pos, _spec_id, _partition, _deleted
+--- iceberg: SELECT _file, _pos, _spec_id, _partition, _deleted
 create table t (id int) using iceberg;
 insert into t values (5);
 select _file like '%.parquet', _pos, _spec_id, _deleted, id from t;

@@ -106,7 +106,7 @@ select * from t;
 select count(*) from t.branch_audit;
 => 2
 
---- ALTER TABLE t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')
+--- iceberg: ALTER TABLE t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')
 create table t (id int) using iceberg;
 alter table t set tblproperties ('write.spark.accept-any-schema' = 'true');
 insert with schema evolution into t by name select 1 as id, 'x' as extra;

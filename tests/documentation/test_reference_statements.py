@@ -29,6 +29,8 @@ PROPERTIES = {
     "{defaults}": {"iceberg": "tblproperties ('format-version' = '3')"},
 }
 """The properties that statements need in a format, which have a name in the cases."""
+NEWEST_METADATA = {"delta": "_delta_log/00000000000000000001.json", "iceberg": "metadata/v2.metadata.json"}
+"""The newest metadata file of a table after one INSERT, below the folder of the table."""
 _OF_VERSION = re.compile(r"\{(id|time) (-?\d+) of (\w+)\}")
 
 
@@ -49,7 +51,11 @@ def test_statement(session: rowmerge.Session, tmp_path: Path, case: Case, format
         for name, of_format in PROPERTIES.items():
             text = text.replace(name, of_format.get(format_, ""))
         if format_ != "-":
-            text = text.replace("`delta`.", f"`{format_}`.")
+            text = (
+                text.replace("`delta`.", f"`{format_}`.")
+                .replace("{format}", format_)
+                .replace("{newest metadata}", NEWEST_METADATA[format_])
+            )
         return _OF_VERSION.sub(of_version, text.replace("{folder}", str(tmp_path)).replace("using delta", f"using {format_}"))
 
     run_case(session, case, text_of)

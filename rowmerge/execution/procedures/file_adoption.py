@@ -121,7 +121,7 @@ class FileAdoption:
     options: CommitOptions
 
     def create(self, expected: CreationVersion | None = None) -> ChangeResult:
-        """Commit the first version of the table.
+        """Create the Delta table: commit a first version that has the adopted files.
 
         Args:
             expected: The version to create, or None for that of the empty folder.

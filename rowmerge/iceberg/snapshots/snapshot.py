@@ -146,7 +146,7 @@ class IcebergSnapshot:
 
     @cached_property
     def distinct_counts(self) -> Mapping[str, int]:
-        """The property `ndv` of the sketches in the statistics file of this snapshot, by column."""
+        """The number of distinct values of each column (`ndv`), which the statistics file of this snapshot has."""
         names = {column.field_id: column.name for column in self.iceberg_schema.fields}
         blobs = [blob for file in self.metadata.statistics if file.snapshot_id == self.version for blob in file.blob_metadata]
         sketches = [blob for blob in blobs if blob.type == THETA_SKETCH and len(blob.fields) == 1 and blob.fields[0] in names]

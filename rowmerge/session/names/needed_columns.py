@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Uses = Mapping[str, frozenset[str]]
 """The metadata columns that a text uses, by the name of the table."""
 HAS_METADATA_COLUMN = re.compile(rf"\b(?:{'|'.join(METADATA_COLUMNS)})\b", re.IGNORECASE)
-"""A pattern that most texts without metadata columns do not contain."""
+"""Matches each text that can use a metadata column, and a few others: the names can also be in strings and comments."""
 _NARROW_TYPES = ("boolean", "byte", "short", "integer", "date", "float", "long", "timestamp", "timestamp_ntz", "double")
 
 

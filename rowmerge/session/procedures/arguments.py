@@ -44,7 +44,7 @@ class ProcedureCall:
 
     @cached_property
     def table(self) -> Table:
-        """The table of the argument `table`. Raises TableNotFound, SchemaNotFound, or TableError for a view."""
+        """The table that the argument `table` names. Raises TableNotFound, SchemaNotFound, or TableError for a view."""
         return self.context.names.table(parse_table_name(self.arguments["table"]))
 
     @property
@@ -151,13 +151,13 @@ class OptionParser:
     """The parser of the argument `options` of a procedure.
 
     `fields`: the name of the field that each option sets, and the parser of its value. `ignored`: the parsers of options without effect.
-    `rejected`: what to do instead of each option that is known, but not supported.
+    `alternatives`: for each option of Iceberg that is not supported, the sentence of the error that says what to do instead.
     """
 
     procedure: str
     fields: Mapping[str, tuple[str, Callable[[str], Any]]]
     ignored: Mapping[str, Callable[[str], Any]]
-    rejected: Mapping[str, str]
+    alternatives: Mapping[str, str]
 
     def parse(self, options: Mapping[str, str]) -> dict[str, Any]:
         """Return the value of each field that an option sets.
@@ -167,8 +167,8 @@ class OptionParser:
         """
         values: dict[str, Any] = {}
         for name, text in options.items():
-            if name in self.rejected:
-                raise PlanError(f"{self.procedure} does not support the option {name}. {self.rejected[name]}")
+            if name in self.alternatives:
+                raise PlanError(f"{self.procedure} does not support the option {name}. {self.alternatives[name]}")
             field, parse = self.fields.get(name, ("", self.ignored.get(name)))
             if parse is None:
                 raise self._unknown_option(name)

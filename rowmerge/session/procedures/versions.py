@@ -1,4 +1,4 @@
-"""Procedures that make another version of a table the current one, publish staged changes, and list the history."""
+"""Procedures about versions of a table: make another one the current version, publish staged changes, and list the ancestors."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.commands.names import FileSource
@@ -164,7 +164,7 @@ def _collect(frame: DataFrame, source: str) -> list[dict[str, Any]]:
     """Return rows with their Python values. Times have a time zone only if their type has one. Raise TypeMismatch for an invalid value."""
     try:
         rows = frame.toArrow()
-    except Exception as error:
+    except PySparkException as error:
         if "CAST_INVALID_INPUT" not in str(error) and "CAST_OVERFLOW" not in str(error):
             raise
         raise TypeMismatch(f"A partition value of {source} does not have the type of its column: {str(error).splitlines()[0]}") from error

@@ -11,7 +11,7 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Append:
-    """The new rows of one version.
+    """The rows that one version of a table adds.
 
     `files`: a snapshot that contains only the data files with the new rows. A compaction adds no rows, so it has no files. `change`: what
     the version does to older rows, as a clause for a message, or None if it only adds rows.

@@ -43,7 +43,7 @@ class MetadataColumns:
         return Struct(tuple(column for column in self.columns if schema.find(column.name) is None))
 
     def row_origins(self, paths: Sequence[str]) -> dict[str, RowOrigin]:
-        """Return the first row id and the version of data files, by path."""
+        """Return for each data file the id of its first row and the version that added it, by the path of the file."""
         files = self.read_properties(paths, (FIRST_ROW_ID, VERSION))
         columns = (files[name].to_pylist() for name in (PATH, FIRST_ROW_ID, VERSION))
         return {path: RowOrigin(first_row_id, version) for path, first_row_id, version in zip(*columns, strict=True)}
