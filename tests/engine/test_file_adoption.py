@@ -15,15 +15,15 @@ ROWS = [(number, f"v{number}", number % 2) for number in range(10) if number != 
 
 
 @pytest.fixture
-def folder(session: rowmerge.Session, tmp_path: Path) -> Path:
+def folder(bare_session: rowmerge.Session, tmp_path: Path) -> Path:
     """Return the folder of an Iceberg table with a partition column, nested columns and a position delete."""
     columns = "id bigint not null, v string, s struct<a: int>, l array<int>, p int"
-    session.sql(
+    bare_session.sql(
         f"create table i ({columns}) using iceberg partitioned by (p, bucket(2, id)) "
         f"location '{tmp_path}/i' tblproperties ('rowmerge.write.mode' = 'merge-on-read') comment 'numbers'"
     )
-    session.sql("insert into i select id, concat('v', id), named_struct('a', int(id)), array(int(id)), int(id % 2) from range(10)")
-    session.sql("delete from i where id = 3")
+    bare_session.sql("insert into i select id, concat('v', id), named_struct('a', int(id)), array(int(id)), int(id % 2) from range(10)")
+    bare_session.sql("delete from i where id = 3")
     return tmp_path / "i"
 
 
@@ -31,48 +31,52 @@ def _files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.glob("data/**/*.parquet")}
 
 
-def test_the_files_of_an_iceberg_table_become_those_of_a_delta_table(session: rowmerge.Session, folder: Path) -> None:
+def test_the_files_of_an_iceberg_table_become_those_of_a_delta_table(bare_session: rowmerge.Session, folder: Path) -> None:
+    """VACUUM of the Delta table deletes files of the Iceberg table, which other readers can then no longer read."""
     files = _files(folder)
-    session.sql(f"convert to delta iceberg.`{folder}`")
+    bare_session.sql(f"convert to delta iceberg.`{folder}`")
     table = f"delta.`{folder}`"
-    assert session.sql(f"select id, v, p from {table} order by id").collect() == ROWS
-    assert session.sql(f"select s.a, l[0] from {table} where id = 4").collect() == [(4, 4)]
+    assert bare_session.sql(f"select id, v, p from {table} order by id").collect() == ROWS
+    assert bare_session.sql(f"select s.a, l[0] from {table} where id = 4").collect() == [(4, 4)]
     assert _files(folder) == files
     assert rows_of(read_with_delta_rs(str(folder), "id").select(["id", "p", "v"])) == [(id_, p, v) for id_, v, p in ROWS]
-    detail = session.sql(f"describe detail {table}").collect()[0]
+    detail = bare_session.sql(f"describe detail {table}").collect()[0]
     assert (detail["partitionColumns"], detail["description"], detail["format"]) == (["p"], "numbers", "delta")
-    assert session.execute(f"select * from {table} where id = 9").scans[0].files == 1
-    assert session.sql(f"describe history {table}").collect()[0]["operation"] == "CONVERT"
-    session.sql(f"convert to delta iceberg.`{folder}`")  # does nothing
-    session.sql(f"update {table} set v = 'u' where id = 1")
-    session.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
-    session.sql(f"vacuum {table} retain 0 hours")
-    assert session.sql(f"select count(*) from {table} where v = 'u'").collect() == [(1,)]
+    assert bare_session.execute(f"select * from {table} where id = 9").scans[0].files == 1
+    assert bare_session.sql(f"describe history {table}").collect()[0]["operation"] == "CONVERT"
+    bare_session.sql(f"convert to delta iceberg.`{folder}`")  # does nothing
+    bare_session.sql(f"update {table} set v = 'u' where id = 1")
+    bare_session.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
+    bare_session.sql(f"vacuum {table} retain 0 hours")
+    assert bare_session.sql(f"select count(*) from {table} where v = 'u'").collect() == [(1,)]
     assert (folder / "metadata/version-hint.text").exists()
     with pytest.raises(PlanError, match=r"gc\.enabled"):
-        session.sql("vacuum i")
+        bare_session.sql("vacuum i")
 
 
-def test_a_clone_reads_files_whose_columns_had_other_names(session: rowmerge.Session, folder: Path) -> None:
-    """The names of two columns are exchanged, and the partition column gets a new name: bounds and values follow the ids."""
+def test_a_clone_reads_files_whose_columns_had_other_names(bare_session: rowmerge.Session, folder: Path) -> None:
+    """The names of two columns are exchanged, and the partition column gets a new name: bounds and values follow the ids.
+
+    delta-rs looks up columns by name in this column mapping mode, so it cannot read the clone. Delta Lake on Spark reads such clones.
+    """
     clone = f"create or replace table c shallow clone iceberg.`{folder}`"
-    session.sql("alter table i add column w string")
-    session.sql("insert into i values (100, 'x', null, null, 0, 'y')")
-    session.sql(clone)
+    bare_session.sql("alter table i add column w string")
+    bare_session.sql("insert into i values (100, 'x', null, null, 0, 'y')")
+    bare_session.sql(clone)
     for old, new in (("v", "other"), ("w", "v"), ("other", "w"), ("p", "q")):
-        session.sql(f"alter table i rename column {old} to {new}")
-    session.sql("alter table i drop column s")
-    row = session.sql(clone).collect()[0]
+        bare_session.sql(f"alter table i rename column {old} to {new}")
+    bare_session.sql("alter table i drop column s")
+    row = bare_session.sql(clone).collect()[0]
     assert (row["num_removed_files"], row["num_copied_files"]) == (0, 0)
-    assert session.sql("select id, v, w, q from c where v = 'y'").collect() == [(100, "y", "x", 0)]
-    assert session.sql("select id, w, q from c where id < 100 and w >= 'v' order by id").collect() == ROWS
-    assert session.sql("select q, count(*) from c group by q order by q").collect() == [(0, 6), (1, 4)]
-    session.sql("alter table c add column s int")
-    assert session.sql("select count(s) from c").collect() == [(0,)]  # the id of the dropped column is not used again
-    session.sql("update c set v = 'new' where id = 2")
-    assert session.sql("select v from c where id = 2").collect() == [("new",)]
-    assert session.sql("select count(*) from i").collect() == [(10,)]
-    assert session.sql("select id, v, p from c version as of 0 where id = 4").collect() == [(4, "v4", 0)]
+    assert bare_session.sql("select id, v, w, q from c where v = 'y'").collect() == [(100, "y", "x", 0)]
+    assert bare_session.sql("select id, w, q from c where id < 100 and w >= 'v' order by id").collect() == ROWS
+    assert bare_session.sql("select q, count(*) from c group by q order by q").collect() == [(0, 6), (1, 4)]
+    bare_session.sql("alter table c add column s int")
+    assert bare_session.sql("select count(s) from c").collect() == [(0,)]  # the id of the dropped column is not used again
+    bare_session.sql("update c set v = 'new' where id = 2")
+    assert bare_session.sql("select v from c where id = 2").collect() == [("new",)]
+    assert bare_session.sql("select count(*) from i").collect() == [(10,)]
+    assert bare_session.sql("select id, v, p from c version as of 0 where id = 4").collect() == [(4, "v4", 0)]
 
 
 def test_a_repeated_clone_keeps_the_files_that_stay(session: rowmerge.Session, folder: Path) -> None:
