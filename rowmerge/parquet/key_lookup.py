@@ -1,41 +1,24 @@
-"""Use Arrow to look up the keys of a source in data files."""
+"""Use Arrow to look up the keys of a source in data files. The driver and executors run this module."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+import pickle
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rowmerge.concurrency import STORE_THREADS, map_in_batches
-from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.concurrency import map_ahead
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.filesystems import Options, UnreadableFile, open_data_file
+from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 from rowmerge.parquet.source_keys import FoundRows, NumpyArray, SourceKeys
-from rowmerge.table.metadata.engine_columns import FILE, POSITION
-from rowmerge.table.snapshots.files import Positions
 
-MAX_FOUND_ROWS, MAX_FOUND_BYTES = 2_000_000, 256 * 1024 * 1024
-"""The maximum number of rows that Arrow passes to Spark, and their maximum size in bytes.
-
-If more rows have a key of the source, Spark reads the table itself.
-"""
-
-Result = TypeVar("Result")
-
-
-class TooManyRows(Exception):
-    """Raised when more than MAX_FOUND_ROWS rows have a key of the source, or when the rows take more than MAX_FOUND_BYTES.
-
-    Remedy: No action is needed. Spark joins the whole table instead.
-    """
+TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -45,16 +28,18 @@ class LookedUpFile:
     Attributes:
         path: The absolute path.
         stored_columns: The columns that the lookup reads, as the file stores them.
-        deleted: The positions of deleted rows in the file.
+        deleted: The positions of deleted rows in the file, as an ascending int64 array.
         partition: By column name, the partition values of columns that the file lacks.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
+        row_count: The number of rows including deleted rows, 0 if it is unknown.
     """
 
     path: str
     stored_columns: StoredColumns
-    deleted: Positions
+    deleted: NumpyArray
     partition: Mapping[str, Any]
     filesystem_options: Options = field(default_factory=dict, repr=False)
+    row_count: int = 0
 
 
 class _Columns(NamedTuple):
@@ -82,74 +67,143 @@ class _RowGroupMatches(NamedTuple):
     key_ids: NumpyArray
 
 
-def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
-    """Return the live rows that have a key of the source, with the address of each row: its file and its position in the file.
+@dataclass(frozen=True)
+class LookupSpec:
+    """The keys that tasks look up, and the columns of the files in which they look.
+
+    Attributes:
+        columns: The table's columns to read, which include the key columns.
+        keys: The keys of the source, without the values of the source rows.
+        layouts: The columns as files store them. A file of a task has an index in this tuple.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
+    """
+
+    columns: pa.Schema
+    keys: SourceKeys
+    layouts: tuple[StoredColumns, ...]
+    filesystem_options: Options = field(default_factory=dict, repr=False)
+
+
+class TaskFile(NamedTuple):
+    """A file of a task. `index`: its number among the files of all tasks. `deleted`: the bytes of `LookedUpFile.deleted`."""
+
+    index: int
+    path: str
+    layout: int
+    deleted: bytes
+    partition: Mapping[str, Any]
+
+
+def rows_task(spec: LookupSpec, file_lists: Sequence[bytes], ids_per_list: int, address_columns: tuple[str, str]) -> TaskFunction:
+    """Return the function for `DataFrame.mapInArrow` that returns the live rows that have a key of the source, with their addresses.
 
     Args:
-        table: The name of the table in error messages.
-        files: The data files to read.
-        columns: The table's columns to return, which include the key columns.
+        spec: The keys and the columns.
+        file_lists: The files of each task, as pickled lists of the fields of `TaskFile`.
+        ids_per_list: The number by which the value of an input row's first column is divided to get the index of its list.
+        address_columns: The names of two additional columns: the number of a row's file as a string, and the row's position in the file.
+    """
+
+    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for file, row_groups in _map_task_files(batches, spec, file_lists, ids_per_list, _all_rows):
+            for rows, positions in row_groups:
+                yield from with_addresses(rows, str(file.index), positions, address_columns).combine_chunks().to_batches()
+
+    return look_up
+
+
+def _all_rows(file: LookedUpFile, spec: LookupSpec) -> list[tuple[pa.Table, NumpyArray]]:
+    return list(find_rows(file, spec.columns, spec.keys))
+
+
+def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int | None, with_key_ids: bool) -> TaskFunction:
+    """Return the function for `DataFrame.mapInArrow` that returns the positions of the live rows that have a key of the source.
+
+    The result has one row for each file with such rows: the number of the file, the compressed positions, and the bytes of the key ids.
+
+    Args:
+        spec: The keys and the columns.
+        file_lists: The files of each task, as pickled lists of the fields of `TaskFile`.
+        max_rows: The number of rows after which a task stops, None for no limit. The driver then has more rows than it accepts.
+        with_key_ids: Whether to return the key id of each row, as an int64 array.
+    """
+
+    def find_in_file(file: LookedUpFile, spec: LookupSpec) -> tuple[NumpyArray, NumpyArray]:
+        return find_positions(file, spec.columns, spec.keys, with_key_ids=with_key_ids)
+
+    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        row_count = 0
+        for file, (positions, key_ids) in _map_task_files(batches, spec, file_lists, 1, find_in_file):
+            if len(positions):
+                row = {"file": file.index, "positions": compress_positions(positions), "key_ids": key_ids.tobytes()}
+                yield pa.RecordBatch.from_pylist([row], POSITIONS_SCHEMA)
+            row_count += len(positions)
+            if max_rows is not None and row_count > max_rows:
+                break
+
+    return look_up
+
+
+POSITIONS_SCHEMA = pa.schema({"file": pa.int32(), "positions": pa.binary(), "key_ids": pa.binary()})
+"""The columns that `positions_task` returns."""
+
+
+def _map_task_files(
+    batches: Iterator[pa.RecordBatch],
+    spec: LookupSpec,
+    file_lists: Sequence[bytes],
+    ids_per_list: int,
+    read: Callable[[LookedUpFile, LookupSpec], Any],
+) -> Iterator[tuple[TaskFile, Any]]:
+    """Apply `read` to the files of a task's input rows, and yield each file with the result. See `rows_task` for the arguments.
+
+    While a task decodes a file in a remote store, threads wait for the bytes of the next files.
+    """
+
+    def read_file(file: TaskFile) -> Any:
+        deleted = np.frombuffer(file.deleted, dtype=np.int64)
+        return read(LookedUpFile(file.path, spec.layouts[file.layout], deleted, file.partition, spec.filesystem_options), spec)
+
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            files = [TaskFile(*fields) for fields in pickle.loads(file_lists[number // ids_per_list])]
+            is_local = all(file.path.startswith("file:") for file in files)
+            yield from zip(files, map(read_file, files) if is_local else map_ahead(read_file, files), strict=True)
+
+
+def compress_positions(positions: NumpyArray) -> bytes:
+    """Return ascending row positions in a compressed form, from which `decompress_positions` restores them."""
+    steps = np.diff(positions.astype(np.int64), prepend=0)
+    size = steps.nbytes.to_bytes(8, "little")
+    compressed: bytes = size + pa.compress(steps.tobytes(), codec="zstd", asbytes=True)
+    return compressed
+
+
+def decompress_positions(compressed: bytes) -> NumpyArray:
+    """Return the row positions that `compress_positions` compressed, as a uint64 array."""
+    size = int.from_bytes(compressed[:8], "little")
+    steps = np.frombuffer(pa.decompress(compressed[8:], size, codec="zstd", asbytes=True), dtype=np.int64)
+    return np.cumsum(steps).astype(np.uint64)
+
+
+def find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[pa.Table, NumpyArray]]:
+    """Yield the live rows that have a key of the source, and their positions in the file, for each row group that contains such rows.
+
+    Args:
+        file: The data file.
+        columns: The table's columns to read, which include the key columns.
         keys: The keys of the source.
 
-    Returns:
-        The columns, followed by FILE and POSITION. FILE is the index of the file in `files` as a string such as "12". A path would take
-        much more memory, because each row repeats it.
-
     Raises:
-        MissingDataFile: A data file does not exist.
-        UnreadableDataFile: A data file cannot be read.
-        TooManyRows: More than MAX_FOUND_ROWS rows match, or they take more than MAX_FOUND_BYTES.
+        UnreadableFile: The file is missing or unreadable.
     """
-    matching_rows: list[pa.Table] = []
-    with closing(map_files(table, files, lambda file: _find_rows(file, columns, keys))) as matches_by_file:
-        for file_index, row_groups in enumerate(matches_by_file):
-            for rows, positions in row_groups:
-                matching_rows.append(_with_addresses(rows, str(file_index), positions))
-            _raise_if_too_many(matching_rows)
-    if not matching_rows:
-        return _with_addresses(columns.empty_table(), "", np.zeros(0, dtype=np.int64))
-    return pa.concat_tables(matching_rows)
-
-
-def _raise_if_too_many(tables: Sequence[pa.Table]) -> None:
-    """Raise TooManyRows if the tables together have more than MAX_FOUND_ROWS rows or MAX_FOUND_BYTES bytes."""
-    row_count, byte_count = sum(rows.num_rows for rows in tables), sum(rows.nbytes for rows in tables)
-    if row_count > MAX_FOUND_ROWS or byte_count > MAX_FOUND_BYTES:
-        raise TooManyRows
-
-
-def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedUpFile], Result]) -> Generator[Result, None, None]:
-    """Apply `read` to files in several threads, and yield the results in the order of the files.
-
-    Args:
-        table: The name of the table in error messages.
-        files: The data files. Files on a local disk are read by one thread for each core, and others by at least STORE_THREADS threads.
-        read: A function that reads one file. It may raise UnreadableFile.
-
-    Raises:
-        MissingDataFile: A data file does not exist.
-        UnreadableDataFile: A data file cannot be read.
-    """
-    cores = os.cpu_count() or 1
-    threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, STORE_THREADS)
-    try:
-        with closing(map_in_batches(read, files, threads)) as results:
-            yield from results
-    except UnreadableFile as error:
-        raise unreadable_data_file(table, error.path, error.reason) from error
-
-
-def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, NumpyArray]]:
-    """Return the matching rows and their positions in the file, for each row group that contains matching rows."""
     key_columns = _select(columns, file.stored_columns, keys.names)
     other_columns = _select(columns, file.stored_columns, set(columns.names).difference(keys.names))
-    rows_by_group = []
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
             tables = [matches.key_table, _read_row_group(source, matches.group, other_columns, file)]
             rows = _take_rows(tables, pa.array(matches.indexes), columns)
-            rows_by_group.append((rows, matches.indexes + matches.start))
-    return rows_by_group
+            yield rows, matches.indexes + matches.start
 
 
 def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema) -> pa.Table:
@@ -160,7 +214,7 @@ def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema
     return pa.Table.from_arrays([arrays[name] for name in columns.names], schema=columns)
 
 
-def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool) -> tuple[Positions, NumpyArray]:
+def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool) -> tuple[NumpyArray, NumpyArray]:
     """Return the positions of the live rows of a file that have a key of the source.
 
     The position of a row is its index in the file. The key id of a row is a number that two rows share if their keys are equal.
@@ -172,17 +226,21 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
         with_key_ids: Whether to return key ids. A statement may delete so many rows that the ids of their keys do not fit into memory.
 
     Returns:
-        The positions, and the key id of each row in the order of the positions. If `with_key_ids` is false, the array of ids is empty.
+        The ascending positions, and the key id of each row in the order of the positions. If `with_key_ids` is false, the array of ids is
+        empty.
+
+    Raises:
+        UnreadableFile: The file is missing or unreadable.
     """
     key_columns = _select(columns, file.stored_columns, keys.names)
-    positions = Positions()
-    key_ids = [np.zeros(0, dtype=np.int64)]  # `np.concatenate` needs at least one array
+    positions = [np.zeros(0, dtype=np.int64)]  # `np.concatenate` needs at least one array
+    key_ids = [np.zeros(0, dtype=np.int64)]
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
-            positions.update((matches.start + matches.indexes).astype(np.uint64))  # positions in the file
+            positions.append(matches.start + matches.indexes)  # positions in the file
             if with_key_ids:
                 key_ids.append(matches.key_ids)
-    return positions, np.concatenate(key_ids)
+    return np.concatenate(positions), np.concatenate(key_ids)
 
 
 def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Columns, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
@@ -191,15 +249,14 @@ def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Col
     A live row is a row that is not deleted by a deletion vector or a delete file. One lookup covers a batch of row groups, because each
     lookup hashes the values of the source again. The matching rows of the batch are then divided by row group.
     """
-    deleted_positions = np.array(file.deleted.to_array(), dtype=np.int64)
     row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
     starts = np.cumsum([0, *row_counts]).tolist()  # the position in the file of the first row of each row group
     for groups in _batches(row_counts, keys.min_rows_at_once):
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
         indexes_in_batch, key_ids = keys.find_rows(pa.concat_tables(key_tables))
         live_matches = FoundRows(indexes_in_batch + starts[groups[0]], key_ids)  # the row groups of a batch are adjacent
-        if len(deleted_positions):  # most files have no deleted rows, and the filter copies the arrays
-            is_live = ~np.isin(live_matches.indexes, deleted_positions)
+        if len(file.deleted):  # most files have no deleted rows, and the filter copies the arrays
+            is_live = ~np.isin(live_matches.indexes, file.deleted)
             live_matches = FoundRows(live_matches.indexes[is_live], live_matches.key_ids[is_live])
         for group, key_table in zip(groups, key_tables, strict=True):
             matches = _matches_of_row_group(live_matches, group, starts[group], key_table)
@@ -271,7 +328,14 @@ def _with_partition_values(rows: pa.Table, file: LookedUpFile) -> pa.Table:
     return rows
 
 
-def _with_addresses(rows: pa.Table, file: str, positions: NumpyArray) -> pa.Table:
-    """Append the columns FILE and POSITION to rows of one file."""
+def with_addresses(rows: pa.Table, file: str, positions: NumpyArray, names: tuple[str, str]) -> pa.Table:
+    """Append the addresses of rows of one file: the name of the file and the position of each row.
+
+    Args:
+        rows: The rows.
+        file: The name of the file.
+        positions: The position of each row in the file.
+        names: The names of the two columns.
+    """
     files = pa.repeat(pa.scalar(file, pa.string()), rows.num_rows)
-    return rows.append_column(FILE, files).append_column(POSITION, pa.array(positions, pa.int64()))
+    return rows.append_column(names[0], files).append_column(names[1], pa.array(positions, pa.int64()))

@@ -20,11 +20,13 @@ from rowmerge.parquet import (
     file_writers,
     filesystems,
     fitting,
+    key_lookup,
     leaf_columns,
     outcomes,
     partitions,
     rewriting,
     small_files,
+    source_keys,
     transforms,
 )
 from rowmerge.parquet.statistics import theta_sketches
@@ -34,7 +36,7 @@ BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
 _MODULES = (
     *(calendars, fitting, leaf_columns, transforms, partitions, concurrency, filesystems, data_files),
-    *(file_writers, rewriting, outcomes, small_files, theta_sketches),
+    *(file_writers, rewriting, outcomes, small_files, theta_sketches, source_keys, key_lookup),
 )
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, pyroaring,
 PySpark and the standard library."""
@@ -46,12 +48,15 @@ _CLASSES = (
     data_files.WriteSpec,
     data_files.StoredColumns,
     data_files.FilesLineage,
+    key_lookup.LookupSpec,
     leaf_columns.ColumnOptions,
     leaf_columns.BloomFilter,
     outcomes.OutcomeColumns,
     partitions.PartitionKey,
     partitions.HashedPaths,
     small_files.SmallFilesSpec,
+    source_keys.KeyColumn,
+    source_keys.SourceKeys,
 )
 """The rowmerge classes whose instances are arguments of the functions that executors call."""
 

@@ -6,9 +6,9 @@ from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
 from rowmerge.execution.ways.row_writing import TargetRows, join_and_write
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import SCAN_STEP, ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
-from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.matching.joins import broadcast_target_join
+from rowmerge.spark.matching.driver_lookup import MAX_FOUND_ROWS
+from rowmerge.spark.matching.joins import looked_up_target_join
 from rowmerge.spark.matching.key_lookup import MAX_KEYS_FOR_PAGE_SKIPPING, rows_by_keys, should_use_page_skipping
 from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS, Source
 
@@ -52,8 +52,8 @@ def _look_up_target_rows(request: RowChangeRequest, files: TargetFiles, source: 
         looked_up_rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, columns, request.lineage)
     if looked_up_rows is None:
         return None
-    frame, file_names = looked_up_rows
-    return TargetRows(frame, broadcast_target_join(request.plan), file_names)
+    join = looked_up_target_join(request.plan, broadcasts_target=looked_up_rows.are_few)
+    return TargetRows(looked_up_rows.frame, join, looked_up_rows.path_by_file)
 
 
 _FALLBACK_CONDITION = (

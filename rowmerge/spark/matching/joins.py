@@ -78,10 +78,16 @@ def changes_all_rows(plan: RowPlan) -> bool:
     return unconditional and plan.on is not None and plan.source_rows is not SourceRows.ALL and plan.whole_files is None
 
 
-def broadcast_target_join(plan: RowPlan) -> Join:
-    """Return a single join with all results, which broadcasts the few target rows that a lookup found."""
+def looked_up_target_join(plan: RowPlan, *, broadcasts_target: bool) -> Join:
+    """Return a single join with all results, for target rows that a lookup found.
+
+    Args:
+        plan: The plan of a statement with a source.
+        broadcasts_target: Whether the target rows are so few that Spark broadcasts them. Otherwise, Spark decides on it when it knows them.
+    """
     inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
-    return Join("right" if inserts_unmatched_source else "inner", returns_ordinals=inserts_unmatched_source, broadcasts_target=True)
+    kind = "right" if inserts_unmatched_source else "inner"
+    return Join(kind, returns_ordinals=inserts_unmatched_source, broadcasts_target=broadcasts_target)
 
 
 def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) -> DataFrame:
@@ -100,7 +106,8 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
         # all be in one task. `parallel_rows` divides them among several tasks.
         return F.broadcast(target_rows).join(source.parallel_rows.alias(plan.source.alias), on_condition, join.kind)
     source_rows = source.frame.alias(plan.source.alias)
-    right_side = F.broadcast(source_rows) if source.is_broadcastable else source_rows
+    # Spark cannot broadcast the right side of a right join.
+    right_side = F.broadcast(source_rows) if source.is_broadcastable and join.kind != "right" else source_rows
     return target_rows.join(right_side, on_condition, join.kind)
 
 

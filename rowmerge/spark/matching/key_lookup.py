@@ -14,8 +14,9 @@ Spark reads the files itself
 - if the statement needs rows without a key (NOT MATCHED BY SOURCE, change rows),
 - for keys of other types,
 - for few keys if the statement needs other columns, because only Spark's reader skips pages,
-- if more than two million rows have a key,
-- if files have many rows, and the driver is not the whole cluster.
+- if the driver looks up the keys, and more than two million rows have a key.
+
+In local mode, the driver reads the files. On a cluster, executors do if there are many rows or distant files.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, StoredColumns
-from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_positions, map_files, read_rows_with_keys
+from rowmerge.parquet.key_lookup import LookedUpFile, find_positions
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
+from rowmerge.spark.matching.driver_lookup import TooManyRows, map_files, read_rows_with_keys
+from rowmerge.spark.matching.executor_lookup import positions_on_executors, rows_on_executors
 from rowmerge.spark.reading.data_files import ADDRESS_FIELDS, lineage_columns, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.source.keys import source_keys
@@ -48,8 +51,24 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 MAX_KEYS_FOR_PAGE_SKIPPING = 32
 """Up to this number of source rows, Spark's reader skips pages without a key. If the statement also needs other columns, this is faster
 than a lookup."""
-LOOKED_UP_ROWS = 20_000_000
-"""The maximum number of rows among which a driver looks up keys if executors run elsewhere."""
+ROWS_ON_DRIVER, DISTANT_FILES_ON_DRIVER = 4_000_000, 64
+"""The maximum number of rows among which a driver looks up keys if executors run elsewhere, and the maximum number of files in a remote
+store. A job on executors takes half a second longer than a lookup in a few rows."""
+
+
+@dataclass(frozen=True)
+class LookedUpRows:
+    """The live rows of the target that have a key of the source.
+
+    Attributes:
+        frame: The rows with FILE and POSITION. FILE is only a file's index as a string, because each row repeats it.
+        path_by_file: The path of each file, as Spark spells it, by FILE.
+        are_few: Whether the rows are so few that Spark can broadcast them. Their number is unknown if executors look them up.
+    """
+
+    frame: DataFrame
+    path_by_file: Mapping[str, str]
+    are_few: bool
 
 
 def should_use_page_skipping(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
@@ -72,7 +91,7 @@ def should_use_page_skipping(snapshot: Snapshot, source: Source, needed_columns:
 
 def rows_by_keys(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source, column_names: frozenset[str], lineage: Lineage | None
-) -> tuple[DataFrame, Mapping[str, str]] | None:
+) -> LookedUpRows | None:
     """Look up the target rows that have a key of the source, with Arrow instead of Spark.
 
     Args:
@@ -84,15 +103,14 @@ def rows_by_keys(
         lineage: The lineage columns to add to the result; None to add none.
 
     Returns:
-        The live rows with FILE and POSITION, and the path of each file, as Spark spells it, by FILE. Here, FILE is only a file's index as a
-        string, because each row repeats it. The result is None if Spark must read the files: no key can be looked up, or too many rows have
-        a key. It is also None if Arrow changes a column's values, or a file stores a column with another type.
+        The live rows. None if Spark must read the files: no key can be looked up, or too many rows have a key. It is also None if Arrow
+        changes a column's values, or a file stores a column with another type.
 
     Raises:
         MissingDataFile: A data file does not exist.
         UnreadableDataFile: A data file is damaged.
     """
-    keys = _lookup_keys_for_files(spark, snapshot, files, source)
+    keys = _lookup_keys(snapshot, source)
     if keys is None:
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
@@ -104,12 +122,22 @@ def rows_by_keys(
     row_fields = tuple(columns)
     if lineage is not None:
         row_fields += (Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type))
+    path_by_index = {str(index): spark_path(file.path) for index, file in enumerate(lookup_files)}
+    if _executors_look_up(spark, files):
+        return LookedUpRows(rows_on_executors(spark, lookup_files, Struct(row_fields), keys), path_by_index, are_few=False)
     try:
         rows = read_rows_with_keys(snapshot.name, lookup_files, arrow_schema(bare(Struct(row_fields))), keys)
     except TooManyRows:
         return None
-    path_by_index = {str(index): spark_path(file.path) for index, file in enumerate(lookup_files)}
-    return frame_of(spark, rows, bare(Struct((*row_fields, *ADDRESS_FIELDS)))), path_by_index
+    return LookedUpRows(frame_of(spark, rows, bare(Struct((*row_fields, *ADDRESS_FIELDS)))), path_by_index, are_few=True)
+
+
+def _executors_look_up(spark: SparkSession, files: FileListing) -> bool:
+    """Return whether executors look up keys in these files, instead of the driver."""
+    if is_local_mode(spark):
+        return False
+    are_distant = len(files) > DISTANT_FILES_ON_DRIVER and not files.paths[0].startswith("file:")
+    return are_distant or files.total_records > ROWS_ON_DRIVER
 
 
 @dataclass(frozen=True)
@@ -148,18 +176,24 @@ def find_key_matches(
         MissingDataFile: A data file does not exist.
         UnreadableDataFile: A data file is damaged.
     """
-    keys = _lookup_keys_for_files(spark, snapshot, files, source)
+    keys = _lookup_keys(snapshot, source)
     if keys is None or not _can_decide_matches(keys, source, one_to_one=one_to_one):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
     lookup_files = _describe_files(spark, snapshot, files, columns, lineage=None)
     if lookup_files is None:
         return None
-    find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=one_to_one or with_sources)
-    # If there are more target rows than source rows, the matches are not one-to-one. Closing the iterator then stops reading other files.
-    max_rows = source.row_count if one_to_one else None
-    with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:
-        rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
+    # If there are more target rows than source rows, the matches are not one-to-one.
+    max_rows, with_key_ids = source.row_count if one_to_one else None, one_to_one or with_sources
+    if _executors_look_up(spark, files):
+        task_matches = positions_on_executors(
+            spark, snapshot.name, lookup_files, columns, keys, with_key_ids=with_key_ids, max_rows=max_rows
+        )
+        rows = _collect_rows(task_matches, max_rows, distinct_keys=not one_to_one)
+    else:
+        find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=with_key_ids)
+        with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:  # closing it stops reading other files
+            rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
     if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
     return _matches_with_ordinals(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
@@ -170,7 +204,7 @@ def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -
     return keys.is_exact and len(keys.columns) >= len(source.keys) and (keys.is_distinct or not one_to_one)
 
 
-_FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
+_FileMatches = tuple[LookedUpFile, tuple[NumpyArray, NumpyArray]]
 """A data file, the positions of its rows that have a key of the source, and the key ids of these rows."""
 
 
@@ -192,9 +226,9 @@ def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, dist
         row_count += len(key_ids)
         if max_rows is not None and row_count > max_rows:
             return None
-        if positions:  # some row of the file has a key
+        if len(positions):  # some row of the file has a key
             path = spark_path(file.path)
-            rows.positions[path] = positions
+            rows.positions[path] = Positions(positions.astype(np.uint64))
             rows.key_ids[path] = np.unique(key_ids) if distinct_keys else key_ids
     return rows
 
@@ -245,15 +279,6 @@ def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
     return source_keys([(key, column) for key, column in columns if column is not None])
 
 
-def _lookup_keys_for_files(spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source) -> SourceKeys | None:
-    """Return the keys that the driver looks up in these files, or None if Spark must read the files.
-
-    The driver reads files with many rows only if the driver is the whole cluster.
-    """
-    may_read = files.total_records <= LOOKED_UP_ROWS or is_local_mode(spark)
-    return _lookup_keys(snapshot, source) if may_read else None
-
-
 def _describe_files(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, lineage: Lineage | None
 ) -> list[LookedUpFile] | None:
@@ -267,14 +292,16 @@ def _describe_files(
     deleted_counts = files.deleted.to_pylist()
     deleted_by_path = deleted_rows(spark, snapshot, [path for path, count in zip(paths, deleted_counts, strict=True) if count])
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
+    record_counts = dict(zip(paths, files.records.fill_null(0).to_pylist(), strict=True))
     lookup_files = []
     for layout in snapshot.layouts(paths):  # the files of one layout store the columns with the same names and types
         stored_columns = _stored_columns(snapshot, layout, columns, lineage)
         if stored_columns is None:
             return None
         for path in layout.paths:
-            deleted_positions = deleted_by_path.get(path, Positions())
-            lookup_files.append(LookedUpFile(path, stored_columns, deleted_positions, partitions[path] or {}, options))
+            deleted_positions = np.array(deleted_by_path.get(path, Positions()).to_array(), dtype=np.int64)
+            partition = partitions[path] or {}
+            lookup_files.append(LookedUpFile(path, stored_columns, deleted_positions, partition, options, record_counts[path]))
     return lookup_files
 
 

@@ -9,21 +9,22 @@ from decimal import Decimal as Number
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
-from rowmerge.parquet import key_lookup
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.key_lookup import LookedUpFile, read_rows_with_keys
+from rowmerge.parquet.key_lookup import LookedUpFile
 from rowmerge.parquet.source_keys import SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
+from rowmerge.spark.matching import driver_lookup
+from rowmerge.spark.matching.driver_lookup import read_rows_with_keys
 from rowmerge.spark.source.keys import SourceKey, source_keys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.files import Positions
 
 DAY = datetime.date(2026, 1, 1)
 MOMENT = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)
@@ -149,7 +150,7 @@ class Files:
         source_keys = keys_of(pa.table({"k": pa.array(keys, pa.int64())}), {"k": Primitive("long")}, {"k": "="})
         assert source_keys is not None
         stored_columns = StoredColumns(columns, False, ("p",))
-        files = [LookedUpFile(f"file://{path}", stored_columns, Positions(deleted), {"p": path.stem[-1]}) for path in self.paths]
+        files = [LookedUpFile(f"file://{path}", stored_columns, np.array(deleted, np.int64), {"p": path.stem[-1]}) for path in self.paths]
         return read_rows_with_keys("db.t", files, columns, source_keys)
 
 
@@ -200,12 +201,12 @@ def test_a_missing_file_is_reported_by_name(files: Files) -> None:
 
 
 def test_too_many_rows_are_left_to_spark(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_lookup, "MAX_FOUND_ROWS", 5)
+    monkeypatch.setattr(driver_lookup, "MAX_FOUND_ROWS", 5)
     assert files.looked_up([1, 2, 3, 4, 5]).num_rows == 5
-    with pytest.raises(key_lookup.TooManyRows):
+    with pytest.raises(driver_lookup.TooManyRows):
         files.looked_up([1, 2, 3, 4, 5, 6])
-    monkeypatch.setattr(key_lookup, "MAX_FOUND_BYTES", 10)
-    with pytest.raises(key_lookup.TooManyRows):
+    monkeypatch.setattr(driver_lookup, "MAX_FOUND_BYTES", 10)
+    with pytest.raises(driver_lookup.TooManyRows):
         files.looked_up([1])
 
 
@@ -218,7 +219,7 @@ def test_strings_are_looked_up_in_several_row_groups_together(tmp_path: Path, co
     source_ids = {n * 2 for n in range(count)}
     keys = keys_of(pa.table({"name": [f"n{n}" for n in source_ids]}), {"name": Primitive("string")}, {"name": "="})
     assert keys is not None
-    deleted = Positions([0, 300, 599, 999])
+    deleted = np.array([0, 300, 599, 999])
     matches = read_rows_with_keys("db.t", [LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted, {})], columns, keys)
     expected = [n for n in range(1000) if n * 7 % 1000 in source_ids and n not in deleted]
     assert matches["v"].to_pylist() == matches[POSITION].to_pylist() == expected

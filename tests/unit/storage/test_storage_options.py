@@ -19,11 +19,11 @@ from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import open_data_file
-from rowmerge.parquet.key_lookup import read_rows_with_keys
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.matching import key_lookup
+from rowmerge.spark.matching.driver_lookup import read_rows_with_keys
 from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write_output import discard, discard_attempt, discard_paths
