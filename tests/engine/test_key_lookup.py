@@ -9,9 +9,18 @@ import rowmerge
 from rowmerge.execution.ways import row_writing
 from rowmerge.execution.ways.way import RowChangeRequest
 from rowmerge.plan.expressions.conditions import KeyPair
+from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.source import source
 
 pytestmark = pytest.mark.one_of("kind")
+
+
+@pytest.fixture(params=["driver", "executors"], autouse=True)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let the driver or executors look up the keys, whatever the size of the table. In local mode, only the driver would."""
+    monkeypatch.setattr(key_lookup, "_executors_look_up", lambda spark, files: request.param == "executors")
+    return str(request.param)
+
 
 COLUMNS = (
     "id, 'k' || id as name, cast(id % 7 as int) as part, date_add(date'2026-01-01', int(id)) as day, "
