@@ -49,13 +49,13 @@ class Entry:
         return sys.executable if self.jar is None else str(peers.python)
 
 
-def _ours(format_: str, mode: str) -> Entry:
+def _ours(format_: str, mode: str, workers: int = 0) -> Entry:
     def make(tables: Tables, peers: Peers) -> Engine:
         from benchmarks.engines.ours import Rowmerge
 
-        return Rowmerge(format_, mode)
+        return Rowmerge(format_, mode, workers)
 
-    return Entry(f"rowmerge, {format_.title()}, {mode}", format_, make)
+    return Entry(f"rowmerge, {format_.title()}, {mode}{f', {workers} workers' if workers else ''}", format_, make)
 
 
 def _delta(vectors: bool) -> Entry:
@@ -95,9 +95,11 @@ ENGINES = {
     "ours": _ours("delta", "auto"),
     "ours-cow": _ours("delta", "copy-on-write"),
     "ours-mor": _ours("delta", "merge-on-read"),
+    "ours-workers": _ours("delta", "auto", workers=2),
     "ours-iceberg": _ours("iceberg", "auto"),
     "ours-iceberg-cow": _ours("iceberg", "copy-on-write"),
     "ours-iceberg-mor": _ours("iceberg", "merge-on-read"),
+    "ours-iceberg-mor-workers": _ours("iceberg", "merge-on-read", workers=2),
     "delta-rs": Entry("delta-rs", "delta", _delta_rs, package="deltalake"),
     "delta-spark": _delta(vectors=False),
     "delta-spark-dv": _delta(vectors=True),

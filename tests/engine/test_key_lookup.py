@@ -10,7 +10,7 @@ from rowmerge.execution.ways import row_writing
 from rowmerge.execution.ways.way import RowChangeRequest
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.matching import key_lookup
-from rowmerge.spark.source import source
+from rowmerge.spark.source import keys, source
 
 pytestmark = pytest.mark.one_of("kind")
 
@@ -277,6 +277,7 @@ def test_keys_of_many_rows_are_collected_completely(session: rowmerge.Session, t
 def test_many_short_keys_are_collected_instead_of_a_join(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, pair = session.spark.sql("select id, cast(id as string) as name from range(5000)"), KeyPair("id", "=", "s.id")
     monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 1_000)
+    monkeypatch.setattr(source, "MAX_UNMEASURED_KEYS", 100)
 
     def collects_keys(pair: KeyPair, max_keys: int) -> bool:
         (key,) = source.evaluate_source(rows, "s", (pair,), max_keys=max_keys).keys
@@ -287,9 +288,9 @@ def test_many_short_keys_are_collected_instead_of_a_join(session: rowmerge.Sessi
     assert not collects_keys(pair, 0)
     assert not collects_keys(pair, 4_999)
     text = KeyPair("name", "=", "s.name")
-    monkeypatch.setattr(source, "MAX_KEY_BYTES", 10 + 90 * 2 + 900 * 3 + 4_000 * 4 + 5_000 * 8)
+    monkeypatch.setattr(keys, "MAX_KEY_BYTES", 10 + 90 * 2 + 900 * 3 + 4_000 * 4 + 5_000 * 8)
     assert collects_keys(text, 5_000)
-    monkeypatch.setattr(source, "MAX_KEY_BYTES", source.MAX_KEY_BYTES - 1)
+    monkeypatch.setattr(keys, "MAX_KEY_BYTES", keys.MAX_KEY_BYTES - 1)
     assert not collects_keys(text, 5_000)
 
 
@@ -299,6 +300,7 @@ def test_a_large_snapshot_step_looks_up_rows_by_string_keys(
 ) -> None:
     """The change of a row depends on the row, so keys do not suffice. The source has more rows than the driver collects."""
     monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 100)
+    monkeypatch.setattr(source, "MAX_UNMEASURED_KEYS", 100)
     session.sql(f"create table history {TABLES[kind]} as select md5('k' || id) as key, id, cast(null as int) as until from range(2000)")
     session.sql("update history set until = 1 where id % 10 = 0")
     request.getfixturevalue("no_scan")

@@ -50,7 +50,16 @@ def worker_python(packages: Sequence[str] = WORKER_PACKAGES) -> str:
 class StandaloneCluster:
     """A running master and its workers. Each has one core and 1 GB, and its logs in `folder`."""
 
-    def __init__(self, folder: Path, *, workers: int = 2) -> None:
+    def __init__(self, folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
+        """Start the processes, and wait until the workers have registered.
+
+        Args:
+            folder: The folder for logs and for the files of applications.
+            workers: The number of workers.
+            cores: The number of tasks that each worker runs at the same time.
+            memory: The memory that each worker has for executors.
+        """
+        self._memory = memory
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -58,7 +67,7 @@ class StandaloneCluster:
         self.master = _logged(log, r"Starting Spark master at (spark://\S+)")
         self._page = _logged(log, r"Started MasterWebUI at (http://\S+)|MasterWebUI.* started at (http://\S+)")
         for _ in range(workers):
-            self.start_worker()
+            self.start_worker(cores=cores)
         self.await_workers(workers)
 
     def start_worker(self, *, command: Sequence[str] = (), cores: int = 1) -> subprocess.Popen[bytes]:
@@ -70,7 +79,7 @@ class StandaloneCluster:
         """
         name = f"worker-{len(self._processes)}"
         arguments = ["org.apache.spark.deploy.worker.Worker", "--host", "localhost", "--port", "0", "--webui-port", "0"]
-        arguments += ["--cores", str(cores), "--memory", "1g", "--work-dir", str(self.folder / name), self.master]
+        arguments += ["--cores", str(cores), "--memory", self._memory, "--work-dir", str(self.folder / name), self.master]
         self._start(name, arguments, command)
         return self._processes[-1]
 

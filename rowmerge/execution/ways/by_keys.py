@@ -30,8 +30,7 @@ from rowmerge.table.snapshots.files import Positions
 
 def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Look up the target rows that match, and write the rows that the clauses produce from source rows with and without a match."""
-    max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_local_mode else 0
-    source = request.materialize_source(max_keys=max_keys, prepare=_prepare_function(request))
+    source = request.materialize_source(max_keys=request.max_keys(MAX_KEYS_WITHOUT_JOIN), prepare=_prepare_function(request))
     files = request.files_for(source)
     matches = find_matches(request, files, source)
     if matches is None:

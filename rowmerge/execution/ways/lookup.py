@@ -31,8 +31,7 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     necessary.
     """
     assert request.needed_columns is not None  # otherwise `why_not_lookup` returns a reason
-    # In local mode the driver is the whole cluster, so it may collect more keys. Otherwise the default limit applies (0).
-    source = request.materialize_source(max_keys=MAX_LOOKED_UP_KEYS if request.is_local_mode else 0)
+    source = request.materialize_source(max_keys=request.max_keys(MAX_LOOKED_UP_KEYS))
     if not source.row_count:
         return NotApplicable(Reason("the source has no rows"))
     if should_use_page_skipping(request.snapshot, source, request.needed_columns):

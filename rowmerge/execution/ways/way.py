@@ -14,7 +14,7 @@ from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Prepare, Source, SourceRowsOnce
 from rowmerge.spark.source.writing import FEW_BYTES
-from rowmerge.spark.spark_session import is_local_mode
+from rowmerge.spark.spark_session import analyses_later, is_local_mode
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.shape import Lineage, TableShape
@@ -118,6 +118,16 @@ class RowChangeRequest:
     def inserts_every_source_row(self) -> bool:
         """Whether each source row becomes a new row, with or without a match."""
         return self.is_upsert or self.plan.source_rows is SourceRows.ALL
+
+    def max_keys(self, limit: int) -> int:
+        """Return the maximum number of source rows whose keys the driver collects for a lookup, 0 for the default of `evaluate_source`.
+
+        On Spark Connect, the keys are part of each request to the server, so only the default applies.
+
+        Args:
+            limit: The maximum number on other sessions, which send the keys to executors once.
+        """
+        return 0 if analyses_later(self.spark) else limit
 
     @cached_property
     def is_local_mode(self) -> bool:

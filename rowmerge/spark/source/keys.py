@@ -14,12 +14,16 @@ from pyspark.sql import DataFrame, functions as F
 from rowmerge.parquet.source_keys import KeyColumn, SourceKeys
 from rowmerge.plan.bounds.bounds import is_padded
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.spark.types import has_collation
+from rowmerge.spark.types import estimated_row_bytes, has_collation
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type
 
 _INTEGERS = ("byte", "short", "integer", "long")
 EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
 """The names of the primitive types whose values Arrow and Spark compare for equality in the same way."""
+TEXT_TYPES = (Primitive("string"), Primitive("binary"))
+"""The types whose values have different lengths."""
+MAX_KEY_BYTES = 256 * 1024 * 1024
+"""The maximum size of the keys that the driver collects, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,25 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
 def ordinal_array(ordinals: BitMap64) -> pa.Array:
     """Return ordinals of source rows as an int64 array, the type of the column ORDINAL."""
     return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
+
+
+def are_short_keys(rows: DataFrame, fields: Sequence[Field], row_count: int) -> bool:
+    """Return whether the keys of all rows take at most MAX_KEY_BYTES. A job adds up the lengths of strings and binary values.
+
+    Args:
+        rows: The source rows with the key columns.
+        fields: The key columns.
+        row_count: The number of rows.
+    """
+    if not all(isinstance(field.type, Primitive | Decimal) for field in fields):
+        return False
+    other_fields = Struct(tuple(field for field in fields if field.type not in TEXT_TYPES))
+    key_bytes = row_count * estimated_row_bytes(other_fields)
+    text_lengths = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in TEXT_TYPES]
+    if text_lengths:
+        (totals,) = rows.agg(*text_lengths).toArrow().to_pylist()
+        key_bytes += sum(total or 0 for total in totals.values())
+    return key_bytes <= MAX_KEY_BYTES
 
 
 def key_ranges(rows: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], row_count: int) -> tuple[SourceKey, ...]:

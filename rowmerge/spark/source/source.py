@@ -18,7 +18,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, key_names, key_ranges, known_keys, ordinal_array, with_keys
+from rowmerge.spark.source.keys import (
+    EXACT_TYPES,
+    TEXT_TYPES,
+    SourceKey,
+    are_short_keys,
+    key_names,
+    key_ranges,
+    known_keys,
+    ordinal_array,
+    with_keys,
+)
 from rowmerge.spark.types import estimated_row_bytes, frame_of, has_collation, schema_of, with_nullable_fields
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, backquote
@@ -36,9 +46,11 @@ MAX_PREPARED_ROWS, MAX_PREPARED_TEXT_BYTES = 100_000, 500
 """The limits of prepared rows, which are converted to table rows before their matches are known: rows, and bytes of strings in a row."""
 MAX_COLLECTED_KEYS = 1_000_000
 """The maximum number of source rows whose keys the driver always collects, to prune files by each key instead of the range of the keys."""
-MAX_KEYS_WITHOUT_JOIN, MAX_LOOKED_UP_KEYS, MAX_KEY_BYTES = 10_000_000, 4_000_000, 256 * 1024 * 1024
-"""The maximum number of source rows if a lookup of their keys replaces a join, the maximum number if it precedes a join, and the maximum
-size of the keys in bytes."""
+MAX_KEYS_WITHOUT_JOIN, MAX_LOOKED_UP_KEYS = 10_000_000, 4_000_000
+"""The maximum number of source rows if a lookup of their keys replaces a join, and the maximum number if it precedes a join."""
+MAX_RETURNED_KEY_TEXT, MAX_UNMEASURED_KEYS = 100, 100_000
+"""The maximum number of bytes of the strings in a key that the job that evaluates the source returns, and the number of rows up to which
+the driver collects keys of any length."""
 MAX_UNSHUFFLED_TASKS, MIN_ROWS_PER_FILE = 4, 50_000
 """The maximum number of tasks that write source rows without a shuffle, and the minimum average number of rows in each of their files."""
 MAX_BROADCAST_BYTES = 64 * 1024 * 1024
@@ -48,7 +60,6 @@ Prepare = Callable[[DataFrame, Sequence[str]], DataFrame]
 """A function that converts source rows to table rows, which also have the key columns and ORDINAL. The arguments are the source rows under
 the alias of the source, and the names of their key columns."""
 
-_TEXT_TYPES = (Primitive("string"), Primitive("binary"))
 _UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
 
 
@@ -210,17 +221,22 @@ class _Checkpoint:
 
         Args:
             source: The source, with the number of its rows.
-            max_keys: The maximum number of rows for keys that take little memory (`_are_short_keys`). The limit for other keys is
+            max_keys: The maximum number of rows for keys that take little memory (`are_short_keys`). The limit for other keys is
                 MAX_COLLECTED_KEYS.
             key_rows: The key columns of the first rows of each task, and ORDINAL, the number that identifies a source row.
         """
         fields, row_count = schema_of(self._rows.select(*self.key_columns)).fields, source.row_count
-        fit_in_driver = row_count <= MAX_COLLECTED_KEYS or (row_count <= max_keys and _are_short_keys(self._rows, fields, row_count))
-        if not fit_in_driver:
-            return replace(source, keys=key_ranges(self._rows, self._pairs, fields, row_count))
         if key_rows.num_rows < row_count:
+            if not self._do_keys_fit(fields, row_count, max(max_keys, MAX_COLLECTED_KEYS)):
+                return replace(source, keys=key_ranges(self._rows, self._pairs, fields, row_count))
             key_rows = self._rows.select(*self.key_columns, ORDINAL).toArrow()
         return replace(source, keys=known_keys(self._pairs, fields, key_rows), key_ordinals=key_rows[ORDINAL])
+
+    def _do_keys_fit(self, fields: Sequence[Field], row_count: int, max_keys: int) -> bool:
+        """Return whether the keys of all rows are few and short enough for the driver. `fields`: the key columns."""
+        if row_count <= MAX_UNMEASURED_KEYS:
+            return True
+        return row_count <= max_keys and are_short_keys(self._rows, fields, row_count)
 
 
 @dataclass
@@ -337,7 +353,10 @@ def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: 
     local_row_sql = f"{_ROW_INDEX} < {MAX_LOCAL_ROWS} and {_TASK_INDEX} < {MAX_LOCAL_TASKS}"
     if can_return_rows:
         local_row_sql += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
-    returned_rows = rows.where(_RETURNED_KEY_SQL if key_columns else local_row_sql)
+    returned_rows = rows.where(local_row_sql)
+    if key_columns:
+        short_keys = _and_short_texts(schema_of(rows.select(*key_columns)), MAX_RETURNED_KEY_TEXT)
+        returned_rows = rows.where(f"{_RETURNED_KEY_SQL}{short_keys} or {local_row_sql}")
     if not can_return_rows:
         return returned_rows.select(*key_columns, ORDINAL).toArrow(), None
     columns_sql = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
@@ -349,7 +368,7 @@ def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: 
 
 def _and_short_texts(schema: Struct, most_bytes: int) -> str:
     """Return SQL to append to a condition, so that a row has at most `most_bytes` of strings and binary values."""
-    lengths = [f"coalesce(octet_length({backquote(field.name)}), 0)" for field in schema if field.type in _TEXT_TYPES]
+    lengths = [f"coalesce(octet_length({backquote(field.name)}), 0)" for field in schema if field.type in TEXT_TYPES]
     return f" and {' + '.join(lengths)} <= {most_bytes}" if lengths else ""
 
 
@@ -364,22 +383,9 @@ def _with_ordinal(schema: Struct) -> Struct:
     return Struct((*schema, Field(ORDINAL, Primitive("long"))))
 
 
-def _are_short_keys(rows: DataFrame, fields: Sequence[Field], row_count: int) -> bool:
-    """Return whether the keys of all rows take at most MAX_KEY_BYTES. A job adds up the lengths of strings and binary values."""
-    if not all(isinstance(field.type, Primitive | Decimal) for field in fields):
-        return False
-    other_fields = Struct(tuple(field for field in fields if field.type not in _TEXT_TYPES))
-    key_bytes = row_count * estimated_row_bytes(other_fields)
-    text_lengths = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in _TEXT_TYPES]
-    if text_lengths:
-        (totals,) = rows.agg(*text_lengths).toArrow().to_pylist()
-        key_bytes += sum(total or 0 for total in totals.values())
-    return key_bytes <= MAX_KEY_BYTES
-
-
 def max_collected_keys(fields: Sequence[Field]) -> int:
     """Return the maximum number of rows whose keys the driver collects, given the types of the keys. Lengths of strings are ignored."""
-    have_fixed_width = all(isinstance(field.type, Primitive) and field.type not in _TEXT_TYPES for field in fields)
+    have_fixed_width = all(isinstance(field.type, Primitive) and field.type not in TEXT_TYPES for field in fields)
     return MAX_KEYS_WITHOUT_JOIN if have_fixed_width else MAX_COLLECTED_KEYS
 
 
