@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowmerge.concurrency import map_ahead
+from rowmerge.parquet.bitmaps import deserialize, serialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options, open_data_file
@@ -28,7 +29,7 @@ class LookedUpFile:
     Attributes:
         path: The absolute path.
         stored_columns: The columns that the lookup reads, as the file stores them.
-        deleted: The positions of deleted rows in the file, as an ascending int64 array.
+        deleted: The positions of deleted rows in the file, as a serialized bitmap, which is empty if there are none.
         partition: By column name, the partition values of columns that the file lacks.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
         row_count: The number of rows including deleted rows, 0 if it is unknown.
@@ -36,7 +37,7 @@ class LookedUpFile:
 
     path: str
     stored_columns: StoredColumns
-    deleted: NumpyArray
+    deleted: bytes
     partition: Mapping[str, Any]
     filesystem_options: Options = field(default_factory=dict, repr=False)
     row_count: int = 0
@@ -85,7 +86,7 @@ class LookupSpec:
 
 
 class TaskFile(NamedTuple):
-    """A file of a task. `index`: its number among the files of all tasks. `deleted`: the bytes of `LookedUpFile.deleted`."""
+    """A file of a task. `index`: its number among the files of all tasks. `layout`: the index in `LookupSpec.layouts`."""
 
     index: int
     path: str
@@ -119,7 +120,8 @@ def _all_rows(file: LookedUpFile, spec: LookupSpec) -> list[tuple[pa.Table, Nump
 def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int | None, with_key_ids: bool) -> TaskFunction:
     """Return the function for `DataFrame.mapInArrow` that returns the positions of the live rows that have a key of the source.
 
-    The result has one row for each file with such rows: the number of the file, the compressed positions, and the bytes of the key ids.
+    The result has one row for each file with such rows: the number of the file, the positions as a serialized bitmap, and the bytes of the
+    key ids.
 
     Args:
         spec: The keys and the columns.
@@ -135,7 +137,7 @@ def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int 
         row_count = 0
         for file, (positions, key_ids) in _map_task_files(batches, spec, file_lists, 1, find_in_file):
             if len(positions):
-                row = {"file": file.index, "positions": compress_positions(positions), "key_ids": key_ids.tobytes()}
+                row = {"file": file.index, "positions": serialize(positions.astype(np.uint64)), "key_ids": key_ids.tobytes()}
                 yield pa.RecordBatch.from_pylist([row], POSITIONS_SCHEMA)
             row_count += len(positions)
             if max_rows is not None and row_count > max_rows:
@@ -161,29 +163,13 @@ def _map_task_files(
     """
 
     def read_file(file: TaskFile) -> Any:
-        deleted = np.frombuffer(file.deleted, dtype=np.int64)
-        return read(LookedUpFile(file.path, spec.layouts[file.layout], deleted, file.partition, spec.filesystem_options), spec)
+        return read(LookedUpFile(file.path, spec.layouts[file.layout], file.deleted, file.partition, spec.filesystem_options), spec)
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
             files = [TaskFile(*fields) for fields in pickle.loads(file_lists[number // ids_per_list])]
             is_local = all(file.path.startswith("file:") for file in files)
             yield from zip(files, map(read_file, files) if is_local else map_ahead(read_file, files), strict=True)
-
-
-def compress_positions(positions: NumpyArray) -> bytes:
-    """Return ascending row positions in a compressed form, from which `decompress_positions` restores them."""
-    steps = np.diff(positions.astype(np.int64), prepend=0)
-    size = steps.nbytes.to_bytes(8, "little")
-    compressed: bytes = size + pa.compress(steps.tobytes(), codec="zstd", asbytes=True)
-    return compressed
-
-
-def decompress_positions(compressed: bytes) -> NumpyArray:
-    """Return the row positions that `compress_positions` compressed, as a uint64 array."""
-    size = int.from_bytes(compressed[:8], "little")
-    steps = np.frombuffer(pa.decompress(compressed[8:], size, codec="zstd", asbytes=True), dtype=np.int64)
-    return np.cumsum(steps).astype(np.uint64)
 
 
 def find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[pa.Table, NumpyArray]]:
@@ -249,14 +235,15 @@ def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Col
     A live row is a row that is not deleted by a deletion vector or a delete file. One lookup covers a batch of row groups, because each
     lookup hashes the values of the source again. The matching rows of the batch are then divided by row group.
     """
+    deleted_positions = deserialize(file.deleted).astype(np.int64) if file.deleted else None
     row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
     starts = np.cumsum([0, *row_counts]).tolist()  # the position in the file of the first row of each row group
     for groups in _batches(row_counts, keys.min_rows_at_once):
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
         indexes_in_batch, key_ids = keys.find_rows(pa.concat_tables(key_tables))
         live_matches = FoundRows(indexes_in_batch + starts[groups[0]], key_ids)  # the row groups of a batch are adjacent
-        if len(file.deleted):  # most files have no deleted rows, and the filter copies the arrays
-            is_live = ~np.isin(live_matches.indexes, file.deleted)
+        if deleted_positions is not None:  # most files have no deleted rows, and the filter copies the arrays
+            is_live = ~np.isin(live_matches.indexes, deleted_positions)
             live_matches = FoundRows(live_matches.indexes[is_live], live_matches.key_ids[is_live])
         for group, key_table in zip(groups, key_tables, strict=True):
             matches = _matches_of_row_group(live_matches, group, starts[group], key_table)

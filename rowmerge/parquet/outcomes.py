@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import BitMap64
 
+from rowmerge.parquet.bitmaps import PositionSet
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, with_lineage
 from rowmerge.parquet.file_writers import PartitionedWriter
 
@@ -81,15 +81,15 @@ def message_fields(message: TaskMessage) -> dict[str, Any]:
 
 
 class OutcomeWriter:
-    """The writer of the outcome rows of one task. It writes files, and collects the positions of target rows in bitmaps."""
+    """The writer of the outcome rows of one task. It writes files, and collects the positions of target rows."""
 
     def __init__(self, columns: OutcomeColumns, spec: WriteSpec, change_spec: WriteSpec | None) -> None:
         self._columns, self._writer = columns, PartitionedWriter(spec)
         self._change_writer = None if change_spec is None else PartitionedWriter(change_spec)
         self._message = TaskMessage()
-        self._replaced_positions: dict[str, BitMap64] = {}
-        self._read_positions: dict[str, BitMap64] = {}
-        self._source_ordinals = BitMap64()
+        self._replaced_positions: dict[str, PositionSet] = {}
+        self._read_positions: dict[str, PositionSet] = {}
+        self._source_ordinals: PositionSet | None = None
 
     def write(self, table: pa.Table) -> None:
         """Write the new rows of a batch of outcome rows, and collect the positions of target rows.
@@ -106,7 +106,9 @@ class OutcomeWriter:
         self._message.updated += _count(pc.equal(actions, UPDATE))
         self._message.inserted += _count(pc.equal(actions, INSERT))
         if self._columns.source is not None:  # the ordinal of a source row is its number in the source
-            self._source_ordinals.update(pc.drop_null(table[self._columns.source]).to_numpy())
+            ordinals = pc.drop_null(table[self._columns.source]).to_numpy()
+            self._source_ordinals = self._source_ordinals or PositionSet()
+            self._source_ordinals.add(ordinals.astype(np.uint64))
         if self._columns.file is not None:  # only then, the batch has positions of target rows
             self._collect_unchanged_matches(table, actions)
             self._collect_replaced_rows(table, actions)
@@ -128,9 +130,9 @@ class OutcomeWriter:
         message.files = self._writer.close()
         if self._change_writer is not None:
             message.change_rows = self._change_writer.close()
-        message.positions = {path: bitmap.serialize() for path, bitmap in self._replaced_positions.items()}
-        message.read_positions = {path: bitmap.serialize() for path, bitmap in self._read_positions.items()}
-        message.source_ordinals = self._source_ordinals.serialize() if self._source_ordinals else None
+        message.positions = {path: positions.serialize() for path, positions in self._replaced_positions.items()}
+        message.read_positions = {path: positions.serialize() for path, positions in self._read_positions.items()}
+        message.source_ordinals = None if self._source_ordinals is None else self._source_ordinals.serialize()
         return message
 
     def abort(self) -> list[str]:
@@ -146,7 +148,7 @@ class OutcomeWriter:
         is_read = pc.and_(pc.equal(actions, NONE), pc.and_(has_source, has_target))
         addresses = table.select([self._columns.file, self._columns.position]).filter(is_read)
         for path, _, positions in rows_by_file(addresses):
-            self._read_positions.setdefault(path, BitMap64()).update(positions)
+            self._read_positions.setdefault(path, PositionSet()).add(positions)
 
     def _collect_replaced_rows(self, table: pa.Table, actions: pa.Array) -> None:
         """Collect the positions of updated and deleted target rows, and write the old values of each target row once, as a change row."""
@@ -177,9 +179,7 @@ class OutcomeWriter:
 
     def _add_replaced_positions(self, path: str, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Add positions in one file. Return the indexes of those that are new, and count the others as repeated."""
-        new_positions = BitMap64(positions) - self._replaced_positions.setdefault(path, BitMap64())
-        self._replaced_positions[path] |= new_positions
-        first_indexes = _first_indexes(positions, new_positions)
+        first_indexes = self._replaced_positions.setdefault(path, PositionSet()).add(positions)
         self._message.repeated_count += len(positions) - len(first_indexes)
         return first_indexes
 
@@ -225,14 +225,6 @@ class OutcomeWriter:
 def _count(mask: pa.Array) -> int:
     """Return the number of true values in the mask."""
     return pc.sum(mask).as_py() or 0
-
-
-def _first_indexes(positions: np.ndarray[Any, Any], new_positions: BitMap64) -> np.ndarray[Any, Any]:
-    """Return the index of the first occurrence of each new position in `positions`."""
-    if len(new_positions) == len(positions):
-        return np.arange(len(positions))  # usually, each position occurs once
-    distinct_positions, first_indexes = np.unique(positions, return_index=True)
-    return first_indexes[np.isin(distinct_positions, np.array(new_positions.to_array(), dtype=np.uint64))]
 
 
 def rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyroaring import BitMap64
 
+from rowmerge.parquet.bitmaps import deserialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import FileMessage, StoredColumns, WriteSpec
 from rowmerge.parquet.file_writers import PartitionedWriter
@@ -18,7 +18,7 @@ from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 
 
 def write_live_rows(
-    spec: WriteSpec, deleted_positions: dict[str, BitMap64], partition: dict[str, Any], delete_files: Callable[[list[str], Options], None]
+    spec: WriteSpec, deleted_positions: dict[str, bytes], partition: dict[str, Any], delete_files: Callable[[list[str], Options], None]
 ) -> list[FileMessage]:
     """Rewrite files of one partition without their deleted rows, and return a message for each new file.
 
@@ -27,7 +27,7 @@ def write_live_rows(
 
     Args:
         spec: The settings with which data files are written.
-        deleted_positions: By path of each file to rewrite, the positions of its deleted rows, which may be empty.
+        deleted_positions: By path of each file to rewrite, the serialized bitmap of the positions of its deleted rows.
         partition: The partition values of the files by name of the field.
         delete_files: The function that deletes the new files after an error. It takes paths and the arguments of Arrow's file systems.
     """
@@ -45,19 +45,19 @@ def write_live_rows(
         raise
 
 
-def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
+def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, Any]) -> Iterator[pa.Table]:
     """Yield the live rows of a file in batches, with the columns that the new file gets.
 
     Args:
         spec: The settings with which the new file is written.
         path: The path of the file to read.
-        deleted: The positions of the deleted rows of the file.
+        deleted: The serialized bitmap of the positions of the deleted rows.
         partition: The partition values of the file by name of the field.
     """
     # Most files store the columns in the same way as new files. `stored_columns_by_path` contains only the others.
     columns_of_new_files = StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=())
     stored_columns = spec.stored_columns_by_path.get(path, columns_of_new_files)
-    deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
+    deleted_positions = deserialize(deleted).astype(np.int64)
     start = 0
     for file_rows in _tables(stored_columns, path, spec.filesystem_options):
         # The conversion comes before the filter: Arrow cannot filter all types of other writers, such as string views of delta-rs.

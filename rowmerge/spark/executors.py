@@ -15,6 +15,7 @@ from pyspark import cloudpickle
 
 from rowmerge import concurrency
 from rowmerge.parquet import (
+    bitmaps,
     calendars,
     data_files,
     file_writers,
@@ -35,11 +36,11 @@ T = TypeVar("T")
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
 _MODULES = (
-    *(calendars, fitting, leaf_columns, transforms, partitions, concurrency, filesystems, data_files),
+    *(bitmaps, calendars, fitting, leaf_columns, transforms, partitions, concurrency, filesystems, data_files),
     *(file_writers, rewriting, outcomes, small_files, theta_sketches, source_keys, key_lookup),
 )
-"""The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, pyroaring,
-PySpark and the standard library."""
+"""The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, PySpark
+and the standard library."""
 
 for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]

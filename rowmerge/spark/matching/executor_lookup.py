@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rowmerge.parquet import key_lookup
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options
-from rowmerge.parquet.key_lookup import LookedUpFile, LookupSpec, TaskFile, decompress_positions
+from rowmerge.parquet.key_lookup import LookedUpFile, LookupSpec, TaskFile
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.failures import translated
@@ -22,6 +22,7 @@ from rowmerge.spark.reading.splits import pack
 from rowmerge.spark.types import to_spark
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import Struct, arrow_schema, bare
+from rowmerge.table.snapshots.files import Positions
 
 _ROWS_PER_TASK, _ROWS_PER_OPEN_FILE, _OPEN_TASKS = 2_000_000, 20_000, 10
 """The number of rows in whose files one task looks up keys, and the number of rows that a task reads while it would open another file."""
@@ -61,7 +62,7 @@ def positions_on_executors(
     *,
     with_key_ids: bool,
     max_rows: int | None,
-) -> Iterator[tuple[LookedUpFile, tuple[NumpyArray, NumpyArray]]]:
+) -> Iterator[tuple[LookedUpFile, tuple[Positions, NumpyArray]]]:
     """Yield each file that contains live rows with a key of the source, with the positions of these rows and the ids of their keys.
 
     Args:
@@ -83,7 +84,7 @@ def positions_on_executors(
         rows = spark.range(0, len(file_lists), 1, len(file_lists)).mapInArrow(task, "file int, positions binary, key_ids binary").toArrow()
     for row in rows.to_batches(max_chunksize=1):
         index, positions, key_ids = (column[0] for column in row.columns)
-        yield files[index.as_py()], (decompress_positions(positions.as_py()), np.frombuffer(key_ids.as_py(), dtype=np.int64))
+        yield files[index.as_py()], (Positions.deserialize(positions.as_py()), np.frombuffer(key_ids.as_py(), dtype=np.int64))
 
 
 def _spec_and_lists(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> tuple[LookupSpec, list[bytes]]:
@@ -95,7 +96,7 @@ def _spec_and_lists(files: Sequence[LookedUpFile], columns: pa.Schema, keys: Sou
         layout = layouts.setdefault(id(file.stored_columns), len(stored_columns))
         if layout == len(stored_columns):
             stored_columns.append(file.stored_columns)
-        task_files.append(TaskFile(index, file.path, layout, file.deleted.tobytes(), dict(file.partition)))
+        task_files.append(TaskFile(index, file.path, layout, file.deleted, dict(file.partition)))
     options: Options = files[0].filesystem_options
     spec = LookupSpec(columns, replace(keys, row_values=()), tuple(stored_columns), options)
     weights = [max(file.row_count, _ROWS_PER_OPEN_FILE) for file in files]

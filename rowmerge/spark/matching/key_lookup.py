@@ -191,7 +191,7 @@ def find_key_matches(
         )
         rows = _collect_rows(task_matches, max_rows, distinct_keys=not one_to_one)
     else:
-        find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=with_key_ids)
+        find_in_file = partial(_find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=with_key_ids)
         with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:  # closing it stops reading other files
             rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
     if rows is None or (one_to_one and _has_repeated_key(rows)):
@@ -199,12 +199,18 @@ def find_key_matches(
     return _matches_with_ordinals(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
 
 
+def _find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool) -> tuple[Positions, NumpyArray]:
+    """Return the positions as a bitmap, which takes less memory than an array, and the key ids. See `find_positions` for the arguments."""
+    positions, key_ids = find_positions(file, columns, keys, with_key_ids=with_key_ids)
+    return Positions(positions.astype(np.uint64)), key_ids
+
+
 def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -> bool:
     """Return whether a lookup of these keys finds exactly the rows that have all keys of a source row."""
     return keys.is_exact and len(keys.columns) >= len(source.keys) and (keys.is_distinct or not one_to_one)
 
 
-_FileMatches = tuple[LookedUpFile, tuple[NumpyArray, NumpyArray]]
+_FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
 """A data file, the positions of its rows that have a key of the source, and the key ids of these rows."""
 
 
@@ -226,9 +232,9 @@ def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, dist
         row_count += len(key_ids)
         if max_rows is not None and row_count > max_rows:
             return None
-        if len(positions):  # some row of the file has a key
+        if positions:  # some row of the file has a key
             path = spark_path(file.path)
-            rows.positions[path] = Positions(positions.astype(np.uint64))
+            rows.positions[path] = positions
             rows.key_ids[path] = np.unique(key_ids) if distinct_keys else key_ids
     return rows
 
@@ -299,9 +305,8 @@ def _describe_files(
         if stored_columns is None:
             return None
         for path in layout.paths:
-            deleted_positions = np.array(deleted_by_path.get(path, Positions()).to_array(), dtype=np.int64)
-            partition = partitions[path] or {}
-            lookup_files.append(LookedUpFile(path, stored_columns, deleted_positions, partition, options, record_counts[path]))
+            deleted = deleted_by_path[path].serialize() if path in deleted_by_path else b""
+            lookup_files.append(LookedUpFile(path, stored_columns, deleted, partitions[path] or {}, options, record_counts[path]))
     return lookup_files
 
 

@@ -1,7 +1,7 @@
 """The functions that executors run to write the rows of every row-level command.
 
-Executors get this code by value, with the modules that `rowmerge.spark.executors` lists. They need PyArrow, NumPy and pyroaring,
-but not this package. The input is outcome rows. The output is data files, their statistics, and bitmaps of deleted positions. Files are
+Executors get this code by value, with the modules that `rowmerge.spark.executors` lists. They need PyArrow and NumPy, but not this
+package. The input is outcome rows. The output is data files, their statistics, and bitmaps of deleted positions. Files are
 created under their final names and never renamed. The files of a failed statement do not belong to any version of the table.
 """
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyroaring import BitMap64
 from pyspark import TaskContext
 
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
@@ -167,7 +166,7 @@ def _rewrite_bin(spec: WriteSpec, paths: list[str], positions: list[bytes], part
 
     `positions`: For each path, the serialized bitmap of the positions of deleted rows. `partition`: The pickled partition values.
     """
-    deleted_positions = {path: BitMap64.deserialize(bitmap) for path, bitmap in zip(paths, positions, strict=True)}
+    deleted_positions = dict(zip(paths, positions, strict=True))
     return write_live_rows(spec, deleted_positions, pickle.loads(partition), delete_written)
 
 

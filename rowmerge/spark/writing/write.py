@@ -282,7 +282,7 @@ def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, P
 
     Raises MissingDataFile if a file does not exist, and UnreadableDataFile if a file cannot be read.
     """
-    deleted_in_bin = {path: deleted.get(path, Positions()) for path in bin_.paths}
+    deleted_in_bin = {path: deleted.get(path, Positions()).serialize() for path in bin_.paths}
     try:
         files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
     except UnreadableFile as error:

@@ -131,7 +131,7 @@ def test_rewritten_rows_get_the_current_partition_spec(tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([1, 2, 3, 4, 5], pa.int64())})
     (file,) = write(tmp_path, rows)
     today = iceberg_spec(tmp_path, rows, PartitionKey("id_trunc", "id_trunc", ("id",), pa.int64(), "truncate[3]"))
-    again = write_live_rows(today, {file.path: BitMap64([1])}, {"anything": "else"}, discard_paths)
+    again = write_live_rows(today, {file.path: BitMap64([1]).serialize()}, {"anything": "else"}, discard_paths)
     ids_by_partition = {file.partition["id_trunc"]: pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in again}
     assert ids_by_partition == {0: [1], 3: [3, 4, 5]}
 
@@ -224,7 +224,7 @@ def test_an_aborted_write_leaves_no_file(tmp_path: Path) -> None:
 def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, deleted_positions: list[int]) -> None:
     rows = pa.table({"n": [10, 11, 12, 13, 14], "s": ["a", None, "c", "d", "e"]})
     (file,) = write(tmp_path, rows)
-    (again,) = write_live_rows(spec(tmp_path, rows), {file.path: BitMap64(deleted_positions)}, {}, discard_paths)
+    (again,) = write_live_rows(spec(tmp_path, rows), {file.path: BitMap64(deleted_positions).serialize()}, {}, discard_paths)
     live_rows = pq.read_table(again.path.removeprefix("file://"))
     assert live_rows["n"].to_pylist() == [10 + i for i in range(5) if i not in deleted_positions]
 
@@ -232,7 +232,9 @@ def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, 
 def test_combined_files_keep_their_order_and_get_the_columns_of_the_table(tmp_path: Path) -> None:
     rows = pa.table({"n": [10, 11, 12], "s": ["a", None, "c"]})
     (first,), (older,) = write(tmp_path, rows), write(tmp_path, pa.table({"n": [20, 21]}))
-    (again,) = write_live_rows(spec(tmp_path, rows), {first.path: BitMap64([1]), older.path: BitMap64()}, {}, discard_paths)
+    (again,) = write_live_rows(
+        spec(tmp_path, rows), {first.path: BitMap64([1]).serialize(), older.path: BitMap64().serialize()}, {}, discard_paths
+    )
     live_rows = pq.read_table(again.path.removeprefix("file://"))
     assert live_rows.to_pylist() == [{"n": 10, "s": "a"}, {"n": 12, "s": "c"}, {"n": 20, "s": None}, {"n": 21, "s": None}]
     assert (again.records, again.nulls["s"]) == (4, 2)
@@ -242,7 +244,9 @@ def test_string_views_and_int96_are_converted(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
     pq.write_table(pa.table({"s": ["a", "b"], "t": [moment, moment]}), tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
     empty_table = pa.table({"s": pa.array([], pa.string()), "t": pa.array([], pa.timestamp("us", "UTC"))})
-    (again,) = write_live_rows(spec(tmp_path, empty_table), {(tmp_path / "old.parquet").as_uri(): BitMap64([0])}, {}, discard_paths)
+    (again,) = write_live_rows(
+        spec(tmp_path, empty_table), {(tmp_path / "old.parquet").as_uri(): BitMap64([0]).serialize()}, {}, discard_paths
+    )
     live_rows = pq.read_table(again.path.removeprefix("file://"))
     assert live_rows.to_pylist() == [{"s": "b", "t": moment.replace(tzinfo=dt.timezone.utc)}]
 

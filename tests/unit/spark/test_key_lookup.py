@@ -9,7 +9,6 @@ from decimal import Decimal as Number
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,6 +24,7 @@ from rowmerge.spark.matching.driver_lookup import read_rows_with_keys
 from rowmerge.spark.source.keys import SourceKey, source_keys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.snapshots.files import Positions
 
 DAY = datetime.date(2026, 1, 1)
 MOMENT = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)
@@ -150,7 +150,10 @@ class Files:
         source_keys = keys_of(pa.table({"k": pa.array(keys, pa.int64())}), {"k": Primitive("long")}, {"k": "="})
         assert source_keys is not None
         stored_columns = StoredColumns(columns, False, ("p",))
-        files = [LookedUpFile(f"file://{path}", stored_columns, np.array(deleted, np.int64), {"p": path.stem[-1]}) for path in self.paths]
+        files = [
+            LookedUpFile(f"file://{path}", stored_columns, Positions(deleted).serialize() if deleted else b"", {"p": path.stem[-1]})
+            for path in self.paths
+        ]
         return read_rows_with_keys("db.t", files, columns, source_keys)
 
 
@@ -219,8 +222,10 @@ def test_strings_are_looked_up_in_several_row_groups_together(tmp_path: Path, co
     source_ids = {n * 2 for n in range(count)}
     keys = keys_of(pa.table({"name": [f"n{n}" for n in source_ids]}), {"name": Primitive("string")}, {"name": "="})
     assert keys is not None
-    deleted = np.array([0, 300, 599, 999])
-    matches = read_rows_with_keys("db.t", [LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted, {})], columns, keys)
+    deleted = Positions([0, 300, 599, 999])
+    matches = read_rows_with_keys(
+        "db.t", [LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted.serialize(), {})], columns, keys
+    )
     expected = [n for n in range(1000) if n * 7 % 1000 in source_ids and n not in deleted]
     assert matches["v"].to_pylist() == matches[POSITION].to_pylist() == expected
     assert matches["name"].to_pylist() == [f"n{n * 7 % 1000}" for n in expected]
