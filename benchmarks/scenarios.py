@@ -109,6 +109,7 @@ LINEITEM = (
     _one("1u", "the same, table unsorted", Merge("scattered_1"), layout="unsorted"),
     _one("2", "upsert of 1 %, the newest keys", Merge("newest_1")),
     _one("3", "upsert of 10 %, scattered keys", Merge("scattered_10")),
+    _one("3t", "upsert of a third, scattered keys", Merge("scattered_33")),
     _one("4", "insert-only merge of 1 %, half is there", Merge("insert_only_1", (INSERT,)), writes=_NEW_KEYS),
     _one("5", "delete by 1 % of the keys", Merge("keys_1", (DELETE,)), writes=None),
     _one("6", "changes: insert, update, delete", Merge("changes_1", _CDC), writes="select * from s where op <> 'D'"),

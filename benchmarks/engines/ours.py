@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,19 +12,15 @@ import rowmerge
 from benchmarks.engines.spark_sql import SETTINGS
 from benchmarks.engines.sql import text_of
 from benchmarks.scenarios import Query, Scenario, Step
-from tests.support.standalone import StandaloneCluster, worker_python
-
-WORKER_CORES, WORKER_MEMORY = 1, "4g"
 
 
 class Rowmerge:
-    """rowmerge. `mode`: auto, copy-on-write or merge-on-read. `workers`: the workers of a standalone cluster; 0 for local mode."""
+    """rowmerge. `mode`: auto, copy-on-write or merge-on-read."""
 
     ends = True
 
-    def __init__(self, format_: str, mode: str, workers: int = 0) -> None:
+    def __init__(self, format_: str, mode: str) -> None:
         self.format, self._mode = format_, mode
-        self._settings = dict(SETTINGS) | (_cluster_settings(workers) if workers else {})
         self._session: rowmerge.Session | None = None
         self._stages: Mapping[str, float] = {}
 
@@ -69,24 +62,10 @@ class Rowmerge:
 
     def _connect(self, place: Path) -> None:
         """Open a session without cached tables on the running Spark."""
-        spark: dict[str, Any] = {"spark_config": self._settings} if self._session is None else {"spark": self._session.spark}
+        spark: dict[str, Any] = {"spark_config": SETTINGS} if self._session is None else {"spark": self._session.spark}
         self._session = rowmerge.connect(str(place.parent.parent), **spark)
         self._table = f"{place.parent.name}.{place.name}"
 
     def _sql(self, text: str) -> None:
         assert self._session is not None
         self._session.sql(text).collect()
-
-
-def _cluster_settings(workers: int) -> dict[str, str]:
-    """Start a standalone cluster that ends with this process, and return the settings of its driver."""
-    cluster = StandaloneCluster(Path(tempfile.mkdtemp()), workers=workers, cores=WORKER_CORES, memory=WORKER_MEMORY)
-    atexit.register(cluster.close)
-    memory = os.environ.get("ROWMERGE_BENCH_DRIVER_MEMORY", "2g")
-    return {
-        "spark.master": cluster.master,
-        "spark.driver.memory": memory,
-        "spark.executor.memory": "3g",
-        "spark.pyspark.python": worker_python(),
-        "spark.driver.host": "localhost",
-    }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.engines.engine import Engine
+from benchmarks.engines.spark_sql import WORKERS, use_workers
 from benchmarks.tables import Tables
 
 
@@ -49,13 +50,13 @@ class Entry:
         return sys.executable if self.jar is None else str(peers.python)
 
 
-def _ours(format_: str, mode: str, workers: int = 0) -> Entry:
+def _ours(format_: str, mode: str) -> Entry:
     def make(tables: Tables, peers: Peers) -> Engine:
         from benchmarks.engines.ours import Rowmerge
 
-        return Rowmerge(format_, mode, workers)
+        return Rowmerge(format_, mode)
 
-    return Entry(f"rowmerge, {format_.title()}, {mode}{f', {workers} workers' if workers else ''}", format_, make)
+    return Entry(f"rowmerge, {format_.title()}, {mode}", format_, make)
 
 
 def _delta(vectors: bool) -> Entry:
@@ -91,15 +92,23 @@ def _limit(name: str) -> Entry:
     return Entry(f"the limit, bare {name} jobs", "delta", make)
 
 
-ENGINES = {
+def _on_workers(entry: Entry) -> Entry:
+    """Return an engine whose tasks run on a standalone cluster instead of in the process of the driver."""
+
+    def make(tables: Tables, peers: Peers) -> Engine:
+        use_workers()
+        return entry.make(tables, peers)
+
+    return replace(entry, title=f"{entry.title}, {WORKERS} workers", make=make)
+
+
+_LOCAL = {
     "ours": _ours("delta", "auto"),
     "ours-cow": _ours("delta", "copy-on-write"),
     "ours-mor": _ours("delta", "merge-on-read"),
-    "ours-workers": _ours("delta", "auto", workers=2),
     "ours-iceberg": _ours("iceberg", "auto"),
     "ours-iceberg-cow": _ours("iceberg", "copy-on-write"),
     "ours-iceberg-mor": _ours("iceberg", "merge-on-read"),
-    "ours-iceberg-mor-workers": _ours("iceberg", "merge-on-read", workers=2),
     "delta-rs": Entry("delta-rs", "delta", _delta_rs, package="deltalake"),
     "delta-spark": _delta(vectors=False),
     "delta-spark-dv": _delta(vectors=True),
@@ -108,3 +117,5 @@ ENGINES = {
     "limit-spark": _limit("Spark"),
     "limit-arrow": _limit("pyarrow"),
 }
+ON_WORKERS = ("ours", "ours-iceberg-mor", "delta-spark-dv", "iceberg-spark-mor")
+ENGINES = {**_LOCAL, **{f"workers-{name}": _on_workers(_LOCAL[name]) for name in ON_WORKERS}}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,27 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 """The same for every engine on Spark; what else there is are Spark's defaults, or the engine's own."""
+WORKERS = 2
+
+
+def use_workers() -> None:
+    """Start a standalone cluster that ends with this process, and change SETTINGS so that it runs the tasks of the engine.
+
+    Each of its workers has one core. A driver has 2 GB, or the memory that ROWMERGE_BENCH_DRIVER_MEMORY states. The workers have no package
+    of an engine, but only what `pip install 'pyspark[sql]'` installs.
+    """
+    from tests.support.standalone import StandaloneCluster, worker_python
+
+    cluster = StandaloneCluster(Path(tempfile.mkdtemp()), workers=WORKERS, memory="5g")
+    atexit.register(cluster.close)
+    SETTINGS.update(
+        {
+            "spark.master": cluster.master,
+            "spark.driver.memory": os.environ.get("ROWMERGE_BENCH_DRIVER_MEMORY", "2g"),
+            "spark.executor.memory": "4g",
+            "spark.pyspark.python": worker_python(),
+        }
+    )
 
 
 def start(settings: Mapping[str, str], jars: list[Path]) -> SparkSession:
