@@ -14,12 +14,17 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class Relation:
-    """A table or a view. `schema` and `name` are in lower case. `format` is `delta` or `iceberg`, or None for a view."""
+    """A table or a view. `schema` and `name` are in lower case. `format` is `delta` or `iceberg`, or None for a view.
+
+    `opened`: the table, if the catalog has opened it to find its name. Use it only in the statement that looks up the name
+    (`Table.look_ahead`).
+    """
 
     schema: str
     name: str
     kind: Literal["table", "view"]
     format: str | None
+    opened: Table | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"

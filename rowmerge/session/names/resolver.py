@@ -132,9 +132,12 @@ class NameResolver:
     def table(self, name: TableName) -> Table:
         """Open an existing table. Raises TableNotFound or SchemaNotFound if it does not exist, and TableError if it is a view."""
         schema, table = self.locate(name)
-        if format_of_path(schema, table) is None:
-            self.check_schema(schema)
-        return self._catalog.open(schema, table)
+        try:
+            return self._catalog.open(schema, table)
+        except TableNotFound:
+            if format_of_path(schema, table) is None:  # only then, because a schema with a table exists
+                self.check_schema(schema)
+            raise
 
     def check_schema(self, schema: str) -> None:
         """Check that a schema exists.
