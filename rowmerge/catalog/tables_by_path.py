@@ -1,4 +1,4 @@
-"""The tables that are open, those that statements name by path, and the check that files of a table are not put into the folder of another table."""
+"""Open tables: those of a warehouse, and those that statements name by path. Also check where tables put their files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpenTables:
         return self._tables[key]
 
     def forget(self, location: str, relation: Relation) -> None:
-        """Forget the table at a location, which was dropped.
+        """Remove the table at a location, which was dropped, from the collection.
 
         Args:
             location: The location of the folder.
@@ -72,8 +72,8 @@ class OpenTables:
             name: The name of the table.
 
         Returns:
-            None if only `inspect_name` can tell what the folder contains. The name has another folder or was not open before, the table was
-            dropped or renamed, or there are files of both formats.
+            None if `inspect_name` must read the folder: the name has another folder or was not open before, the table was dropped or
+            renamed, or there are files of both formats.
 
         Raises:
             StorageError: A file cannot be listed or read.

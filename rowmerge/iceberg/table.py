@@ -81,8 +81,7 @@ class IcebergTable:
         self._lock = threading.Lock()
         self._reused = _Reused()
         self._branch_tables: dict[str, IcebergTable] = {}
-        self._ahead: CurrentMetadata | None = None
-        """The newest metadata for the next read of it."""
+        self._ahead: CurrentMetadata | None = None  # the newest metadata, for the next read of it
 
     def with_write_properties(self, properties: Mapping[str, str]) -> IcebergTable:
         variant = self._reused.variant

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ class S3Session:
 
     def __init__(self) -> None:
         """Start Spark. Raises AssertionError if it does not start."""
-        self._log = tempfile.TemporaryFile("w+")
+        self.ended = 0.0
+        """When the last statement ended, by the monotonic clock, which all processes share."""
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `close` closes it
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.s3_session"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
         )
@@ -34,7 +37,9 @@ class S3Session:
 
     def sql(self, statement: str) -> list[list[Any]]:
         """Run a statement and return its rows. Raises AssertionError with the message if it fails."""
-        rows: list[list[Any]] = self._send({"sql": statement})["rows"]
+        answer = self._send({"sql": statement})
+        self.ended = answer["ended"]
+        rows: list[list[Any]] = answer["rows"]
         return rows
 
     def _send(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -72,14 +77,16 @@ def _serve() -> None:
         try:
             if "sql" in message:
                 assert session is not None
-                answer = {"rows": [[*map(str, row)] for row in session.sql(message["sql"]).collect()]}
+                rows = [[*map(str, row)] for row in session.sql(message["sql"]).collect()]
+                answer = {"rows": rows, "ended": time.monotonic()}
                 wait_for_background(10)
             else:
                 session = rowmerge.connect(message.pop("warehouse"), spark=spark, **message)
                 answer = {}
         except Exception:  # noqa: BLE001 - the other process shows the error
             answer = {"error": traceback.format_exc()}
-        print(_MARK + json.dumps(answer), flush=True)
+        sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -49,9 +49,10 @@ class SnapshotReader:
         self._own_commits: dict[int, bytes] = {}
 
     def look_ahead(self) -> LookAhead | None:
-        """List the log from the cached version on, for `open_newest`. Return None if this does not show the newest version.
+        """List the log from the cached version on, for `open_newest`.
 
-        That is the case without a cached version, and if the log no longer contains it, or if rowmerge 0.1.0 has begun to drop the table.
+        Return None without a cached version, and if the log no longer contains it. Also return None if rowmerge 0.1.0 has begun to drop
+        the table.
         """
         cached = self._newest
         listing = None if cached is None else list_log(self._storage, since=cached.version)

@@ -36,8 +36,8 @@ _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.m
 class CurrentMetadata:
     """A table's metadata as of one moment.
 
-    `path` is the absolute path of the metadata file, `version` the number in its name, and `digest` the MD5 hash of its bytes. Some catalogs
-    provide none of these. `highest_format_version` is the highest format version that the table's catalog can store.
+    `path` is the absolute path of the metadata file, `version` the number in its name, and `digest` the MD5 hash of its bytes. Some
+    catalogs provide none of these. `highest_format_version` is the highest format version that the table's catalog can store.
     """
 
     metadata: TableMetadata
