@@ -46,6 +46,12 @@ class Paused(Storage):
         return Storage.list(self, prefix, after=after)
 
 
+@pytest.fixture(params=[False, True], ids=["disk", "store"], autouse=True)
+def is_remote(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with the calls for a disk, and with those for a remote store, which lists metadata files."""
+    monkeypatch.setattr(Paused, "is_remote", request.param)
+
+
 def new_lake(folder: Path, previous: int = 1) -> Lake:
     """Create a table of the id 1 at version 2, which retains `previous` old metadata files."""
     lake = Lake(folder / "t")
