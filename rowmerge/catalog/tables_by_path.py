@@ -72,8 +72,7 @@ class OpenTables:
             name: The name of the table.
 
         Returns:
-            None if `inspect_name` must read the folder. That is the case if the name was not open before, if the table was dropped or
-            renamed, and if there are files of both formats.
+            None if `inspect_name` must read the folder: the name was not open before, or its folder no longer has only this table.
 
         Raises:
             StorageError: A file cannot be listed or read.
