@@ -17,6 +17,7 @@ from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.support.table_operations import write_rows
 
+pytestmark = pytest.mark.one_of("is_remote")
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 Act = Callable[[], object]
