@@ -14,17 +14,12 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class Relation:
-    """A table or a view. `schema` and `name` are in lower case. `format` is `delta` or `iceberg`, or None for a view.
-
-    `opened`: the table, if the catalog has opened it to find its name. Use it only in the statement that looks up the name
-    (`Table.look_ahead`).
-    """
+    """A table or a view. `schema` and `name` are in lower case. `format` is `delta` or `iceberg`, or None for a view."""
 
     schema: str
     name: str
     kind: Literal["table", "view"]
     format: str | None
-    opened: Table | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
@@ -114,6 +109,14 @@ class Catalog(Protocol):
 
     def relation(self, schema: str, name: str) -> Relation | None:
         """Return the table or view with this name, or None if it does not exist.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
+
+    def look_up(self, schema: str, name: str) -> tuple[Relation, Table | None] | None:
+        """Return the table or view with this name as `relation` does, and the table if the lookup has opened it (`Table.look_ahead`).
 
         Args:
             schema: The name of the schema.

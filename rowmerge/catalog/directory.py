@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from uuid import uuid4
 
 from rowmerge.catalog import errors, layout, views
@@ -145,10 +144,20 @@ class DirectoryCatalog:
 
     def relation(self, schema: str, name: str) -> Relation | None:
         """Return the table or view with this name, or None if the folder of the name does not contain a relation."""
+        relation, _ = self.look_up(schema, name) or (None, None)
+        return relation
+
+    def look_up(self, schema: str, name: str) -> tuple[Relation, Table | None] | None:
+        """Return the table or view with this name as `relation` does, and the table if the lookup has opened it.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
         if ahead := self._open_tables.look_ahead(self._storage, schema, name):
-            return replace(Relation.of_table(schema, name, ahead[0]), opened=ahead[1])
+            return Relation.of_table(schema, name, ahead[0]), ahead[1]
         place = self._find(schema, name)
-        return None if place is None else place.relation(schema, name)
+        return None if place is None else (place.relation(schema, name), None)
 
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table. The tables of repeated calls share their caches.

@@ -188,7 +188,7 @@ class StatementScope:
         if resolved_name.relation.kind == "view":
             return self._catalog_view(resolved_name, reference)
         relation = resolved_name.relation
-        table = relation.opened or self.context.catalog.open(relation.schema, relation.name)
+        table = resolved_name.table or self.context.catalog.open(relation.schema, relation.name)
         return self.snapshots.of_reference(table, resolved_name, reference)
 
     def _temporary_view(self, name: str, reference: TableReference) -> ViewRead | None:

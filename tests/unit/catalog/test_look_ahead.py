@@ -94,9 +94,9 @@ def row_count(table: Table) -> int:
 
 def looked_up(catalog: DirectoryCatalog) -> Table:
     """Return the table as a query looks it up."""
-    relation = catalog.relation("DEFAULT", "T")
-    assert relation is not None and relation.opened is not None
-    return relation.opened
+    _, table = catalog.look_up("DEFAULT", "T") or (None, None)
+    assert table is not None
+    return table
 
 
 def test_a_known_table_needs_no_further_request(catalog: DirectoryCatalog, format_: str, is_remote: bool) -> None:
@@ -107,6 +107,12 @@ def test_a_known_table_needs_no_further_request(catalog: DirectoryCatalog, forma
     if is_remote:
         # Local files have no ETag, so the content of Iceberg's newest metadata file is read each time.
         assert sent / 2 <= {"delta": 2, "iceberg": 4}[format_], Recording.calls
+
+
+def test_a_lookup_returns_the_relation(catalog: DirectoryCatalog, format_: str) -> None:
+    relation, _ = catalog.look_up("DEFAULT", "T") or (None, None)
+    assert relation == catalog.relation("default", "t") == Relation.of_table("default", "t", format_)
+    assert catalog.look_up("default", "missing") is None
 
 
 def test_commits_of_others_before_the_lookup_are_seen(catalog: DirectoryCatalog, others: DirectoryCatalog) -> None:
