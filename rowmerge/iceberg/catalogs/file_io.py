@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, InputStream, OutputFile, OutputStream, load_file_io
 
@@ -57,7 +57,7 @@ class _MetadataInput(InputFile):
         return self._file_io._delegate(self.location).new_input(self.location).exists()
 
     def open(self, seekable: bool = True) -> InputStream:
-        return BytesIO(self._content())
+        return cast("InputStream", BytesIO(self._content()))
 
     def _content(self) -> bytes:
         content = _contents.get(self.location)
@@ -86,7 +86,7 @@ class _MetadataOutput(OutputFile):
 
     def create(self, overwrite: bool = False) -> OutputStream:
         # The name is unique, so no request tests whether the file exists.
-        return _MetadataStream(self._output)
+        return cast("OutputStream", _MetadataStream(self._output))
 
 
 class _MetadataStream(BytesIO):
