@@ -115,6 +115,14 @@ class Catalog(Protocol):
             name: The name of the relation.
         """
 
+    def look_up(self, schema: str, name: str) -> tuple[Relation, Table | None] | None:
+        """Return the table or view with this name as `relation` does, and the table if the lookup has opened it (`Table.look_ahead`).
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
+
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table. Repeated calls return the same object.
 

@@ -13,6 +13,7 @@ from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import ExternalTable, TableFolder, ViewFolder
 from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location, path_of, quoted_name
 from rowmerge.catalog.renames import Names, Place, check_metadata
+from rowmerge.catalog.tables_by_path import OpenTables
 from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableError
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import try_delete_files
@@ -39,12 +40,12 @@ class DirectoryCatalog:
         """Create the warehouse folder if it does not exist. Raises StorageError if it is not a folder, or is not writable."""
         normalize_location(storage.location)
         self._storage, self._names = storage, Names(storage)
-        self._cached_tables: dict[tuple[str, str, str], Table] = {}
-        """The open tables by format, location and name."""
         self._known_iceberg_files: Cache[bool] = Cache(_MAX_ICEBERG_FILES)
         self.functions = FunctionFiles(storage, self.check_schema_exists)
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
         """Returns whether a mismatch between a Delta table's version and its checksum file is an error rather than a warning."""
+        # The session replaces the attribute later. With the lambda, tables use the attribute's value of the moment.
+        self._open_tables = OpenTables(lambda: self.is_mismatch_fatal())
         layout.check_warehouse(storage)
 
     def schemas(self) -> list[str]:
@@ -143,11 +144,23 @@ class DirectoryCatalog:
 
     def relation(self, schema: str, name: str) -> Relation | None:
         """Return the table or view with this name, or None if the folder of the name does not contain a relation."""
+        relation, _ = self.look_up(schema, name) or (None, None)
+        return relation
+
+    def look_up(self, schema: str, name: str) -> tuple[Relation, Table | None] | None:
+        """Return the table or view with this name as `relation` does, and the table if the lookup has opened it.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
+        if ahead := self._open_tables.look_ahead(self._storage, schema, name):
+            return Relation.of_table(schema, name, ahead[0]), ahead[1]
         place = self._find(schema, name)
-        return None if place is None else place.relation(schema, name)
+        return None if place is None else (place.relation(schema, name), None)
 
     def open(self, schema: str, name: str) -> Table:
-        """Return an existing table. Repeated calls return the same object.
+        """Return an existing table. The tables of repeated calls share their caches.
 
         Args:
             schema: The name of the schema.
@@ -158,13 +171,15 @@ class DirectoryCatalog:
             TableError: The relation is a view.
             UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
+        if ahead := self._open_tables.look_ahead(self._storage, schema, name):
+            return ahead[1]
         match self._find(schema, name):
             case Place(home, TableFolder(format_, versioned=True)):
-                return self._table(self._storage.child(home), schema, name, format_)
+                return self._open_tables.open(self._storage.child(home), schema, name, format_)
             case Place(_, TableFolder()):  # an Iceberg table of another catalog, which alone has the path of the newest metadata file
                 raise errors.foreign_metadata(quoted_name(schema, name), "open")
             case Place(_, ExternalTable(location, format_)):
-                return self._table(self._storage.at(location), schema, name, format_)
+                return self._open_tables.open(self._storage.at(location), schema, name, format_)
             case Place(_, ViewFolder()):
                 raise errors.wrong_kind(schema, name, "view", "Name a table, or read the view in a query.")
         raise errors.table_not_found(self, schema, name)
@@ -185,12 +200,12 @@ class DirectoryCatalog:
         """
         default_home, path = self._prepare_home(schema, name), path_of(schema, name)
         if location is None:
-            return self._table(self._storage.child(default_home), schema, name, format_)
+            return self._open_tables.open(self._storage.child(default_home), schema, name, format_)
         folder = self._storage.at(normalize_location(location))
         if default_home != path and folder.location == self._storage.child(path).location:
             raise AlreadyExists(f"{folder.location} contains a renamed table or view. Leave out LOCATION, or choose another one.")
         layout.check_format(folder, format_)
-        return self._table(folder, schema, name, format_)
+        return self._open_tables.open(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
         """Return the location of a managed table or a view. If it does not exist, return the folder of its name."""
@@ -354,17 +369,6 @@ class DirectoryCatalog:
             return None
         return self._names.find(path_of(schema, name), self._known_iceberg_files if uses_cache else Cache(0))
 
-    def _table(self, folder: Storage, schema: str, name: str, format_: str) -> Table:
-        """Return the table in a folder. Repeated calls return the same object."""
-        table_name = f"{lower_case(schema)}.{lower_case(name)}"
-        key = (format_, folder.location, table_name)
-        if key not in self._cached_tables:
-            # The session replaces the attribute later. With the lambda, the table uses the attribute's value of the moment.
-            table = layout.open_table(folder, table_name, format_, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
-            # With `setdefault`, two threads that open the same table get the same object.
-            self._cached_tables.setdefault(key, table)
-        return self._cached_tables[key]
-
     def _prepare_home(self, schema: str, name: str) -> str:
         """Return the path of the folder for a new relation, after finishing an interrupted drop there. Raises SchemaNotFound."""
         self.check_schema_exists(schema)
@@ -380,11 +384,11 @@ class DirectoryCatalog:
             return
         folder = self._storage.child(place.home)
         match relation.kind, place.content:
-            case "table", ExternalTable(location, format_):
-                self._cached_tables.pop((format_, self._storage.at(location).location, str(relation)), None)
+            case "table", ExternalTable(location):
+                self._open_tables.forget(self._storage.at(location).location, relation)
             case "table", TableFolder(format_):
                 layout.drop_table(folder, str(relation), format_)
-                self._cached_tables.pop((format_, folder.location, str(relation)), None)
+                self._open_tables.forget(folder.location, relation)
             case "view", ViewFolder():
                 views.drop_view(folder, str(relation), place.content)
             case _:

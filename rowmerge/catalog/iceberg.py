@@ -124,6 +124,11 @@ class IcebergCatalog:
             return Relation.of_table(schema, name, "iceberg")
         return None if self._names.load_view(namespace, name) is None else Relation.of_view(schema, name)
 
+    def look_up(self, schema: str, name: str) -> tuple[Relation, None] | None:
+        """Return the table or view with this name as `relation` does, and no open table."""
+        relation = self.relation(schema, name)
+        return None if relation is None else (relation, None)
+
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table. Repeated calls return the same object as long as the location stays the same.
 

@@ -47,6 +47,13 @@ class _CatalogWithPaths:
         is_table = isinstance(content, TableFolder) and schema.lower() in (content.format, "path")
         return Relation(schema.lower(), name, "table", content.format) if is_table and isinstance(content, TableFolder) else None
 
+    def look_up(self, schema: str, name: str) -> tuple[Relation, Table | None] | None:
+        """Return the table in the folder, or the result of the catalog."""
+        if format_of_path(schema, name) is None:
+            return self._catalog.look_up(schema, name)
+        relation = self.relation(schema, name)
+        return None if relation is None else (relation, None)
+
     def open(self, schema: str, name: str) -> Table:
         """Open the table in the folder, or the table of the catalog. Raises TableNotFound if the folder has no table of the format."""
         if format_of_path(schema, name) is None:

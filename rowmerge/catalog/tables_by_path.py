@@ -1,4 +1,4 @@
-"""The tables that statements name by path, and the check that files of a table are not put into the folder of another table."""
+"""Open tables: those of a warehouse, and those that statements name by path. Also check where tables put their files."""
 
 from __future__ import annotations
 
@@ -9,18 +9,86 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
+from typing import Any
 
 from rowmerge.catalog import errors
-from rowmerge.catalog.catalog import Catalog
+from rowmerge.catalog.catalog import Catalog, Relation
 from rowmerge.catalog.layout import FOREIGN_TABLE, LOG, METADATA, Leftovers, TableFolder, inspect_folder, open_table
-from rowmerge.catalog.names import name_of, normalize_location, quoted_name
+from rowmerge.catalog.names import is_valid_name, lower_case, name_of, normalize_location, path_of, quoted_name
 from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import ConfigurationError, CorruptLog, FilesNotFound, RowmergeError, StorageError
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.iceberg.metadata.properties import FILE_LOCATIONS
 from rowmerge.storage.store import Storage, local_path
+from rowmerge.table.commits.drop_markers import DROP_MARKERS, NAMES
 from rowmerge.table.metadata.property_values import LOCATION
 from rowmerge.table.table import Table
+
+FORMATS = {"delta": METADATA, "iceberg": LOG}
+"""The folder of the other table format, by table format."""
+
+
+class OpenTables:
+    """The tables of a warehouse that this process has opened, by the location of the folder and the name. Threads may share it."""
+
+    def __init__(self, is_mismatch_fatal: Callable[[], bool]) -> None:
+        """Create the collection without tables. `is_mismatch_fatal`: see `DeltaTable`."""
+        self._tables: dict[tuple[str, str, str], Table] = {}
+        self._is_mismatch_fatal = is_mismatch_fatal
+
+    def open(self, folder: Storage, schema: str, name: str, format_: str) -> Table:
+        """Return the table in a folder. Repeated calls return the same object.
+
+        Args:
+            folder: The folder of the table.
+            schema: The name of the schema.
+            name: The name of the table.
+            format_: `delta` or `iceberg`.
+        """
+        table_name = f"{lower_case(schema)}.{lower_case(name)}"
+        key = (format_, folder.location, table_name)
+        if key not in self._tables:
+            table = open_table(folder, table_name, format_, is_mismatch_fatal=self._is_mismatch_fatal)
+            # With `setdefault`, two threads that open the same table get the same object.
+            self._tables.setdefault(key, table)
+        return self._tables[key]
+
+    def forget(self, location: str, relation: Relation) -> None:
+        """Remove the table at a location, which was dropped, from the collection.
+
+        Args:
+            location: The location of the folder.
+            relation: The name of the table.
+        """
+        for format_ in FORMATS:
+            self._tables.pop((format_, location, str(relation)), None)
+
+    def look_ahead(self, warehouse: Storage, schema: str, name: str) -> tuple[str, Table] | None:
+        """Return the format of a table that is open, and the table with its newest version, if its folder still contains it.
+
+        Args:
+            warehouse: The warehouse folder.
+            schema: The name of the schema.
+            name: The name of the table.
+
+        Returns:
+            None if `inspect_name` must read the folder: the name was not open before, or its folder no longer has only this table.
+
+        Raises:
+            StorageError: A file cannot be listed or read.
+        """
+        if not (is_valid_name(schema) and is_valid_name(name)):
+            return None
+        folder, table_name = warehouse.child(path_of(schema, name)), f"{lower_case(schema)}.{lower_case(name)}"
+        for format_, other_formats_folder in FORMATS.items():
+            table = self._tables.get((format_, folder.location, table_name))
+            if table is None:
+                continue
+            calls: list[Callable[[], Any]] = [folder.folders, table.look_ahead]
+            subfolders, ahead = run_concurrently(calls, is_remote=folder.is_remote)
+            if ahead is not None and not {NAMES, DROP_MARKERS, other_formats_folder} & {*subfolders}:
+                return format_, ahead
+        return None
 
 
 class TablesByPath:

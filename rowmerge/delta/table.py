@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 
 import pyarrow.compute as pc
@@ -27,7 +28,7 @@ from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.appends import DeltaAppends
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.metadata_tables import DeltaMetadataTables
-from rowmerge.delta.snapshots.opening import SnapshotReader
+from rowmerge.delta.snapshots.opening import LookAhead, SnapshotReader
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
@@ -54,6 +55,8 @@ class DeltaTable:
         self._storage, self.name, self.location = storage, name, storage.location
         self._reader = SnapshotReader(storage, name, is_mismatch_fatal)
         self.metadata_tables = DeltaMetadataTables(self.history)
+        self._ahead: LookAhead | None = None
+        """The listing for the next call of `snapshot`."""
 
     @property
     def branches(self) -> None:
@@ -100,7 +103,16 @@ class DeltaTable:
 
     def snapshot(self) -> DeltaSnapshot:
         """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
-        return self._reader.open_newest()
+        ahead, self._ahead = self._ahead, None
+        return self._reader.open_newest(ahead)
+
+    def look_ahead(self) -> DeltaTable | None:
+        ahead = self._reader.look_ahead()
+        if ahead is None:
+            return None
+        table = copy(self)
+        table._ahead = ahead
+        return table
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> DeltaSnapshot:
         """Return a version by its number or by a time. Without both, return the newest version.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
 from itertools import islice
 
 from pyiceberg.table.metadata import TableMetadata
@@ -42,6 +44,14 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
 
 
+@dataclass
+class _Reused:
+    """What the next statement on a table reuses: the newest snapshot, and the table with the last `with_write_properties`."""
+
+    snapshot: IcebergSnapshot | None = None
+    variant: IcebergTable | None = None
+
+
 class IcebergTable:
     """An Iceberg table, which implements `rowmerge.table.table.Table` and caches its newest snapshot. Threads may share a table."""
 
@@ -69,13 +79,12 @@ class IcebergTable:
         self.metadata_tables = IcebergMetadataTables(operations.storage)
         self._write_properties = write_properties
         self._lock = threading.Lock()
-        self._opened: IcebergSnapshot | None = None
+        self._reused = _Reused()
         self._branch_tables: dict[str, IcebergTable] = {}
-        self._last_variant: IcebergTable | None = None
-        """The table with the properties of the last call of `with_write_properties`, which the next statement reuses."""
+        self._ahead: CurrentMetadata | None = None  # the newest metadata, for the next read of it
 
     def with_write_properties(self, properties: Mapping[str, str]) -> IcebergTable:
-        variant = self._last_variant
+        variant = self._reused.variant
         if variant is None or variant._write_properties != properties:
             creates_branch, staged_id = self._creates_branch, self._staged_id
             variant = IcebergTable(
@@ -86,8 +95,20 @@ class IcebergTable:
                 staged_id=staged_id,
                 write_properties=properties,
             )
-            self._last_variant = variant  # so that the next statement reuses the manifests that it has read
-        return variant
+            self._reused.variant = variant  # so that the next statement reuses the manifests that it has read
+        return variant._with_ahead(self._ahead)
+
+    def look_ahead(self) -> IcebergTable | None:
+        current = self._operations.look_ahead()
+        return None if current is None else self._with_ahead(current)
+
+    def _with_ahead(self, current: CurrentMetadata | None) -> IcebergTable:
+        """Return this table if `current` is None, else a table that shares its caches and whose newest metadata is `current` once."""
+        if current is None:
+            return self
+        table = copy(self)
+        table._ahead = current
+        return table
 
     def import_properties(self, definition: TableDefinition | None = None) -> dict[str, str]:
         """Return a name mapping, by which readers find the columns of files without field ids, unless the table has one.
@@ -116,9 +137,9 @@ class IcebergTable:
 
     def _snapshot_of(self, current: CurrentMetadata) -> IcebergSnapshot:
         """Return the newest snapshot in metadata. Repeated calls with the same metadata return the same object with its listed files."""
-        if self._opened is None or self._opened.current is not current:
-            self._opened = self._open_newest(current)
-        return self._opened
+        if self._reused.snapshot is None or self._reused.snapshot.current is not current:
+            self._reused.snapshot = self._open_newest(current)
+        return self._reused.snapshot
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
         """Open an earlier snapshot, with the schema that was current at its commit. Without arguments, open the newest snapshot.
@@ -298,7 +319,7 @@ class IcebergTable:
         metadata, branch = current.metadata, self._branch
         if branch != MAIN and not self._creates_branch:
             find_reference(self.name, metadata, branch)  # Raises VersionNotFound for an unknown branch.
-        head, manifest_files = base_of(metadata, branch), {} if self._opened is None else self._opened.manifest_files
+        head, manifest_files = base_of(metadata, branch), {} if self._reused.snapshot is None else self._reused.snapshot.manifest_files
         return IcebergSnapshot(
             self._operations.storage, self.name, current, head, metadata.schema(), branch, manifest_files, self._write_properties
         )
@@ -339,7 +360,8 @@ class IcebergTable:
 
     def _current(self) -> CurrentMetadata:
         """Return the current metadata. Raises UnsupportedTableFeature for a table that was copied or moved from another location."""
-        current = newest(self._operations, self.name)
+        ahead, self._ahead = self._ahead, None
+        current = newest(self._operations, self.name) if ahead is None else ahead
         if absolute_location(current.metadata.location) != self.location:
             advice = f"Its metadata is at {self.location}."
             raise UnsupportedTableFeature(self.name, f"the location {current.metadata.location}", action="open", advice=advice)

@@ -16,6 +16,8 @@ from rowmerge.parquet.fitting import has_field_ids
 
 Options = Mapping[str, Mapping[str, Any]]
 """The arguments of Arrow's file systems by provider (`s3`, `gs`, `azure`), from `StorageConfiguration.filesystem_options`."""
+MAX_CONTENT_BYTES = 8 * 1024 * 1024
+"""The maximum size in bytes of a file in a store that is read with one request. Several files may be in memory at a time."""
 UNREADABLE = "rowmerge cannot read"
 _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "account_key", "sas_token", "client_secret")
 
@@ -87,7 +89,10 @@ def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool)
     filesystem, inner_path = filesystem_of(path, filesystem_options)
     try:
         with filesystem.open_input_file(inner_path) as stream:
-            source = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+            # One request for a small file in a store is faster than one for the footer and for each column.
+            is_read_whole = not isinstance(filesystem, pyarrow.fs.LocalFileSystem) and stream.size() <= MAX_CONTENT_BYTES
+            content = pa.BufferReader(stream.read_buffer()) if is_read_whole else stream
+            source = pq.ParquetFile(content, coerce_int96_timestamp_unit="us")
             if by_field_id and not has_field_ids(source.schema_arrow):
                 raise UnreadableFile(path, "its columns have no field ids")
             yield source

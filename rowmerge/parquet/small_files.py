@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import map_ahead
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.filesystems import Options, UnreadableFile, filesystem_of, without_secrets
+from rowmerge.parquet.filesystems import MAX_CONTENT_BYTES, Options, UnreadableFile, filesystem_of, without_secrets
 from rowmerge.parquet.fitting import file_column_indexes, has_field_ids, to_table_rows
 
 PATH, SPARK_PATH, DELETED, PARTITION_PREFIX = "path", "spark_path", "deleted", "partition "
@@ -25,8 +25,6 @@ PATH, SPARK_PATH, DELETED, PARTITION_PREFIX = "path", "spark_path", "deleted", "
 array, or NULL. A partition column that the files lack is also in the list, under its name with a prefix."""
 _BATCH_ROWS, _BATCH_BYTES = 65_536, 16 * 1024 * 1024
 """A batch of rows is complete when it has one of these numbers of rows and bytes."""
-_MAX_CONTENT_BYTES = 8 * 1024 * 1024
-"""The maximum size in bytes of a file that is read with one request. The next files of a task are then in memory, too."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ class _ContentReader:
         filesystem, inner_root = self._filesystems[root]
         try:
             file = filesystem.open_input_file(f"{inner_root}{key}")
-            return file if file.size() > _MAX_CONTENT_BYTES else pa.BufferReader(file.read_buffer())
+            return file if file.size() > MAX_CONTENT_BYTES else pa.BufferReader(file.read_buffer())
         except FileNotFoundError as error:
             raise UnreadableFile(path, None) from error
         except (OSError, pa.ArrowException) as error:

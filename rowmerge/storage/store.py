@@ -314,7 +314,7 @@ class Storage:
             listing = obstore.list(self.client, prefix=prefix or None, offset=after).collect()
         except BaseError as error:
             raise self._error(prefix, error) from error
-        return sorted(map(_stored_object, listing), key=lambda item: item.path)
+        return sorted(map(stored_object, listing), key=lambda item: item.path)
 
 
 def locate(storage: Storage, path: str) -> tuple[Storage, str]:
@@ -360,7 +360,7 @@ def _quoted_url(location: str) -> str:
     return f"{scheme}://{bucket}{slash}{quote(path)}"
 
 
-def _stored_object(item: Mapping[str, Any]) -> StoredObject:
+def stored_object(item: Mapping[str, Any]) -> StoredObject:
     """Return an item of obstore's listing."""
     return StoredObject(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000), item["e_tag"] or "")
 

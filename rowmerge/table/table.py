@@ -207,6 +207,19 @@ class Table(Protocol):
     def snapshot(self) -> Snapshot:
         """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature."""
 
+    def look_ahead(self) -> Table | None:
+        """Look for newer versions, and return a table whose next call of `snapshot` uses the result instead of another request.
+
+        A statement that looks up a name needs this request anyway, and others at the same time. Use the returned table in this statement
+        only. It shares all caches with this table.
+
+        Returns:
+            None if this process has not read the table before, or if its last version does not exist any longer.
+
+        Raises:
+            StorageError: The store failed.
+        """
+
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
         """Return a version by its number or by a time. Without both, return the newest version.
 

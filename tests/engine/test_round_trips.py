@@ -39,11 +39,11 @@ def fewest_waits(session: rowmerge.Session, trips: RoundTrips, *statements: str)
     return min(waits(session, trips, statement) for statement in statements)
 
 
-# A MERGE into a Delta table resolves the name, lists new commits, puts deletion vectors, puts the commit, and verifies it.
-# A MERGE into an Iceberg table in a folder resolves the name, reads the newest metadata, and reads the existing delete files.
-# Then it puts the files of the snapshot, puts the metadata, and verifies it.
-# A query resolves the name twice, because it can be the name of a view.
-@pytest.mark.parametrize(("table", "merge", "select"), [(DELTA, 5, 3), (ICEBERG, 6, 4)], ids=["delta", "iceberg"])
+# A MERGE into a Delta table resolves the name and lists new commits at the same time. Then it puts deletion vectors, puts the commit, and
+# verifies it. A MERGE into an Iceberg table in a folder resolves the name and lists new metadata at the same time. Then it reads the
+# existing delete files, puts the files of the snapshot, puts the metadata, and verifies it. Local files have no ETag, so that each of the
+# three comparisons of metadata can take one more call than on S3.
+@pytest.mark.parametrize(("table", "merge", "select"), [(DELTA, 4, 1), (ICEBERG, 6, 1)], ids=["delta", "iceberg"])
 def test_statements_on_an_open_table_wait_for_few_round_trips(
     session: rowmerge.Session, trips: RoundTrips, table: str, merge: int, select: int
 ) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.log.checksums import check_state, read_checksum
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info, version_at
-from rowmerge.delta.log.log_files import LogListing, list_and_read, list_log, list_newest, resolve_version
+from rowmerge.delta.log.log_files import LOG, LogListing, list_and_read, list_log, list_newest, resolve_version
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.metadata.features import check_readable
@@ -21,6 +21,18 @@ from rowmerge.storage.store import Storage
 
 _MAX_COMMIT_BYTES = 16 * 1024 * 1024
 """The maximum size in bytes of a commit that stays in memory until the next statement."""
+
+
+OLD_DROP_MARKER = f"{LOG}/_dropped.json"
+"""The file with which rowmerge 0.1.0 begins to drop a table. From then on, the table does not exist."""
+
+
+@dataclass(frozen=True)
+class LookAhead:
+    """A listing of the log from a cached version on."""
+
+    listing: LogListing
+    cached: DeltaSnapshot
 
 
 class SnapshotReader:
@@ -36,10 +48,25 @@ class SnapshotReader:
         self._newest: DeltaSnapshot | None = None
         self._own_commits: dict[int, bytes] = {}
 
-    def open_newest(self) -> DeltaSnapshot:
-        """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
+    def look_ahead(self) -> LookAhead | None:
+        """List the log from the cached version on, for `open_newest`.
+
+        Return None without a cached version, and if the log no longer contains it. Also return None if rowmerge 0.1.0 has begun to drop
+        the table.
+        """
+        cached = self._newest
+        listing = None if cached is None else list_log(self._storage, since=cached.version)
+        if cached is None or listing is None or not _has_commit_of(listing, cached):
+            return None
+        return None if any(file.path == OLD_DROP_MARKER for file in listing.files) else LookAhead(listing, cached)
+
+    def open_newest(self, ahead: LookAhead | None = None) -> DeltaSnapshot:
+        """Return the newest version: that of `ahead`, or without one, that of a new listing.
+
+        Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError.
+        """
         with self._lock:
-            listing, cached = self._list_newest()
+            listing, cached = self._list_newest() if ahead is None else (ahead.listing, ahead.cached)
             try:
                 self._newest = self._open(listing, requested_version=None, cached_snapshot=cached)
             except CorruptLog:

@@ -83,6 +83,9 @@ class CatalogOperations:
         self._last_loaded = newest
         return newest  # not the attribute, into which a concurrent call may have put older metadata
 
+    def look_ahead(self) -> None:
+        """Return None, because a catalog loads the metadata of a table together with its name."""
+
     def creation_version(self) -> CreationVersion | None:
         return FIRST_VERSION if self.current() is None else None
 

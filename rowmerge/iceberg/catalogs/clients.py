@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.rest import Endpoints, RestCatalog
-from pyiceberg.io import FileIO
+from pyiceberg.io import PY_IO_IMPL, FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
@@ -21,6 +21,7 @@ from pyiceberg.view.metadata import ViewVersion
 from requests import Response
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError, TableNotFound
+from rowmerge.iceberg.catalogs.file_io import MetadataFileIO
 from rowmerge.iceberg.catalogs.view_requests import current_version, replacement_request
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.properties import IcebergSettings
@@ -66,6 +67,7 @@ class CatalogClient:
         # The server of a REST catalog writes the metadata files. For any other catalog, pyiceberg writes them in this process.
         self.writes_metadata_files = isinstance(self.catalog, MetastoreCatalog)
         if isinstance(self.catalog, MetastoreCatalog):
+            self.catalog.properties.setdefault(PY_IO_IMPL, f"{MetadataFileIO.__module__}.{MetadataFileIO.__name__}")
             _sync_metadata(self.catalog, sync)
             _compress_metadata(self.catalog)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -18,7 +19,8 @@ from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.iceberg.metadata.registry import ICEBERG_PROPERTIES, METADATA_PATH
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
-from rowmerge.storage.store import Put, Storage, get_if_exists
+from rowmerge.storage.listing import PAGE, list_page
+from rowmerge.storage.store import Put, Storage, StoredObject, get_if_exists
 from rowmerge.table.commits.commit import ExistingObject, put_until_certain
 from rowmerge.table.commits.request import Unknown
 
@@ -34,15 +36,15 @@ _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.m
 class CurrentMetadata:
     """A table's metadata as of one moment.
 
-    `path` is the absolute path of the metadata file, `version` the number in its name, and `digest` the hash of its bytes. Some catalogs
-    provide none of these. `highest_format_version` is the highest format version that the table's catalog can store.
+    `path` is the absolute path of the metadata file, `version` the number in its name, and `digest` the MD5 hash of its bytes. Some
+    catalogs provide none of these. `highest_format_version` is the highest format version that the table's catalog can store.
     """
 
     metadata: TableMetadata
     path: str
     version: int | None = None
     highest_format_version: int = NEWEST_FORMAT
-    digest: bytes = b""
+    digest: str = ""
 
     def check_write(self, table: str) -> None:
         """Check the properties of a table before a statement writes files, as `PropertyRegistry.check_write` does.
@@ -63,11 +65,21 @@ class CurrentMetadata:
             raise UnsupportedTableFeature(table, f"{METADATA_PATH.name} = {path}", action="write to", advice=advice)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The state of a version's file, and the paths of the files of the next version."""
+
+    is_unchanged: bool
+    next_paths: list[str]
+
+
 class MetadataFolder:
     """Represents the metadata files of one table. Path arguments are relative to the table's location unless stated otherwise."""
 
     def __init__(self, storage: Storage, table: str) -> None:
         self._storage, self._table = storage, table
+        self._has_hashes = True
+        """Whether the ETags of the store seem to be MD5 hashes."""
 
     def highest_version(self) -> int | None:
         """Return the highest version in the folder, or None if there is none. The listing skips manifests, whose names sort first."""
@@ -75,13 +87,30 @@ class MetadataFolder:
 
     def paths_of(self, version: int) -> list[str]:
         """Return the paths of a version's metadata files: uncompressed or compressed (HadoopTableOperations of Iceberg)."""
-        paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
-        exist = run_concurrently([partial(self._storage.exists, path) for path in paths], is_remote=self._storage.is_remote)
-        return [path for path, exists in zip(paths, exist, strict=True) if exists]
+        if self._storage.is_remote:
+            files = self._files_of(version)
+            return [path for path in _paths(version) if path in files]
+        return [path for path in _paths(version) if self._storage.exists(path)]
 
-    def has_compressed_file(self, version: int) -> bool:
-        """Return whether another writer has put this version as a compressed file, too."""
-        return any(path != metadata_path(version) for path in self.paths_of(version))
+    def paths_from(self, version: int) -> tuple[list[str], list[str]]:
+        """Return the paths of a version's metadata files, and those of the next version. A remote store is listed once for both."""
+        if not self._storage.is_remote:
+            return self.paths_of(version), self.paths_of(version + 1)
+        files = self._files_of(version, version + 1)
+        first, second = ([path for path in _paths(each) if path in files] for each in (version, version + 1))
+        return first, second
+
+    def _files_of(self, *versions: int) -> dict[str, StoredObject]:
+        """List the metadata files of versions in a remote store, by path. One request suffices, unless the folder has very many files.
+
+        For each version, listings of the store have at most four files, directly after the path without the ending.
+        """
+        starts = sorted(f"{FOLDER}/v{version}" for version in versions)
+        files = list_page(self._storage, FOLDER, starts[0])
+        # `/` sorts after the `.` of the endings, and before the digits of other versions.
+        if len(starts) > 1 and len(files) >= PAGE and files[-1].path < f"{starts[-1]}/":
+            files += list_page(self._storage, FOLDER, starts[-1])
+        return {file.path: file for file in files}
 
     def read(self, version: int, cached: CurrentMetadata | None = None) -> CurrentMetadata | None:
         """Read a version's metadata.
@@ -119,9 +148,29 @@ class MetadataFolder:
         digest = _digest(serialize_metadata(metadata))
         return CurrentMetadata(metadata, self.absolute(metadata_path(version)), version, digest=digest)
 
-    def is_unchanged(self, current: CurrentMetadata) -> bool:
-        """Return whether the file of `current` still exists with the bytes that were read."""
-        return _digest(get_if_exists(self._storage, self.relative(current.path))) == current.digest
+    def compare(self, current: CurrentMetadata) -> Comparison:
+        """Return whether the file of `current` still exists with the bytes that were read, and the files of the next version.
+
+        The ETag of S3 is the MD5 hash of the content, unless the bucket is encrypted with a key of KMS. Then one listing answers both
+        questions. In other stores, the file is read.
+        """
+        assert current.version is not None
+        path, next_version = self.relative(current.path), current.version + 1
+        if not self._storage.is_remote:
+            return Comparison(self._has_digest(path, current.digest), self.paths_of(next_version))
+        calls: list[Callable[[], Any]] = [partial(self._files_of, current.version, next_version)]
+        if not self._has_hashes:
+            calls.append(partial(self._has_digest, path, current.digest))
+        files, *is_unchanged = run_concurrently(calls)
+        if not is_unchanged:
+            is_same_etag = path in files and files[path].etag.strip('"') == current.digest
+            is_unchanged = [is_same_etag or (path in files and self._has_digest(path, current.digest))]
+            # If the ETag is not the hash, the next comparison reads the file at the same time.
+            self._has_hashes = is_same_etag or not is_unchanged[0]
+        return Comparison(is_unchanged[0], [next_path for next_path in _paths(next_version) if next_path in files])
+
+    def _has_digest(self, path: str, digest: str) -> bool:
+        return _digest(get_if_exists(self._storage, path)) == digest
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
         """Return whether the file of a version contains exactly the expected metadata.
@@ -234,6 +283,11 @@ def version_in(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _digest(data: bytes | None) -> bytes:
-    """Return the hash of a metadata file's bytes, or empty bytes for a missing file."""
-    return b"" if data is None else hashlib.sha256(data).digest()
+def _paths(version: int) -> list[str]:
+    """Return the paths that the metadata file of a version can have. The first one that exists counts."""
+    return [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
+
+
+def _digest(data: bytes | None) -> str:
+    """Return the MD5 hash of a metadata file's bytes in hexadecimal digits, or an empty string for a missing file."""
+    return "" if data is None else hashlib.md5(data, usedforsecurity=False).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
@@ -41,6 +40,9 @@ class TableOperations(Protocol):
 
     def current(self) -> CurrentMetadata | None:
         """Return the newest metadata, or None if the table does not exist. Raises CorruptLog or StorageError if it cannot be read."""
+
+    def look_ahead(self) -> CurrentMetadata | None:
+        """Return the newest metadata, as `current` does, if this process has read the table before. Otherwise, return None."""
 
     def creation_version(self) -> CreationVersion | None:
         """Return the version of a new table. See `Table.creation_version`."""
@@ -120,6 +122,12 @@ class DirectoryOperations:
             self._last_read = newest = self._read_newest()
         return newest  # not the attribute, into which a concurrent call may have put older metadata
 
+    def look_ahead(self) -> CurrentMetadata | None:
+        if self._last_read is None:
+            return None
+        is_marked, newest = run_both(partial(self.storage.exists, f"{FOLDER}/{DROPPED}"), self.newest)
+        return None if is_marked or newest is None or is_dropped(newest.metadata) else newest
+
     def creation_version(self) -> CreationVersion | None:
         return creation_version(self.storage, "iceberg", lambda: _first_version_after(self.newest()))
 
@@ -195,9 +203,8 @@ class DirectoryOperations:
         return []
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
-        assert base.version is not None
-        next_paths, is_unchanged = run_both(partial(self.folder.paths_of, base.version + 1), partial(self.folder.is_unchanged, base))
-        return bool(next_paths) or not is_unchanged
+        comparison = self.folder.compare(base)
+        return bool(comparison.next_paths) or not comparison.is_unchanged
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """Put the version whose number follows that of `base`, verify it, and write it to the version hint.
@@ -249,8 +256,8 @@ class DirectoryOperations:
         version = self._hint.read()
         if version is None:
             return None
-        # The hint usually contains the newest version. Then these parallel requests are the only ones.
-        paths, next_paths = run_both(partial(self.folder.paths_of, version), partial(self.folder.paths_of, version + 1))
+        # The hint usually contains the newest version. Then this listing is the only one.
+        paths, next_paths = self.folder.paths_from(version)
         if not paths:
             return None
         while next_paths:
@@ -283,16 +290,13 @@ class DirectoryOperations:
         Raises:
             TableNotFound: The folder has the file DROPPED, and the new version is not itself a drop.
         """
-        checks: list[Callable[[], bool]] = [
-            # Race 1: a process of rowmerge 0.1.0 is dropping the table. This marker file shows it.
-            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
-            # Race 2: another writer has put the same version under a name for compressed files, such as `v5.gz.metadata.json`.
-            partial(self.folder.has_compressed_file, new.number),
-            # Race 3: another writer has put the same version before, and has deleted its file since.
-            partial(self._may_be_stale, new),
-        ]
         try:
-            is_table_being_dropped, has_compressed_file, may_be_stale = run_concurrently(checks)
+            # Race 1: a process of rowmerge 0.1.0 is dropping the table. This marker file shows it.
+            is_marked = partial(self.storage.exists, f"{FOLDER}/{DROPPED}")
+            is_table_being_dropped, (paths, may_be_stale) = run_both(is_marked, partial(self._paths_and_staleness, new))
+            # Race 2: another writer has put the same version under a name for compressed files, such as `v5.gz.metadata.json`.
+            has_compressed_file = any(path != new.path for path in paths)
+            # Race 3: another writer has put the same version before, and has deleted its file since (`may_be_stale`).
             if is_table_being_dropped and not is_dropped(new.metadata):
                 for path in (new.path, HINT):  # HINT contains the version at which readers start.
                     self.folder.try_delete_files([path])  # one call for each file, because a failure ends a call
@@ -304,16 +308,18 @@ class DirectoryOperations:
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
 
-    def _may_be_stale(self, new: _NewVersion) -> bool:
-        """Return whether another version of the same number may have been committed before and deleted since.
+    def _paths_and_staleness(self, new: _NewVersion) -> tuple[list[str], bool]:
+        """Return the paths of a version's files, and whether another version of this number may have been committed and deleted before.
 
         rowmerge deletes old metadata oldest first. So while the file of the preceding version exists, rowmerge has not deleted the file of
         the next version. Iceberg in Java deletes in any order. So a table that deletes metadata must also have no higher version.
         """
-        checks: list[Callable[[], bool]] = [lambda: new.base is not None and not self.folder.is_unchanged(new.base)]
-        if new.may_reuse_name:
-            checks.append(lambda: self.folder.highest_version() != new.number)
-        return any(run_concurrently(checks))
+        highest_version = self.folder.highest_version if new.may_reuse_name else lambda: new.number
+        if new.base is None:
+            paths, highest = run_both(partial(self.folder.paths_of, new.number), highest_version)
+            return paths, highest != new.number
+        comparison, highest = run_both(partial(self.folder.compare, new.base), highest_version)
+        return comparison.next_paths, highest != new.number or not comparison.is_unchanged
 
     def _verify_against_newest(self, new: _NewVersion) -> Put | Unknown:
         """Decide by the newest metadata of the table whether a version is valid or stale. Delete a stale version.

@@ -45,10 +45,14 @@ class QualifiedName:
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """A table or view that a statement reads. `branch_or_tag`: in its name, such as `audit` in `orders.branch_audit`, or None."""
+    """A table or view that a statement reads.
+
+    `branch_or_tag`: in its name, such as `audit` in `orders.branch_audit`, or None. `table`: the table if the lookup has opened it.
+    """
 
     relation: Relation
     branch_or_tag: str | None = None
+    table: Table | None = None
 
 
 class NameResolver:
@@ -124,17 +128,20 @@ class NameResolver:
         table_name, branch_or_tag = self._split_branch_or_tag(name)
         if branch_or_tag is None and len(table_name.parts) > 2:
             return None
-        relation = self._catalog.relation(*self.locate(table_name, default_schema))
+        relation, table = self._catalog.look_up(*self.locate(table_name, default_schema)) or (None, None)
         if relation is None or (branch_or_tag is not None and relation.kind == "view"):
             return None
-        return ResolvedName(relation, branch_or_tag)
+        return ResolvedName(relation, branch_or_tag, table)
 
     def table(self, name: TableName) -> Table:
         """Open an existing table. Raises TableNotFound or SchemaNotFound if it does not exist, and TableError if it is a view."""
         schema, table = self.locate(name)
-        if format_of_path(schema, table) is None:
-            self.check_schema(schema)
-        return self._catalog.open(schema, table)
+        try:
+            return self._catalog.open(schema, table)
+        except TableNotFound:
+            if format_of_path(schema, table) is None:  # only then, because a schema with a table exists
+                self.check_schema(schema)
+            raise
 
     def check_schema(self, schema: str) -> None:
         """Check that a schema exists.

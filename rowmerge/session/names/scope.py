@@ -188,7 +188,8 @@ class StatementScope:
         if resolved_name.relation.kind == "view":
             return self._catalog_view(resolved_name, reference)
         relation = resolved_name.relation
-        return self.snapshots.of_reference(self.context.catalog.open(relation.schema, relation.name), resolved_name, reference)
+        table = resolved_name.table or self.context.catalog.open(relation.schema, relation.name)
+        return self.snapshots.of_reference(table, resolved_name, reference)
 
     def _temporary_view(self, name: str, reference: TableReference) -> ViewRead | None:
         """Bind the query of a temporary view. Return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""

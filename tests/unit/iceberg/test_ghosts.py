@@ -17,6 +17,7 @@ from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.support.table_operations import write_rows
 
+pytestmark = pytest.mark.one_of("is_remote")
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 Act = Callable[[], object]
@@ -44,6 +45,12 @@ class Paused(Storage):
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
         self._act_before("list", prefix)
         return Storage.list(self, prefix, after=after)
+
+
+@pytest.fixture(params=[False, True], ids=["disk", "store"], autouse=True)
+def is_remote(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with the calls for a disk, and with those for a remote store, which lists metadata files."""
+    monkeypatch.setattr(Paused, "is_remote", request.param)
 
 
 def new_lake(folder: Path, previous: int = 1) -> Lake:

@@ -26,6 +26,10 @@ class CountingCatalog:
         kind: Any = "view" if name.endswith("_view") else "table"
         return Relation(schema, name, kind, None) if f"{schema}.{name}" in self.names else None
 
+    def look_up(self, schema: str, name: str) -> tuple[Relation, None] | None:
+        relation = self.relation(schema, name)
+        return None if relation is None else (relation, None)
+
     def schema_exists(self, name: str) -> bool:
         return any(each.startswith(f"{name}.") for each in self.names)
 
@@ -34,6 +38,8 @@ class CountingCatalog:
 
     def open(self, schema: str, name: str) -> Any:
         self.calls["open"] += 1
+        if f"{schema}.{name}" not in self.names:
+            raise TableNotFound(f"{schema}.{name}")
         return OpenedTable(f"{schema}.{name}")
 
 
