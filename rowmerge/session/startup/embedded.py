@@ -67,7 +67,7 @@ def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
 
 def _launch(settings: Mapping[str, str]) -> SparkSession:
     """Start Spark in this process. Raise ConfigurationError if Java is missing or Spark does not start."""
-    _check_java()
+    check_java()
     # Workers run the interpreter of this process, not the first python3 in PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -196,7 +196,7 @@ def _default_settings() -> dict[str, str]:
     }
 
 
-def _check_java() -> None:
+def check_java() -> None:
     """Raise ConfigurationError if neither JAVA_HOME nor PATH contains Java."""
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").is_file():
