@@ -44,16 +44,19 @@ def _session_key(credentials: RowmergeCredentials, spark: Any) -> tuple[Any, ...
 
 def _connect(credentials: RowmergeCredentials, spark: Any) -> Any:
     """Create the engine's session for a profile. `spark`: a Spark session; None to start one. Raises the errors of `session_for`."""
-    warehouse = credentials.warehouse
-    if warehouse is not None and os.path.isfile(warehouse):
-        raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder, which may not exist yet.")
+    _check_warehouse(credentials.warehouse)
     return rowmerge.connect(
-        warehouse,
+        credentials.warehouse,
         spark=spark,
         default_format=credentials.file_format,
         durability=credentials.durability,
         **_environment(credentials),
     )
+
+
+def _check_warehouse(warehouse: str | None) -> None:
+    if warehouse is not None and os.path.isfile(warehouse):
+        raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder, which may not exist yet.")
 
 
 def _environment(credentials: RowmergeCredentials) -> dict[str, Any]:
@@ -72,9 +75,10 @@ def _environment(credentials: RowmergeCredentials) -> dict[str, Any]:
 def environment_checks(credentials: RowmergeCredentials) -> Iterator[Any]:
     """Yield the result of each check of a profile's environment. Spark starts only to check the executors of a cluster or a server.
 
-    Raises DbtRuntimeError if the profile needs a Spark session of this process and there is none, and rowmerge.errors.RowmergeError if the
-    profile is invalid.
+    Raises DbtRuntimeError if the warehouse is a file, or the profile needs a Spark session of this process and there is none. Raises
+    rowmerge.errors.RowmergeError if the profile is invalid.
     """
+    _check_warehouse(credentials.warehouse)
     spark = _active_spark() if credentials.method == "existing" else None
     yield from rowmerge.check_environment(credentials.warehouse, spark=spark, **_environment(credentials))
 

@@ -94,7 +94,8 @@ class ScratchFile:
             raise StorageError(self._warehouse.location, "it is a file", "Set the warehouse to a folder.")
         self._warehouse.folders()
         self._folder.list()
-        return self._warehouse.address
+        # The address of a local folder would create the folder.
+        return self._warehouse.address if self._warehouse.is_remote else self._warehouse.location
 
     def _write(self) -> str:
         try:
