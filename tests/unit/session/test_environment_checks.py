@@ -97,7 +97,8 @@ def test_neither_a_location_nor_a_catalog_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reported", "detail"), [("11.0.2", "is Java 11.0.2. Install Java 17"), ("1.8.0_402", "is Java 1.8.0_402"), (None, "reports no version")]
+    ("reported", "detail"),
+    [("11.0.2", "is Java 11.0.2. Install Java 17"), ("1.8.0_402", "is Java 1.8.0_402"), (None, "reports no version")],
 )
 def test_an_old_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: str | None, detail: str) -> None:
     java = tmp_path / "bin" / "java"

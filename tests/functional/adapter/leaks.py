@@ -1,0 +1,103 @@
+"""A program that runs dbt and the engine with secrets in the profile, and writes everything that it shows to one file.
+
+Its arguments are a project folder, the file, and the address of a store that rejects all requests.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from dbt.cli.main import dbtRunner
+from pyspark.sql import SparkSession
+
+import rowmerge
+
+STATEMENTS = (
+    "show create table main.{table}",
+    "show tblproperties main.{table}",
+    "describe extended main.{table}",
+    "describe history main.{table}",
+    "explain extended merge into main.{table} t using (select 1L as id) s on t.id = s.id when matched then delete",
+    "explain select * from main.{table} where id > 1",
+    "select * from main.missing",
+    "set",
+)
+PAGES = ("jobs/", "stages/", "storage/", "environment/", "executors/", "SQL/", "StreamingQuery/")
+RESOURCES = (
+    "",
+    "/environment",
+    "/jobs",
+    "/stages?details=true&withSummaries=true",
+    "/allexecutors",
+    "/sql?details=true&planDescription=true",
+)
+
+
+def main(project: Path, shown: TextIO, store: str) -> None:
+    """Run every command, statement and page, and write what it shows."""
+    logging.basicConfig(level=logging.DEBUG, stream=shown)
+    for command in ("debug", "seed", "build", "compile", "run-operation no_such_macro", "docs generate"):
+        arguments = ["--log-level", "debug", "--log-level-file", "debug", "--print", *command.split()]
+        result = dbtRunner().invoke([*arguments, "--project-dir", str(project), "--profiles-dir", str(project)])
+        print(command, result.success, result.exception, result.result, file=shown)
+    target = json.loads((project / "target.json").read_text())
+    spark = SparkSession.active()
+    session = rowmerge.connect(target["warehouse"], spark=spark, storage_options=target["storage_options"], schema="main")
+    for statement in STATEMENTS:
+        for table in ("d", "i"):
+            attempt(shown, lambda text=statement.format(table=table): session.sql(text).collect())
+    for location in ("s3://lake/x", "az://lake/x", "abfss://lake@acc.dfs.core.windows.net/x", "gs://lake/x"):
+        attempt(shown, lambda url=location: rowmerge.connect(url, spark=spark, storage_options=target["storage_options"]))
+        attempt(shown, lambda url=location: session.sql(f"select * from delta.`{url}`").collect())
+        attempt(shown, lambda url=location: session.sql(f"select * from read_files('{url}', format => 'parquet')").collect())
+        attempt(shown, lambda url=location: list(rowmerge.check_environment(url, storage_options=target["storage_options"])))
+        for format_ in ("delta", "iceberg"):
+            create = f"create table main.t_{location[:2]}_{format_} using {format_} location '{location}/t' as select id from range(3)"
+            attempt(shown, lambda text=create: session.sql(text))
+    for catalog in target["catalogs"]:
+        attempt(shown, lambda settings=catalog: rowmerge.connect(catalog=settings, spark=spark).schemas())
+        attempt(shown, lambda settings=catalog: list(rowmerge.check_environment(catalog=settings)))
+    for address in target["remotes"]:
+        attempt(shown, lambda url=address: rowmerge.connect(target["warehouse"], spark_config={"spark.remote": url}))
+    write_pages(spark, shown)
+    print("complete", file=shown)
+
+
+def attempt(shown: TextIO, call: Callable[[], Any]) -> None:
+    """Write the result of a call or its error with the traceback."""
+    try:
+        print(call(), file=shown)
+    except Exception as error:  # noqa: BLE001 - a leak may be in any error
+        print(repr(error), traceback.format_exc(), file=shown)
+
+
+def write_pages(spark: SparkSession, shown: TextIO) -> None:
+    """Write the pages and the resources of Spark's user interface."""
+    address, application = spark.sparkContext.uiWebUrl, spark.sparkContext.applicationId
+    executions = json.loads(fetch(f"{address}/api/v1/applications/{application}/sql?length=1000"))
+    stages = json.loads(fetch(f"{address}/api/v1/applications/{application}/stages"))
+    print(len(executions), "queries", len(stages), "stages", file=shown)
+    urls = [f"{address}/{page}" for page in PAGES]
+    urls += [f"{address}/api/v1/applications/{application}{resource}" for resource in RESOURCES]
+    urls += [f"{address}/SQL/execution/?id={execution['id']}" for execution in executions]
+    urls += [f"{address}/stages/stage/?id={stage['stageId']}&attempt={stage['attemptId']}" for stage in stages]
+    for url in urls:
+        print(url, fetch(url), file=shown)
+
+
+def fetch(url: str) -> str:
+    """Return the content of a page."""
+    with urllib.request.urlopen(url) as answer:
+        return str(answer.read().decode())
+
+
+if __name__ == "__main__":
+    with open(sys.argv[2], "w") as file:
+        main(Path(sys.argv[1]), file, sys.argv[3])
