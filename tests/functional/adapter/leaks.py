@@ -52,7 +52,8 @@ def main(project: Path, shown: TextIO, store: str) -> None:
     session = rowmerge.connect(target["warehouse"], spark=spark, storage_options=target["storage_options"], schema="main")
     for statement in STATEMENTS:
         for table in ("d", "i"):
-            attempt(shown, lambda text=statement.format(table=table): session.sql(text).collect())
+            sql = statement.format(table=table)
+            attempt(shown, lambda text=sql: session.sql(text).collect())
     for location in ("s3://lake/x", "az://lake/x", "abfss://lake@acc.dfs.core.windows.net/x", "gs://lake/x"):
         attempt(shown, lambda url=location: rowmerge.connect(url, spark=spark, storage_options=target["storage_options"]))
         attempt(shown, lambda url=location: session.sql(f"select * from delta.`{url}`").collect())
