@@ -200,7 +200,11 @@ def _default_settings() -> dict[str, str]:
 
 
 def check_java() -> None:
-    """Raise ConfigurationError if neither JAVA_HOME nor PATH contains Java."""
+    """Check that Java exists.
+
+    Raises:
+        ConfigurationError: Neither JAVA_HOME nor PATH contains Java.
+    """
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").is_file():
         raise ConfigurationError(f"JAVA_HOME is {home}, which does not contain bin/java. Set it to Java 17 or newer, or unset it.")

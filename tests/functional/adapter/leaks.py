@@ -40,57 +40,57 @@ RESOURCES = (
 )
 
 
-def main(project: Path, shown: TextIO, store: str) -> None:
+def main(project: Path, output: TextIO, store: str) -> None:
     """Run every command, statement and page, and write what it shows."""
-    logging.basicConfig(level=logging.DEBUG, stream=shown)
+    logging.basicConfig(level=logging.DEBUG, stream=output)
     for command in ("debug", "seed", "build", "compile", "run-operation no_such_macro", "docs generate"):
         arguments = ["--log-level", "debug", "--log-level-file", "debug", "--print", *command.split()]
         result = dbtRunner().invoke([*arguments, "--project-dir", str(project), "--profiles-dir", str(project)])
-        print(command, result.success, result.exception, result.result, file=shown)
+        print(command, result.success, result.exception, result.result, file=output)
     target = json.loads((project / "target.json").read_text())
     spark = SparkSession.active()
     session = rowmerge.connect(target["warehouse"], spark=spark, storage_options=target["storage_options"], schema="main")
     for statement in STATEMENTS:
         for table in ("d", "i"):
             sql = statement.format(table=table)
-            attempt(shown, lambda text=sql: session.sql(text).collect())
+            attempt(output, lambda text=sql: session.sql(text).collect())
     for location in ("s3://lake/x", "az://lake/x", "abfss://lake@acc.dfs.core.windows.net/x", "gs://lake/x"):
-        attempt(shown, lambda url=location: rowmerge.connect(url, spark=spark, storage_options=target["storage_options"]))
-        attempt(shown, lambda url=location: session.sql(f"select * from delta.`{url}`").collect())
-        attempt(shown, lambda url=location: session.sql(f"select * from read_files('{url}', format => 'parquet')").collect())
-        attempt(shown, lambda url=location: list(rowmerge.check_environment(url, storage_options=target["storage_options"])))
+        attempt(output, lambda url=location: rowmerge.connect(url, spark=spark, storage_options=target["storage_options"]))
+        attempt(output, lambda url=location: session.sql(f"select * from delta.`{url}`").collect())
+        attempt(output, lambda url=location: session.sql(f"select * from read_files('{url}', format => 'parquet')").collect())
+        attempt(output, lambda url=location: list(rowmerge.check_environment(url, storage_options=target["storage_options"])))
         for format_ in ("delta", "iceberg"):
             create = f"create table main.t_{location[:2]}_{format_} using {format_} location '{location}/t' as select id from range(3)"
-            attempt(shown, lambda text=create: session.sql(text))
+            attempt(output, lambda text=create: session.sql(text))
     for catalog in target["catalogs"]:
-        attempt(shown, lambda settings=catalog: rowmerge.connect(catalog=settings, spark=spark).schemas())
-        attempt(shown, lambda settings=catalog: list(rowmerge.check_environment(catalog=settings)))
+        attempt(output, lambda settings=catalog: rowmerge.connect(catalog=settings, spark=spark).schemas())
+        attempt(output, lambda settings=catalog: list(rowmerge.check_environment(catalog=settings)))
     for address in target["remotes"]:
-        attempt(shown, lambda url=address: rowmerge.connect(target["warehouse"], spark_config={"spark.remote": url}))
-    write_pages(spark, shown)
-    print("complete", file=shown)
+        attempt(output, lambda url=address: rowmerge.connect(target["warehouse"], spark_config={"spark.remote": url}))
+    write_pages(spark, output)
+    print("complete", file=output)
 
 
-def attempt(shown: TextIO, call: Callable[[], Any]) -> None:
+def attempt(output: TextIO, call: Callable[[], Any]) -> None:
     """Write the result of a call or its error with the traceback."""
     try:
-        print(call(), file=shown)
+        print(call(), file=output)
     except Exception as error:  # noqa: BLE001 - a leak may be in any error
-        print(repr(error), traceback.format_exc(), file=shown)
+        print(repr(error), traceback.format_exc(), file=output)
 
 
-def write_pages(spark: SparkSession, shown: TextIO) -> None:
+def write_pages(spark: SparkSession, output: TextIO) -> None:
     """Write the pages and the resources of Spark's user interface."""
     address, application = spark.sparkContext.uiWebUrl, spark.sparkContext.applicationId
     executions = json.loads(fetch(f"{address}/api/v1/applications/{application}/sql?length=1000"))
     stages = json.loads(fetch(f"{address}/api/v1/applications/{application}/stages"))
-    print(len(executions), "queries", len(stages), "stages", file=shown)
+    print(len(executions), "queries", len(stages), "stages", file=output)
     urls = [f"{address}/{page}" for page in PAGES]
     urls += [f"{address}/api/v1/applications/{application}{resource}" for resource in RESOURCES]
     urls += [f"{address}/SQL/execution/?id={execution['id']}" for execution in executions]
     urls += [f"{address}/stages/stage/?id={stage['stageId']}&attempt={stage['attemptId']}" for stage in stages]
     for url in urls:
-        print(url, fetch(url), file=shown)
+        print(url, fetch(url), file=output)
 
 
 def fetch(url: str) -> str:

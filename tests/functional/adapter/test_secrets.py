@@ -151,11 +151,11 @@ def test_secrets_of_a_profile_appear_nowhere(project: Path, with_sas: bool) -> N
         remotes = [f"sc://me:{WORDS[21]}@127.0.0.1:1/;token={WORDS[22]}", f"sc://127.0.0.1:1/;use_ssl=true;token={quote(WORDS[23] + '/=')}"]
         target = {"warehouse": str(project / "warehouse"), "storage_options": options, "catalogs": _catalogs(store), "remotes": remotes}
         (project / "target.json").write_text(json.dumps(target))
-        command = [sys.executable, "-m", "tests.functional.adapter.leaks", str(project), str(project / "shown"), store]
+        command = [sys.executable, "-m", "tests.functional.adapter.leaks", str(project), str(project / "output"), store]
         process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr[-2000:]
-    shown = (project / "shown").read_text()
-    assert "complete" in shown and "Environment" in shown and "Connection test" in (project / "logs/dbt.log").read_text()
+    output = (project / "output").read_text()
+    assert "complete" in output and "Environment" in output and "Connection test" in (project / "logs/dbt.log").read_text()
     assert list((project / "events").iterdir())
     assert _leaks(project, process.stdout, process.stderr) == []
 

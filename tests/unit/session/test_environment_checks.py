@@ -141,11 +141,11 @@ _AUTHORIZATION = {
 
 @needs_moto
 def test_a_bucket_is_checked_and_nothing_remains(s3: FaultyS3) -> None:
-    before = _objects(s3)
+    objects = _objects(s3)
     checks = run_checks(f"{s3.location}/checked", storage_options=s3.options())
     assert list(checks) == STORE_CHECKS and failed(checks) == []
     assert any("/checked/.rowmerge-debug/" in request.path for request in s3.requests if request.method == "PUT")
-    assert _objects(s3) == before
+    assert _objects(s3) == objects
 
 
 def _denied(method: str, part: str) -> Callable[[Request], int | None]:
@@ -230,11 +230,11 @@ def test_a_rest_catalog_chooses_the_location(sql: dict[str, str], tmp_path: Path
         return answer()
 
     with serving_catalog(sql, log) as address:
-        rest = {"type": "rest", "uri": address}
-        assert "So the store is not checked" in run_checks(catalog=rest)["catalog"][1]
+        settings = {"type": "rest", "uri": address}
+        assert "So the store is not checked" in run_checks(catalog=settings)["catalog"][1]
         assert requests[:2] == ["GET /v1/config", "GET /v1/served/namespaces"] or "GET /v1/config" in requests[0]
-        rowmerge.catalog.IcebergCatalog(rest, None).create_schema("main")
-        checks = run_checks(catalog=rest, schema="main")
+        rowmerge.catalog.IcebergCatalog(settings, None).create_schema("main")
+        checks = run_checks(catalog=settings, schema="main")
     assert failed(checks) == [] and "store write" in checks
     assert not (tmp_path / "warehouse").exists() or not list((tmp_path / "warehouse").rglob("*.*"))
 
