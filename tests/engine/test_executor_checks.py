@@ -60,9 +60,10 @@ def _await(log: Path, pattern: str) -> str:
     raise AssertionError(log.read_text()[-2000:])
 
 
-def run_checks(warehouse: Path, master: str) -> dict[str, str]:
+def run_checks(warehouse: Path, master: str, **variables: str) -> dict[str, str]:
     """Return the status and the detail of each check, by its name. A new process runs the checks, because it starts a Spark."""
-    process = subprocess.run([sys.executable, "-c", CHECKS, str(warehouse), master], cwd=ROOT, capture_output=True, text=True, check=True)
+    command, environment = [sys.executable, "-c", CHECKS, str(warehouse), master], {**os.environ, **variables}
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     lines = [re.fullmatch(r"(.+?) ((?:OK|ERROR|WARNING|SKIPPED) .*)", line) for line in process.stdout.splitlines()]
     return {line[1]: line[2] for line in lines if line is not None}
 
@@ -91,13 +92,7 @@ def test_executors_with_another_folder_at_the_path_are_reported(tmp_path: Path) 
 
 
 def test_executors_without_pyarrow_are_reported(tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", python], check=True)
-    settings = f'"spark.executorEnv.PYSPARK_PYTHON": "x", "spark.pyspark.python": "{python}/bin/python",'
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "python"], check=True)
     with cluster(tmp_path) as master:
-        code = CHECKS.replace('{"spark.master"', f'{{{settings} "spark.master"')
-        environment = {**os.environ, "PYSPARK_PYTHON": str(python / "bin" / "python")}
-        command = [sys.executable, "-c", code, str(tmp_path / "warehouse"), master]
-        process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    executors = next(line for line in process.stdout.splitlines() if line.startswith("executors"))
-    assert executors.startswith("executors ERROR") and "pyarrow" in executors.lower() and "pip install" in executors
+        checks = run_checks(tmp_path / "warehouse", master, PYSPARK_PYTHON=str(tmp_path / "python" / "bin" / "python"))
+    assert checks["executors"].startswith("ERROR") and "pip install 'pyspark[sql]'" in checks["executors"], checks

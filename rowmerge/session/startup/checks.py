@@ -177,8 +177,14 @@ def _check_executors(
     """
     session = spark or start_spark(settings)
     set_hadoop_settings(session, hadoop_settings(configuration))
-    with translated("the job that checks the executors"):
-        reports = executor_reports(session, scratch_file.path, scratch_file.content, configuration.filesystem_options())
+    try:
+        with translated("the job that checks the executors"):
+            reports = executor_reports(session, scratch_file.path, scratch_file.content, configuration.filesystem_options())
+    except RowmergeError as error:
+        if (module := re.search(r"No module named '?(\w+)", error.message)) is None:
+            raise
+        advice = "Install PyArrow, NumPy and pandas into the Python of the executors: pip install 'pyspark[sql]'."
+        raise ConfigurationError(f"The Python of the executors lacks the module {module[1]}. {advice}") from error
     for host, _, _, problem in reports:
         if problem:
             advice = "Use a warehouse that all executors share: an object store, or a file system that each host mounts at this path"
