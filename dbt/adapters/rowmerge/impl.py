@@ -104,10 +104,6 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         extra = getattr(config, "_extra", None) or {}
         return {"adapter_type": cls.type(), "table_format": extra.get("file_format")}
 
-    def debug_query(self) -> None:
-        """Check the environment of the profile, instead of a query. So `dbt debug` starts Spark only if it has executors elsewhere."""
-        self.connections.check_environment()
-
     def list_schemas(self, database: Optional[str]) -> List[str]:
         with self.connections.exception_handler("list schemas"):
             return list(self.session.schemas())

@@ -65,6 +65,7 @@ def check_environment(
     Raises:
         ConfigurationError: The storage options are invalid, or neither a location nor a catalog is specified.
     """
+    # Over 40 lines: the signature and the documentation of six public arguments.
     settings = {} if spark is not None else dict(spark_config or {})
     configuration = StorageConfiguration.parse(storage_options or {})
     configuration = replace(
