@@ -20,7 +20,7 @@ _TABLE_RESOURCE_TYPES = ("model", "seed", "snapshot")
 
 
 class Operations(metaclass=AdapterMeta):
-    """The methods of the adapter for `dbt run-operation` and `dbt debug`. This mixin uses the adapter's session, connections and relations."""
+    """The methods of the adapter for `dbt run-operation` and `dbt debug`. This mixin uses its connections and relations."""
 
     Relation: Any
     config: Any
