@@ -62,6 +62,7 @@ def main(project: Path, output: TextIO, store: str) -> None:
         for format_ in ("delta", "iceberg"):
             create = f"create table main.t_{location[:2]}_{format_} using {format_} location '{location}/t' as select id from range(3)"
             attempt(output, lambda text=create: session.sql(text))
+    write_and_read_data_files(session, Path(target["warehouse"]), output)
     for catalog in target["catalogs"]:
         attempt(output, lambda settings=catalog: rowmerge.connect(catalog=settings, spark=spark).schemas())
         attempt(output, lambda settings=catalog: list(rowmerge.check_environment(catalog=settings)))
@@ -69,6 +70,27 @@ def main(project: Path, output: TextIO, store: str) -> None:
         attempt(output, lambda url=address: rowmerge.connect(target["warehouse"], spark_config={"spark.remote": url}))
     write_pages(spark, output)
     print("complete", file=output)
+
+
+def write_and_read_data_files(session: rowmerge.Session, warehouse: Path, output: TextIO) -> None:
+    """Change tables whose metadata is on the disk, and whose data files are in a store that rejects all requests."""
+    for scheme in ("az", "s3", "gs"):
+        session.sql(f"create table w_{scheme} (id bigint) using iceberg tblproperties ('write.data.path' = '{scheme}://lake/data')")
+        attempt(output, lambda table=f"w_{scheme}": session.sql(f"insert into {table} values (1)"))
+        attempt(output, lambda table=f"w_{scheme}": session.sql(f"insert into {table} select id from range(0, 3000000, 1, 4)"))
+        session.sql(f"create table r_{scheme} (id bigint) using delta")
+        statistics = json.dumps({"numRecords": 3, "minValues": {"id": 1}, "maxValues": {"id": 3}, "nullCount": {"id": 0}})
+        add = {"path": f"{scheme}://lake/data/f.parquet", "partitionValues": {}, "size": 1000, "modificationTime": 1, "dataChange": True}
+        log = warehouse / "main" / f"r_{scheme}" / "_delta_log" / f"{1:020d}.json"
+        log.write_text(json.dumps({"add": {**add, "stats": statistics}}) + "\n")
+        for statement in (
+            "select * from {table} where id > 1",
+            "delete from {table} where id = 2",
+            "merge into {table} t using (select 2L as id) s on t.id = s.id when matched then delete",
+            "optimize {table}",
+        ):
+            sql = statement.format(table=f"r_{scheme}")
+            attempt(output, lambda text=sql: session.sql(text).collect())
 
 
 def attempt(output: TextIO, call: Callable[[], Any]) -> None:
