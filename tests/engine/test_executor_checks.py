@@ -40,7 +40,8 @@ def cluster(folder: Path, worker_command: Sequence[str] = ()) -> Iterator[str]:
     try:
         start(folder / "master", "org.apache.spark.deploy.master.Master", "--host", "localhost", "--port", "0", "--webui-port", "0")
         address = _await(folder / "master", r"Starting Spark master at (spark://\S+)")
-        arguments = ["--host", "localhost", "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g", address]
+        arguments = ["--host", "localhost", "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+        arguments += ["--work-dir", str(folder / "work"), address]
         start(folder / "worker", "org.apache.spark.deploy.worker.Worker", *arguments, command=worker_command)
         _await(folder / "worker", r"(Successfully registered with master)")
         yield address
