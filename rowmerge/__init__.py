@@ -6,6 +6,8 @@ from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult, TableScan
 from rowmerge.session.session import Session, connect
+from rowmerge.session.startup.checks import check_environment
+from rowmerge.session.startup.store_checks import EnvironmentCheck
 from rowmerge.session.tables.expressions import literal
 from rowmerge.session.tables.merges import TableMerge
 from rowmerge.session.tables.table import Table
@@ -15,6 +17,7 @@ from rowmerge.version import __version__
 __all__ = [
     "CATALOGS",
     "TABLE_FORMATS",
+    "EnvironmentCheck",
     "Relation",
     "RelationDescription",
     "RowCounts",
@@ -24,6 +27,7 @@ __all__ = [
     "TableMerge",
     "TableScan",
     "__version__",
+    "check_environment",
     "connect",
     "literal",
     "split_statements",

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.data_files import FileMessage, WriteSpec
-from rowmerge.parquet.filesystems import filesystem_of
+from rowmerge.parquet.filesystems import filesystem_of, hiding_secrets
 from rowmerge.parquet.fitting import conform, to_file_rows
 from rowmerge.parquet.leaf_columns import SpecialFloats, column_statistics, leaves, row_group_offsets
 from rowmerge.parquet.partitions import comparable_partition, partition_path, random_prefix, split_by_partition
@@ -121,8 +121,9 @@ class RollingFile:
         rows, other_rows = buffered_rows.slice(0, row_count), buffered_rows.slice(row_count)
         self._pending, other_bytes = ([other_rows], other_rows.nbytes) if other_rows.num_rows else ([], 0)
         size_in_memory, self.buffered_bytes = self.buffered_bytes - other_bytes, other_bytes
-        writer = self._writer_for(SpecialFloats.of(rows), row_count)
-        writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=row_count)
+        with hiding_secrets(self._spec.filesystem_options):
+            writer = self._writer_for(SpecialFloats.of(rows), row_count)
+            writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=row_count)
         self._row_group_count += 1
         self._written_bytes += size_in_memory
         self._compression_ratio = max(self._stream.tell() / max(self._written_bytes, 1), _MIN_COMPRESSION_RATIO)
@@ -195,10 +196,11 @@ class RollingFile:
         """Close the open file, and keep a message for it with the statistics from its footer."""
         assert self._writer is not None
         start_of_footer = self._stream.tell()
-        self._writer.close()  # adds the footer to `_footers`
-        size = self._stream.tell()
+        with hiding_secrets(self._spec.filesystem_options):
+            self._writer.close()  # adds the footer to `_footers`
+            size = self._stream.tell()
+            self._stream.close()
         self._footer_bytes_of_row_group = (size - start_of_footer) // self._row_group_count
-        self._stream.close()
         footer = self._footers.pop()
         statistics = column_statistics(footer, self._leaves, self._spec.bounded_columns)  # by attribute of `FileMessage`
         message = FileMessage(

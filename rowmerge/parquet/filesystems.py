@@ -13,6 +13,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from rowmerge.parquet.fitting import has_field_ids
+from rowmerge.redaction import hide
 
 Options = Mapping[str, Mapping[str, Any]]
 """The arguments of Arrow's file systems by provider (`s3`, `gs`, `azure`), from `StorageConfiguration.filesystem_options`."""
@@ -56,9 +57,28 @@ def without_secrets(text: str, options: Options) -> str:
         text: A string that may contain secrets, such as an error message of Arrow.
         options: The arguments of Arrow's file systems, including credentials.
     """
-    for secret in (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments):
-        text = text.replace(secret, "********")
-    return text
+    return hide(text, (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments))
+
+
+@contextmanager
+def hiding_secrets(options: Options) -> Iterator[None]:
+    """Raise an error of Arrow in a `with` block again without its secrets. Azure's errors contain the URL with the SAS token.
+
+    Args:
+        options: The arguments of Arrow's file systems, including credentials.
+
+    Raises:
+        OSError: A file system failed, as in the block.
+        pa.ArrowException: Arrow failed, as in the block.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        text = str(error)
+        hidden_text = without_secrets(text, options)
+        if hidden_text == text:
+            raise
+        raise type(error)(hidden_text) from None  # a traceback would show the message of the cause
 
 
 class UnreadableFile(Exception):
@@ -86,8 +106,8 @@ def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool)
     Raises:
         UnreadableFile: The file is missing or unreadable, or a read in the body of the `with` statement fails.
     """
-    filesystem, inner_path = filesystem_of(path, filesystem_options)
     try:
+        filesystem, inner_path = filesystem_of(path, filesystem_options)
         with filesystem.open_input_file(inner_path) as stream:
             # One request for a small file in a store is faster than one for the footer and for each column.
             is_read_whole = not isinstance(filesystem, pyarrow.fs.LocalFileSystem) and stream.size() <= MAX_CONTENT_BYTES
@@ -96,7 +116,8 @@ def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool)
             if by_field_id and not has_field_ids(source.schema_arrow):
                 raise UnreadableFile(path, "its columns have no field ids")
             yield source
-    except FileNotFoundError as error:
-        raise UnreadableFile(path, None) from error
+    except FileNotFoundError:
+        raise UnreadableFile(path, None) from None
     except (OSError, pa.ArrowException) as error:
-        raise UnreadableFile(path, without_secrets(str(error), filesystem_options)) from error
+        # A traceback, which Spark's user interface shows, would contain the message of the cause.
+        raise UnreadableFile(path, without_secrets(str(error), filesystem_options)) from None

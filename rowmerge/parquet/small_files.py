@@ -112,7 +112,7 @@ def _pieces(spec: SmallFilesSpec, paths: Sequence[str]) -> Iterator[_Piece]:
                 yield _Piece(index, start, rows)
                 start += rows.num_rows
         except (OSError, pa.ArrowException) as error:
-            raise UnreadableFile(path, str(error)) from error
+            raise UnreadableFile(path, without_secrets(str(error), spec.filesystem_options)) from None
 
 
 class _ContentReader:
@@ -132,10 +132,10 @@ class _ContentReader:
         try:
             file = filesystem.open_input_file(f"{inner_root}{key}")
             return file if file.size() > MAX_CONTENT_BYTES else pa.BufferReader(file.read_buffer())
-        except FileNotFoundError as error:
-            raise UnreadableFile(path, None) from error
+        except FileNotFoundError:
+            raise UnreadableFile(path, None) from None
         except (OSError, pa.ArrowException) as error:
-            raise UnreadableFile(path, without_secrets(str(error), self._options)) from error
+            raise UnreadableFile(path, without_secrets(str(error), self._options)) from None
 
 
 class _ColumnFinder:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from rowmerge import concurrency
+from rowmerge import concurrency, redaction
 from rowmerge.parquet import (
     bitmaps,
     calendars,
@@ -36,7 +36,7 @@ T = TypeVar("T")
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
 _MODULES = (
-    *(bitmaps, calendars, fitting, leaf_columns, transforms, partitions, concurrency, filesystems, data_files),
+    *(bitmaps, calendars, fitting, leaf_columns, transforms, partitions, concurrency, redaction, filesystems, data_files),
     *(file_writers, rewriting, outcomes, small_files, theta_sketches, source_keys, key_lookup),
 )
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, PySpark

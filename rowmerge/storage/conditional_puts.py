@@ -31,10 +31,20 @@ def check_conditional_puts(storage: Storage) -> None:
     with _probe_lock:
         if key in _probed_buckets:
             return
-        # Another process may delete one probe object, as a file of a table that it drops. So a single overwritten object proves nothing.
-        if all(_conditional_put_overwrites(storage) for _ in range(_PROBES)):
-            raise ConditionalPutsUnsupported(storage.address, "it ignores them, so two writers could overwrite each other's commits")
+        probe_conditional_puts(storage)
         _probed_buckets.add(key)
+
+
+def probe_conditional_puts(storage: Storage) -> None:
+    """Verify that the second of two conditional puts of a new name fails.
+
+    Raises:
+        ConditionalPutsUnsupported: The store ignores or refuses conditional puts, or the storage options disable them.
+        StorageError: The store cannot be written to.
+    """
+    # Another process may delete one probe object, as a file of a table that it drops. So a single overwritten object proves nothing.
+    if all(_conditional_put_overwrites(storage) for _ in range(_PROBES)):
+        raise ConditionalPutsUnsupported(storage.address, "it ignores them, so two writers could overwrite each other's commits")
 
 
 def _conditional_put_overwrites(storage: Storage) -> bool:

@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.redaction import HIDDEN, hide
 from rowmerge.storage.option_names import ALIASES, CLIENT_OPTIONS, METADATA_ONLY, PREFIXES, PROVIDERS, RETRY_OPTIONS, SECRETS, SETTINGS
 
 logger = logging.getLogger(__name__)
 
-HIDDEN = "********"
 DEFAULT_REGION = "us-east-1"
 """The region that obstore assumes."""
 _NESTED_OPTIONS = {"config", "client_options", "retry_config", "credential_provider"}
@@ -214,18 +214,6 @@ def provider_of(location: str) -> str | None:
         host = host_and_path.partition("/")[0].partition(":")[0].lower()
         return next((provider for suffix, provider in _PROVIDER_OF_HOST.items() if host.endswith(suffix)), None)
     return next((provider for provider, schemes in PROVIDERS.items() if scheme.lower() in schemes), None)
-
-
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """Return a string in which HIDDEN replaces each secret.
-
-    Args:
-        text: The string, such as an error message.
-        secrets: The secrets. Empty ones are ignored.
-    """
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
-    return text
 
 
 class _Settings:

@@ -48,4 +48,4 @@ def _copy_object(table: str, source: Storage, target: Storage, paths: tuple[str,
     except FileNotFoundError as error:
         raise MissingDataFile(table, path) from error
     except (BaseError, OSError) as error:
-        raise StorageError(path, target_store.reason_of(error)) from error
+        raise StorageError(path, target_store.reason_of(error)) from None

@@ -131,7 +131,7 @@ class Storage:
             try:
                 self._client = _create_client(self.location, self.configuration)
             except (BaseError, OSError, ValueError) as error:
-                raise StorageError(self.location, self.reason_of(error)) from error
+                raise StorageError(self.location, self.reason_of(error)) from None
         return self._client
 
     def reason_of(self, error: Exception) -> str:
@@ -140,7 +140,7 @@ class Storage:
         return self.configuration.without_secrets(text.split("\n", 1)[0].rstrip(". "))
 
     def _error(self, path: str, error: Exception) -> StorageError:
-        """Build the StorageError for a failed request."""
+        """Build the StorageError for a failed request. The caller raises it `from None`, because obstore's message may contain secrets."""
         return StorageError(f"{self.location}/{path}", self.reason_of(error))
 
     def _test_path(self, test: Callable[[Path], bool], path: str = "") -> bool:
@@ -175,7 +175,7 @@ class Storage:
         except FileNotFoundError:
             raise
         except (BaseError, OverflowError, ValueError) as error:
-            raise self._error(path, error) from error
+            raise self._error(path, error) from None
 
     def put(self, path: str, data: bytes) -> None:
         """Write or replace an object atomically.
@@ -193,7 +193,7 @@ class Storage:
             else:
                 obstore.put(self.client, path, data)
         except (BaseError, OSError) as error:
-            raise self._error(path, error) from error
+            raise self._error(path, error) from None
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
         """Create an object unless it exists. This call is the only concurrency control of commits.
@@ -217,7 +217,7 @@ class Storage:
         except AlreadyExistsError:
             return Put.EXISTED
         except (BaseError, OSError) as error:
-            raise self._error(path, error) from error
+            raise self._error(path, error) from None
 
     def sync(self, paths: Iterable[str]) -> None:
         """Make files on a local disk and their folders durable, whichever process wrote them.
@@ -250,7 +250,7 @@ class Storage:
                 return list_folder_names(self._local / prefix)
             listing = obstore.list_with_delimiter(self.client, prefix=prefix or None)
         except (BaseError, OSError) as error:
-            raise self._error(prefix, error) from error
+            raise self._error(prefix, error) from None
         return sorted(common_prefix.rstrip("/").rsplit("/", 1)[-1] for common_prefix in listing["common_prefixes"])
 
     def exists(self, path: str) -> bool:
@@ -266,7 +266,7 @@ class Storage:
         except FileNotFoundError:
             return False
         except (BaseError, ValueError) as error:
-            raise self._error(path, error) from error
+            raise self._error(path, error) from None
         return True
 
     def delete(self, paths: Sequence[str]) -> None:
@@ -287,7 +287,7 @@ class Storage:
         except FileNotFoundError:
             return
         except (BaseError, OSError) as error:
-            raise self._error(path, error) from error
+            raise self._error(path, error) from None
 
     def remove_folders(self) -> None:
         """Remove the empty folders below the root, and the root if it is empty. Object stores have no folders."""
@@ -313,7 +313,7 @@ class Storage:
         try:
             listing = obstore.list(self.client, prefix=prefix or None, offset=after).collect()
         except BaseError as error:
-            raise self._error(prefix, error) from error
+            raise self._error(prefix, error) from None
         return sorted(map(stored_object, listing), key=lambda item: item.path)
 
 

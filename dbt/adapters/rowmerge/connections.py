@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from dbt.adapters.base.query_headers import MacroQueryStringSetter
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.sql import SQLConnectionManager
 from dbt_common.clients.agate_helper import empty_table
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+from dbt_common.ui import green, red, yellow
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from dbt.adapters.rowmerge.cursor import Handle
 from dbt.adapters.rowmerge.frames.python_models import line_of_model
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
-from dbt.adapters.rowmerge.sessions import session_for
+from dbt.adapters.rowmerge.sessions import environment_checks, session_for
 from rowmerge.errors import RowmergeError
 
 if TYPE_CHECKING:
     import agate
 
+
+logger = AdapterLogger("rowmerge")
+_COLORS = {"OK": green, "WARNING": yellow, "ERROR": red}
 
 # A query can also fail when its rows are fetched, with an error of Spark.
 ENGINE_ERRORS = (RowmergeError, PySparkException, Py4JJavaError)
@@ -96,6 +101,21 @@ class RowmergeConnectionManager(SQLConnectionManager):
         # Spark runs a query only when its rows are fetched.
         with self.exception_handler(sql):
             return response, self.get_result_from_cursor(cursor, limit)
+
+    def check_environment(self) -> None:
+        """Print one line for each check of the profile's environment, for `dbt debug`.
+
+        Raises:
+            DbtRuntimeError: A check fails, or the profile is invalid.
+        """
+        failures = []
+        with self.exception_handler("check the environment"):
+            for check in environment_checks(self.profile.credentials):
+                logger.info(f"  {check.name}: [{_COLORS.get(check.status, str)(check.status)}] {check.detail}")
+                if check.status == "ERROR":
+                    failures.append(f"{check.name}: {check.detail}")
+        if failures:
+            raise DbtRuntimeError("\n  >".join(failures))
 
     def set_query_header(self, query_header_context: Dict[str, Any]) -> None:
         self.query_header = _CommentBelow(self.profile, query_header_context)

@@ -20,7 +20,7 @@ _TABLE_RESOURCE_TYPES = ("model", "seed", "snapshot")
 
 
 class Operations(metaclass=AdapterMeta):
-    """The methods of the adapter for `dbt run-operation`. This mixin uses the adapter's session, connections and relations."""
+    """The methods of the adapter for `dbt run-operation` and `dbt debug`. This mixin uses its connections and relations."""
 
     Relation: Any
     config: Any
@@ -51,6 +51,10 @@ class Operations(metaclass=AdapterMeta):
             rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
         # Besides the rows, the engine's result has the version that the statement committed, and the numbers of changed files.
         return format_report(name, table, arguments, rows, result=cursor.result)
+
+    def debug_query(self) -> None:
+        """Check the environment of the profile, instead of a query. So `dbt debug` starts Spark only if it has executors elsewhere."""
+        self.connections.check_environment()
 
     def _relation_of(self, target: Any, graph: Mapping[str, Any]) -> BaseRelation:
         """Return the relation of a table. `target`: a relation, a name `schema.table`, or the name of a model, a seed or a snapshot."""

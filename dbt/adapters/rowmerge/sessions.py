@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -43,22 +44,43 @@ def _session_key(credentials: RowmergeCredentials, spark: Any) -> tuple[Any, ...
 
 def _connect(credentials: RowmergeCredentials, spark: Any) -> Any:
     """Create the engine's session for a profile. `spark`: a Spark session; None to start one. Raises the errors of `session_for`."""
-    warehouse = credentials.warehouse
+    _check_warehouse(credentials.warehouse)
+    return rowmerge.connect(
+        credentials.warehouse,
+        spark=spark,
+        default_format=credentials.file_format,
+        durability=credentials.durability,
+        **_environment(credentials),
+    )
+
+
+def _check_warehouse(warehouse: str | None) -> None:
     if warehouse is not None and os.path.isfile(warehouse):
         raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder, which may not exist yet.")
+
+
+def _environment(credentials: RowmergeCredentials) -> dict[str, Any]:
+    """Return the arguments of a profile that `rowmerge.connect` and `rowmerge.check_environment` share."""
     # Spark connects to a Spark Connect server if this setting has its address.
     remote = {"spark.remote": credentials.address} if credentials.address else {}
     # A mapping is empty if the profile does not set it. None then selects the default.
-    return rowmerge.connect(
-        warehouse,
-        catalog=credentials.catalog or None,
-        spark=spark,
-        spark_config={**credentials.spark_config, **remote} or None,
-        schema=credentials.schema,
-        default_format=credentials.file_format,
-        storage_options=credentials.storage_options or None,
-        durability=credentials.durability,
-    )
+    return {
+        "catalog": credentials.catalog or None,
+        "spark_config": {**credentials.spark_config, **remote} or None,
+        "schema": credentials.schema,
+        "storage_options": credentials.storage_options or None,
+    }
+
+
+def environment_checks(credentials: RowmergeCredentials) -> Iterator[Any]:
+    """Yield the result of each check of a profile's environment. Spark starts only to check the executors of a cluster or a server.
+
+    Raises DbtRuntimeError if the warehouse is a file, or the profile needs a Spark session of this process and there is none. Raises
+    rowmerge.errors.RowmergeError if the profile is invalid.
+    """
+    _check_warehouse(credentials.warehouse)
+    spark = _active_spark() if credentials.method == "existing" else None
+    yield from rowmerge.check_environment(credentials.warehouse, spark=spark, **_environment(credentials))
 
 
 def _active_spark() -> Any:

@@ -25,7 +25,7 @@ from rowmerge.iceberg.catalogs.file_io import MetadataFileIO
 from rowmerge.iceberg.catalogs.view_requests import current_version, replacement_request
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.properties import IcebergSettings
-from rowmerge.storage.configuration import hide
+from rowmerge.redaction import hide
 from rowmerge.storage.store import absolute_location
 
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)

@@ -118,7 +118,7 @@ def archive_stem(config: Mapping[str, str]) -> Path | None:
     Java rejects an archive of another Java build or class path. So the name contains a digest of the Java runtime, the jars of Spark and
     the class path.
     """
-    java = _java_executable()
+    java = java_executable()
     if java is None:
         return None
     spark_home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -151,7 +151,7 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowmerge"
 
 
-def _java_executable() -> Path | None:
+def java_executable() -> Path | None:
     """Return the path of the Java executable in JAVA_HOME or PATH, with links resolved, or None if there is none."""
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")

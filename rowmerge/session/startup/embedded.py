@@ -22,6 +22,8 @@ from rowmerge.spark.spark_session import check_pyspark, check_session
 ANSWER_SECONDS = 15
 """The time that a Spark Connect server may take to answer, in seconds. PySpark itself would retry for many minutes."""
 
+_REDACTION = {"spark.redaction.regex": "(?i)secret|passw|token|credential|[.]sas[.]|(access|account|private)[.]?key"}
+"""The names of settings whose values Spark hides in its user interface and event logs. Spark's default lacks keys of Azure and Google."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -67,7 +69,8 @@ def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
 
 def _launch(settings: Mapping[str, str]) -> SparkSession:
     """Start Spark in this process. Raise ConfigurationError if Java is missing or Spark does not start."""
-    _check_java()
+    check_java()
+    settings = {**_REDACTION, **settings}
     # Workers run the interpreter of this process, not the first python3 in PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -196,8 +199,12 @@ def _default_settings() -> dict[str, str]:
     }
 
 
-def _check_java() -> None:
-    """Raise ConfigurationError if neither JAVA_HOME nor PATH contains Java."""
+def check_java() -> None:
+    """Check that Java exists.
+
+    Raises:
+        ConfigurationError: Neither JAVA_HOME nor PATH contains Java.
+    """
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").is_file():
         raise ConfigurationError(f"JAVA_HOME is {home}, which does not contain bin/java. Set it to Java 17 or newer, or unset it.")

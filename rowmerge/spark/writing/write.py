@@ -93,7 +93,7 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
         discard_paths(file_writer.abort(), spec.filesystem_options)
         if isinstance(error, OSError | pa.ArrowException):
             first_line = str(error).splitlines()[0]
-            raise StorageError(spec.root, without_secrets(first_line, spec.filesystem_options)) from error
+            raise StorageError(spec.root, without_secrets(first_line, spec.filesystem_options)) from None
         raise
 
 

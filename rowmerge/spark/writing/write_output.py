@@ -151,7 +151,7 @@ class DataFolder:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise StorageError(absolute, without_secrets(str(error), self.filesystem_options)) from error
+                raise StorageError(absolute, without_secrets(str(error), self.filesystem_options)) from None
 
 
 def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:

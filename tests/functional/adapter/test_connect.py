@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 import pytest
 import yaml
@@ -189,3 +191,20 @@ def test_models_of_all_kinds_are_built_on_a_server(server, tmp_path):
     tables = json.loads(python("-c", SHOW, str(tmp_path / "warehouse"), server).splitlines()[-1])
     twice = [[1, "a!", False], [2, "b!", True], [3, "c!", True]]
     assert (tables["merged"], tables["iceberg"], tables["from_python"]) == (twice, twice, [[2], [3]])
+
+
+DEBUG = """
+import sys
+from dbt.cli.main import dbtRunner
+print(dbtRunner().invoke(["debug", "--project-dir", sys.argv[1], "--profiles-dir", sys.argv[1]]).success)
+"""
+
+
+def test_dbt_debug_checks_the_executors_of_a_server(server, tmp_path):
+    target = {"type": "rowmerge", "method": "connect", "remote": server, "schema": "main", "warehouse": str(tmp_path / "warehouse")}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "dev", "outputs": {"dev": target}}}))
+    (tmp_path / "dbt_project.yml").write_text("{name: p, version: '1.0.0', profile: p, flags: {send_anonymous_usage_stats: false}}")
+    output = python("-c", DEBUG, str(tmp_path))
+    assert output.endswith("True\n") and "executors: [" in output
+    assert f"Spark {pyspark.__version__}: {socket.gethostname()} (Python {platform.python_version()}, PyArrow {pa.__version__})" in output
+    assert not (tmp_path / "warehouse").exists()

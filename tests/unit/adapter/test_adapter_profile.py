@@ -65,7 +65,11 @@ def test_storage_options_may_be_nested():
 def test_secrets_are_never_printed():
     new_credentials = credentials(
         storage_options={"aws_secret_access_key": "hush-1"},
-        spark_config={"spark.hadoop.fs.s3a.secret.key": "hush-2", "spark.ui.enabled": False},
+        spark_config={
+            "spark.hadoop.fs.s3a.secret.key": "hush-2",
+            "spark.hadoop.fs.gs.auth.service.account.private.key": "hush-3",
+            "spark.ui.enabled": False,
+        },
     )
     printed = (
         str(list(new_credentials.connection_info())) + str(list(new_credentials.connection_info(with_aliases=True))) + repr(new_credentials)
@@ -73,8 +77,14 @@ def test_secrets_are_never_printed():
     assert "hush" not in printed
     assert dict(new_credentials.connection_info())["spark_config"] == {
         "spark.hadoop.fs.s3a.secret.key": "********",
+        "spark.hadoop.fs.gs.auth.service.account.private.key": "********",
         "spark.ui.enabled": "false",
     }
+
+
+@pytest.mark.parametrize("warehouse", ["s3://id:hush@lake/x", "az://lake/x?sig=hush", "https://me:hush@host/x"])
+def test_a_warehouse_with_credentials_is_never_printed(warehouse):
+    assert "hush" not in str(list(credentials(warehouse=warehouse).connection_info()))
 
 
 def test_target_has_the_fields_that_macros_of_dbt_spark_read():

@@ -133,6 +133,21 @@ def test_error_texts_hide_secrets() -> None:
         assert "hush" not in hidden and hidden.endswith("failed")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET https://account.blob.core.windows.net/lake?se=2030&sig=hu%2Fsh%3D&sv=1 failed",  # Azure's SDK sorts the parameters
+        "no access with hu/sh=",
+        "no access with hu%2Fsh%3D",
+        "GET https://lake.s3.amazonaws.com/x?X-Amz-Security-Token=hu%2Fsh&X-Amz-Signature=hu%2Fsh failed",
+    ],
+)
+def test_secrets_are_hidden_in_each_spelling(text: str) -> None:
+    configuration = parse({"azure_storage_sas_key": "sv=1&sig=hu%2Fsh%3D&se=2030", "azure_client_secret": "hu/sh="})
+    for hidden in (configuration.without_secrets(text), without_secrets(text, configuration.filesystem_options())):
+        assert "hu%2Fsh" not in hidden and "hu/sh" not in hidden and "********" in hidden
+
+
 # ------------------------------------------------------------------ Arrow
 
 

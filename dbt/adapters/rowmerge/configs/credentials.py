@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Dict, Optional, Tuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.exceptions import DbtRuntimeError
@@ -24,7 +24,7 @@ _ADDRESS_KEYS = ("host", "port", "token", "remote")
 _MAPPINGS = ("spark_config", "storage_options", "catalog")
 _HIDDEN_IF_EMPTY = ("database", "host", "port", "remote", "spark_config", "catalog")
 """The keys that `dbt debug` does not print if they have no value."""
-_SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|account\.?key|sas", re.IGNORECASE)
+_SECRET_KEY = re.compile(r"secret|passw|token|credential|(access|account|private|encryption)\.?key|sas", re.IGNORECASE)
 
 
 # dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
@@ -128,9 +128,17 @@ def _hide_secrets(key: str, value: Any) -> Any:
             return {name: HIDDEN if _SECRET_KEY.search(name) else setting for name, setting in value.items()}
         case "catalog":
             return {name: setting if _is_harmless(str(name), str(setting)) else HIDDEN for name, setting in value.items()}
+        case "warehouse" if value is not None and _has_credentials(str(value)):
+            return HIDDEN
         case "remote" if value is not None:
             return value.partition(";")[0].rstrip("/").rpartition("@")[2]
     return value
+
+
+def _has_credentials(location: str) -> bool:
+    """Return whether a URL contains a password or parameters. The engine rejects such a warehouse without repeating it."""
+    url = urlsplit(location)
+    return bool(url.password or (url.query and url.scheme))
 
 
 def _check_keys(profile: Any, valid_keys: list[str]) -> None:

@@ -1,0 +1,32 @@
+"""Hide secrets in messages. Executors run this module too, so it imports only the standard library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, unquote
+
+HIDDEN = "********"
+_SIGNATURE = re.compile(
+    r"((?:^|[?&;])(?:sig|X-Amz-Signature|X-Amz-Security-Token|X-Amz-Credential|X-Goog-Signature)=)[^&;'\"\s]+", re.IGNORECASE
+)
+"""The parameters of a URL that prove the right of access. Clients of stores put the URL of a request into their errors."""
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """Return a string in which HIDDEN replaces each secret, also in percent-encoding, and the signatures of URLs.
+
+    Args:
+        text: The string, such as an error message.
+        secrets: The secrets. Empty ones are ignored.
+    """
+    spellings = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
+    for spelling in sorted(spellings, key=len, reverse=True):
+        text = text.replace(spelling, HIDDEN)
+    return _SIGNATURE.sub(rf"\g<1>{HIDDEN}", text)
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, percent-encoded and decoded."""
+    for spelling in (secret, unquote(secret)):
+        yield from (spelling, quote(spelling), quote(spelling, safe=""))
