@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -15,6 +17,7 @@ from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowCh
 from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
+from rowmerge.spark.failures import lost_source_rows
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.writing.write import rewrite_files
@@ -28,6 +31,11 @@ from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+_MAX_EVALUATIONS = 4
+"""The maximum number of evaluations of a source whose rows are lost with executors, which is also Spark's number of attempts of a task."""
 
 
 def change_rows(
@@ -48,14 +56,27 @@ def change_rows(
     """
     timings = Timings()
 
+    def plan() -> RowChangeRequest:
+        snapshot = table.snapshot()
+        snapshot.check_writable()
+        request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure, timings.measure_step)
+        if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
+            snapshot.shape.check_rows_may_move("update rows of")
+        return request
+
     def plan_and_execute() -> Attempt:
-        with timings.measure("plan"):
-            snapshot = table.snapshot()
-            snapshot.check_writable()
-            request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure, timings.measure_step)
-            if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
-                snapshot.shape.check_rows_may_move("update rows of")
-        return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
+        for evaluation in count(1):
+            with timings.measure("plan"):
+                request = plan()
+            try:
+                return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
+            except Exception as error:
+                # The files of the attempt are deleted, because rows of two evaluations of the source must not mix.
+                if request.planned.source is None or evaluation == _MAX_EVALUATIONS or not lost_source_rows(error):
+                    raise
+                logger.warning("An executor that kept rows of the source was lost. The statement starts again with a new evaluation.")
+                request.source.forget()
+        raise AssertionError  # the loop has no end
 
     return commit_with_retry(table, plan_and_execute, timings, options)
 

@@ -7,6 +7,7 @@ Executors have NumPy, but no library for roaring bitmaps. The driver reads and w
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ class PositionSet:
             self._insert(new)
         if len(new) == len(positions):
             return np.arange(len(positions))  # usually, each position occurs once
-        _, indexes = np.unique(positions, return_index=True)
-        return indexes[is_new]
+        indexes: np.ndarray[Any, Any] = np.unique(positions, return_index=True)[1][is_new]
+        return indexes
 
     def _are_new(self, positions: Positions) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return for each of sorted positions whether the set lacks it."""
@@ -125,8 +126,7 @@ def _starts(keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _ranges(starts: np.ndarray[Any, Any], end: int) -> list[tuple[int, int]]:
-    bounds = [*starts.tolist(), end]
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise([*starts.tolist(), end]))
 
 
 def deserialize(data: bytes) -> Positions:

@@ -88,9 +88,7 @@ class StandaloneCluster:
         lines = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
         workers = {pid for process in self._processes for pid in (process.pid, *_children(process.pid))}
         return [
-            int(line.split()[0])
-            for line in lines
-            if "CoarseGrainedExecutorBackend" in line and _parent(int(line.split()[0])) in workers
+            int(line.split()[0]) for line in lines if "CoarseGrainedExecutorBackend" in line and _parent(int(line.split()[0])) in workers
         ]
 
     def kill_executor(self) -> None:
@@ -130,7 +128,9 @@ class StandaloneCluster:
 class Driver:
     """A process with a session of rowmerge, whose Spark is the driver of an application on a cluster."""
 
-    def __init__(self, warehouse: str, settings: Mapping[str, str], *, environment: Mapping[str, str] | None = None, **arguments: Any) -> None:
+    def __init__(
+        self, warehouse: str, settings: Mapping[str, str], *, environment: Mapping[str, str] | None = None, **arguments: Any
+    ) -> None:
         """Start the process.
 
         Args:

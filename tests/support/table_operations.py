@@ -115,7 +115,9 @@ def copy_on_write(table: Table) -> None:
         paths = _paths(snapshot, records=10)
         old_positions = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot.shape)
-        again = [write_live_rows(spec, {path: Positions([*old_positions.get(path, ()), 5]).serialize()}, {}, discard_paths) for path in paths]
+        again = [
+            write_live_rows(spec, {path: Positions([*old_positions.get(path, ()), 5]).serialize()}, {}, discard_paths) for path in paths
+        ]
         added = (*write_rows(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
         return CommitRequest("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
 

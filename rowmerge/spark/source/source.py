@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Observation, functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, key_names, key_ranges, known_keys, ordinal_array, with_keys
+from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.types import estimated_row_bytes, frame_of, has_collation, schema_of, with_nullable_fields
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, backquote
@@ -191,7 +192,10 @@ class _Checkpoint:
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
         self.alias, self.key_columns, self._pairs = alias, key_names(pairs), pairs
         rows = with_nullable_fields(with_keys(frame, alias, pairs))
-        self._rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
+        # An executor may be lost with its rows. Spark evaluates them again until a first job has finished, perhaps to other rows. So on
+        # a cluster, nothing is read from this evaluation before it is complete. Later, a loss is an error (`lost_source_rows`).
+        is_cluster = not is_local_mode(frame.sparkSession)
+        self._rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=is_cluster)
         self._statistics = Observation()
         row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
         self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)
@@ -242,6 +246,10 @@ class SourceRowsOnce:
     def was_evaluated(self) -> bool:
         """Return whether an attempt has evaluated the source, with or without keeping the rows."""
         return self._kept_source is not None or self.was_streamed
+
+    def forget(self) -> None:
+        """Forget the kept rows, which are lost. The next attempt evaluates the whole source again."""
+        self._kept_source = None
 
     def is_broadcastable(self, row_count: int) -> bool:
         """Return whether `row_count` rows of this source are small enough to send to every executor."""

@@ -232,7 +232,9 @@ def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, 
 def test_combined_files_keep_their_order_and_get_the_columns_of_the_table(tmp_path: Path) -> None:
     rows = pa.table({"n": [10, 11, 12], "s": ["a", None, "c"]})
     (first,), (older,) = write(tmp_path, rows), write(tmp_path, pa.table({"n": [20, 21]}))
-    (again,) = write_live_rows(spec(tmp_path, rows), {first.path: BitMap64([1]).serialize(), older.path: BitMap64().serialize()}, {}, discard_paths)
+    (again,) = write_live_rows(
+        spec(tmp_path, rows), {first.path: BitMap64([1]).serialize(), older.path: BitMap64().serialize()}, {}, discard_paths
+    )
     live_rows = pq.read_table(again.path.removeprefix("file://"))
     assert live_rows.to_pylist() == [{"n": 10, "s": "a"}, {"n": 12, "s": "c"}, {"n": 20, "s": None}, {"n": 21, "s": None}]
     assert (again.records, again.nulls["s"]) == (4, 2)
@@ -242,7 +244,9 @@ def test_string_views_and_int96_are_converted(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
     pq.write_table(pa.table({"s": ["a", "b"], "t": [moment, moment]}), tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
     empty_table = pa.table({"s": pa.array([], pa.string()), "t": pa.array([], pa.timestamp("us", "UTC"))})
-    (again,) = write_live_rows(spec(tmp_path, empty_table), {(tmp_path / "old.parquet").as_uri(): BitMap64([0]).serialize()}, {}, discard_paths)
+    (again,) = write_live_rows(
+        spec(tmp_path, empty_table), {(tmp_path / "old.parquet").as_uri(): BitMap64([0]).serialize()}, {}, discard_paths
+    )
     live_rows = pq.read_table(again.path.removeprefix("file://"))
     assert live_rows.to_pylist() == [{"s": "b", "t": moment.replace(tzinfo=dt.timezone.utc)}]
 

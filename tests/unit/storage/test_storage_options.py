@@ -118,7 +118,9 @@ def test_all_operations_of_a_table_use_the_credentials(signed_s3: FaultyS3, form
     assert sorted(read_rows_with_keys("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
 
     first, second = snapshot.files().paths
-    (rewritten_file,) = write_live_rows(write_spec(snapshot.shape), {first: Positions([0]).serialize(), second: Positions([0]).serialize()}, {}, discard_paths)
+    (rewritten_file,) = write_live_rows(
+        write_spec(snapshot.shape), {first: Positions([0]).serialize(), second: Positions([0]).serialize()}, {}, discard_paths
+    )
     commit(table, FileChanges((AddedFile(**vars(rewritten_file)),), (first, second)))
     assert len(ids(table.snapshot())) == 8 and len(objects(table)) == 3
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
