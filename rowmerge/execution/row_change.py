@@ -75,7 +75,7 @@ def change_rows(
                 if request.planned.source is None or evaluation == _MAX_EVALUATIONS or not lost_source_rows(error):
                     raise
                 logger.warning("An executor that kept rows of the source was lost. The statement starts again with a new evaluation.")
-                request.source.forget()
+                request.source.discard_rows()
         raise AssertionError  # the loop has no end
 
     return commit_with_retry(table, plan_and_execute, timings, options)

@@ -52,8 +52,8 @@ class PositionSet:
         """Return for each of sorted positions whether the set lacks it."""
         are_new = np.ones(len(positions), dtype=bool)
         if len(self._bits):
-            known = positions[: np.searchsorted(positions, np.uint64(8 * len(self._bits)))]
-            are_new[: len(known)] = self._bits[known >> np.uint64(3)] & _bit(known) == 0
+            covered = positions[: np.searchsorted(positions, np.uint64(8 * len(self._bits)))]  # those that have a bit
+            are_new[: len(covered)] = self._bits[covered >> np.uint64(3)] & _bit(covered) == 0
         for run in self._runs:
             if positions[0] <= run[-1] and positions[-1] >= run[0]:
                 indexes = np.searchsorted(run, positions)

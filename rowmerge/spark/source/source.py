@@ -247,8 +247,8 @@ class SourceRowsOnce:
         """Return whether an attempt has evaluated the source, with or without keeping the rows."""
         return self._kept_source is not None or self.was_streamed
 
-    def forget(self) -> None:
-        """Forget the kept rows, which are lost. The next attempt evaluates the whole source again."""
+    def discard_rows(self) -> None:
+        """Discard the rows that executors keep, because some are lost. The next attempt evaluates the whole source again."""
         self._kept_source = None
 
     def is_broadcastable(self, row_count: int) -> bool:

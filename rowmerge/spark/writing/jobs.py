@@ -1,7 +1,7 @@
 """Run the jobs whose tasks write data files, and check what the tasks report before anything is committed.
 
 On a cluster, a folder on a disk may not be the same folder on each host. Tasks would then write files that nobody else has. So the driver
-puts a marker into the folder of the data files, each task reads it before it writes, and the driver looks for each file that tasks report.
+puts a marker into the folder of the data files, and each task reads it before it writes. Later, the driver looks for each reported file.
 The name of the marker contains the UUID of the attempt. Readers of tables ignore the file, and VACUUM deletes it if a driver was killed.
 
 Spark may run a task several times, because it failed, is slow (speculation) or ran on a lost executor. Each run writes files of its own,

@@ -203,7 +203,8 @@ def discard_attempt(*specs: WriteSpec | None, reported: Collection[str] = ()) ->
 def _attempt_paths(spec: WriteSpec) -> list[str]:
     """Return the paths of the files that have the UUID of the attempt in their names."""
     filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
-    files = _data_files(filesystem, root, with_subfolders=bool(spec.partition) or spec.hashed_paths is not None)
+    has_folders = bool(spec.partition) or spec.hashed_paths is not None or spec.random_prefix_length is not None
+    files = _data_files(filesystem, root, with_subfolders=has_folders)
     return [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
 
 
