@@ -87,7 +87,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
     @cached_property
     def _write_task(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]:
         rows = StreamRows.plan(self._table.snapshot(), self._columns)
-        # This process has no Spark session that could tell whether there are other hosts.
+        # This process has no Spark session, and there may be other hosts.
         spec = put_marker(replace(write_spec(rows.shape), attempt=str(uuid.uuid4())))
         schema = nullable_schema(rows.shape.schema)
         return bind_for_executors(tasks.write_rows, spec, schema, rows.sources, rows.not_null, rows.shape_id)
