@@ -118,6 +118,15 @@ def test_a_folder_that_executors_do_not_share_is_an_error_with_host_and_path(tmp
 
 
 @FULL_SUITE
+def test_settings_of_a_single_process_do_not_reach_a_cluster(connect: Callable[..., Driver]) -> None:
+    driver = connect({"spark.sql.shuffle.partitions": "3"})
+    values = {json.loads(row)["key"]: json.loads(row)["value"] for row in driver.sql("set")}
+    assert values["spark.driver.host"] != "localhost" and values["spark.sql.shuffle.partitions"] == "3"
+    assert "SharedArchiveFile" not in values.get("spark.driver.extraJavaOptions", "")
+    assert {"spark.driver.bindAddress", "spark.ui.enabled", "spark.executor.killOnFatalError.depth"}.isdisjoint(values)
+
+
+@FULL_SUITE
 @FORMATS
 @pytest.mark.parametrize("moment", ["evaluation", "write", "file"])
 def test_a_killed_executor_never_mixes_rows_of_two_evaluations(

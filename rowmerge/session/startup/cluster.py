@@ -96,7 +96,7 @@ def _run_probe(spark: SparkSession) -> list[str]:
     def run() -> None:
         try:
             spark.addTag(tag)
-            rows = spark.range(1).select(F.udf(_environment, "string")("id")).collect()
+            rows = spark.range(1).select(F.udf(_environment, "string", useArrow=False)("id")).collect()
             results.append([row[0] for row in rows])
         except Exception as error:  # noqa: BLE001 - the caller raises it in its own thread
             problems.append(error)
