@@ -189,12 +189,9 @@ def _worker_python_error(message: str) -> errors.ConfigurationError | None:
         return errors.ConfigurationError(f"{problem}. PySpark needs the same minor version. {advice}.")
     if package := re.search(r"No module named '(pyarrow|numpy|pandas)\b", message):
         return packages_missing(_host(message), f"{package[1]} is missing")
-    if old := re.search(
-        r"(PyArrow|Pandas|NumPy) (>= [\d.]+) must be installed; however, (?:it was not found|your version was ([\d.]+))", message
-    ):
-        return packages_missing(
-            _host(message), f"{old[1]} {old[2]} is required, but {old[3] or 'it'} is installed".replace("it is", "none is")
-        )
+    if old := re.search(r"(PyArrow|Pandas|NumPy) (>= [\d.]+) must be installed; however, (?:it|your version is ([\d.]+))", message):
+        version = (old[3] or "none").rstrip(".")
+        return packages_missing(_host(message), f"{old[1]} {old[2]} is required, but {version} is installed")
     return None
 
 
@@ -205,9 +202,7 @@ def packages_missing(host: str, problem: str) -> errors.ConfigurationError:
         host: The host, with a space before it.
         problem: Which package is missing.
     """
-    advice = (
-        "Run pip install 'pyspark[sql]' in the Python of the workers (spark.pyspark.python, or PYSPARK_PYTHON). They need nothing else."
-    )
+    advice = "Run pip install 'pyspark[sql]' in the Python of the workers (spark.pyspark.python or PYSPARK_PYTHON)."
     return errors.ConfigurationError(f"The Python of the executors on{host} cannot run the engine: {problem}. {advice}")
 
 
@@ -222,9 +217,7 @@ def _lost_executor_error(message: str) -> errors.SparkFailed | None:
     if lost_source_rows(Exception(message)):
         problem = "Executors that kept the rows of the source were lost in each attempt"
         return errors.SparkFailed(f"{problem}. Check why executors end, and run the statement again. Nothing was written.")
-    if re.search(
-        r"SparkContext was shut down|stopped SparkContext|Master removed our application: \w+|All masters are unresponsive", message
-    ):
+    if re.search("SparkContext was shut down|stopped SparkContext|Master removed our application|All masters are unresponsive", message):
         advice = "Check that the master and the workers run, and their logs. Then run the statement again in a new process"
         return errors.SparkFailed(f"The cluster ended the Spark application: {_first_line(message)} {advice}.")
     return None
