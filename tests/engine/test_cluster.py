@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -192,23 +194,29 @@ def test_executors_come_and_go_with_dynamic_allocation(connect: Callable[..., Dr
 
 @FULL_SUITE
 @pytest.mark.parametrize(
-    ("settings", "parts"),
+    ("settings", "kind", "parts"),
     [
-        ({"spark.pyspark.python": "/nowhere/python3"}, ["/nowhere/python3", "spark.pyspark.python"]),
-        ({"spark.pyspark.python": "bare"}, ["pyarrow", "pip install 'pyspark[sql]'", socket.gethostname()]),
-        ({"spark.master": "spark://localhost:1"}, ["No Spark master answers at localhost:1"]),
-        ({"spark.executor.memory": "64g", "spark.rowmerge.executors.timeout": "5"}, ["No executor has accepted a task for 5 seconds"]),
-        ({"spark.executor.extraJavaOptions": "-XX:NoSuchOption"}, ["No executor", "Check that workers run"]),
+        ({"spark.pyspark.python": "/nowhere/python3"}, "ConfigurationError", ["/nowhere/python3", "spark.pyspark.python"]),
+        ({"spark.pyspark.python": "bare"}, "ConfigurationError", ["pyarrow", "pip install 'pyspark[sql]'"]),
+        ({"spark.master": "spark://localhost:1"}, "ConfigurationError", ["No Spark master answers at localhost:1"]),
+        (
+            {"spark.executor.memory": "64g", "spark.rowmerge.executors.timeout": "5"},
+            "ConfigurationError",
+            ["accepted a task for 5 seconds"],
+        ),
+        ({"spark.executor.extraJavaOptions": "-XX:NoSuchOption"}, "SparkFailed", ["The cluster ended the Spark application", "logs"]),
     ],
     ids=["missing Python", "missing PyArrow", "no master", "no resources", "executors that end"],
 )
-def test_connecting_names_what_a_cluster_lacks(connect: Callable[..., Driver], settings: dict[str, str], parts: list[str]) -> None:
+def test_connecting_names_what_a_cluster_lacks(
+    connect: Callable[..., Driver], settings: dict[str, str], kind: str, parts: list[str]
+) -> None:
     if settings.get("spark.pyspark.python") == "bare":
         settings = {"spark.pyspark.python": worker_python(())}
-    driver = connect({"spark.rowmerge.executors.timeout": "60", **settings})
+    driver = connect({"spark.rowmerge.executors.timeout": "100", **settings})
     with pytest.raises(StatementError) as raised:
         driver.sql("select 1")
-    assert raised.value.kind == "ConfigurationError"
+    assert raised.value.kind == kind, raised.value.message
     assert all(part in raised.value.message.splitlines()[0] for part in parts), raised.value.message
 
 
@@ -226,14 +234,35 @@ def test_another_python_version_on_workers_is_an_error_with_both_versions(connec
 
 @FULL_SUITE
 @FORMATS
-def test_a_folder_that_executors_may_not_write_is_an_error_with_host_and_reason(
-    connect: Callable[..., Driver], tmp_path: Path, format_: str
-) -> None:
+def test_an_executor_that_ends_is_named_with_its_exit_code(connect: Callable[..., Driver], tmp_path: Path, format_: str) -> None:
     driver = connect()
-    driver.sql(f"create table t (id bigint) using {format_}")
-    folder = "t" if format_ == "delta" else "t/data"
-    # A path of a folder that is a file: even root cannot write below it.
-    driver.sql("insert into t select 1")
+    driver.sql(f"create table t using {format_} as select 1L as id")
     with pytest.raises(StatementError) as raised:
-        driver.sql("insert into t select if(id = 39999, java_method('java.lang.System', 'exit', 3), id) from range(0, 40000, 1, 2)")
-    assert raised.value.kind == "SparkFailed" and "executor" in raised.value.message.splitlines()[0], (folder, raised.value.message)
+        driver.sql("insert into t select if(id = 39999, length(reflect('java.lang.System', 'exit', 3)), id) from range(0, 40000, 1, 2)")
+    assert raised.value.kind == "SparkFailed" and "executor" in raised.value.message.splitlines()[0], raised.value.message
+    assert read(tmp_path / "warehouse", format_, "t") == [{"id": 1}]
+    assert_every_file_is_live(driver, tmp_path / "warehouse")
+
+
+@FULL_SUITE
+@FORMATS
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root starts a worker as another user")
+def test_a_folder_that_executors_may_not_write_is_an_error_with_host_and_reason(tmp_path: Path, format_: str) -> None:
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    warehouse = folder / "warehouse"
+    cluster = StandaloneCluster(folder / "cluster", workers=0)
+    cluster.folder.chmod(0o777)
+    cluster.start_worker(command=["setpriv", "--reuid=65534", "--clear-groups"])
+    driver = Driver(str(warehouse), {**DRIVER_SETTINGS, "spark.master": cluster.master, "spark.pyspark.python": worker_python()})
+    try:
+        with pytest.raises(StatementError) as raised:
+            driver.sql(f"create table t using {format_} as select id from range(0, 20000)")
+        assert raised.value.kind == "StorageError"
+        first_line = raised.value.message.splitlines()[0]
+        assert all(part in first_line for part in ("Permission denied", socket.gethostname(), str(warehouse))), first_line
+        assert not files_of(warehouse, "*.parquet") and not files_of(warehouse, "*.marker")
+    finally:
+        driver.close()
+        cluster.close()
+        shutil.rmtree(folder)
