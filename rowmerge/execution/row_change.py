@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.failures import lost_source_rows
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
+from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.writing.write import rewrite_files
 from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 from rowmerge.table.commits.request import CommitRequest, Reads
@@ -54,31 +56,41 @@ def change_rows(
         MultipleSourceRowsMatch: Several source rows match one target row.
         RowsMustStay: A feature of the table forbids moving rows to another file.
     """
-    timings = Timings()
+    timings, sources = Timings(), list[SourceRowsOnce | None]()
 
     def plan() -> RowChangeRequest:
         snapshot = table.snapshot()
         snapshot.check_writable()
         request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure, timings.measure_step)
+        sources.append(request.planned.source)
         if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
             snapshot.shape.check_rows_may_move("update rows of")
         return request
 
     def plan_and_execute() -> Attempt:
-        for evaluation in count(1):
-            with timings.measure("plan"):
-                request = plan()
-            try:
-                return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
-            except Exception as error:
-                # The files of the attempt are deleted, because rows of two evaluations of the source must not mix.
-                if request.planned.source is None or evaluation == _MAX_EVALUATIONS or not lost_source_rows(error):
-                    raise
-                logger.warning("An executor that kept rows of the source was lost. The statement starts again with a new evaluation.")
-                request.source.discard_rows()
-        raise AssertionError  # the loop has no end
+        with timings.measure("plan"):
+            request = plan()
+        return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
 
-    return commit_with_retry(table, plan_and_execute, timings, options)
+    return commit_with_retry(table, partial(_execute_until_rows_stay, plan_and_execute, sources), timings, options)
+
+
+def _execute_until_rows_stay(execute: Callable[[], Attempt], sources: Sequence[SourceRowsOnce | None]) -> Attempt:
+    """Execute an attempt. If executors are lost with rows of the source, execute it again with a new evaluation of the source.
+
+    The files of each failed attempt are deleted, because rows of two evaluations must not mix. `sources`: the sources of all attempts, to
+    which `execute` appends.
+    """
+    for evaluation in count(1):
+        try:
+            return execute()
+        except Exception as error:
+            source = sources[-1] if sources else None
+            if source is None or evaluation == _MAX_EVALUATIONS or not lost_source_rows(error):
+                raise
+            logger.warning("An executor that kept rows of the source was lost. The statement starts again with a new evaluation.")
+            source.discard_rows()
+    raise AssertionError  # the loop has no end
 
 
 def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:

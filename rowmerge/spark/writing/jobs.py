@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -25,7 +24,7 @@ from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.spark.executors import BatchFunction, bind_for_executors
 from rowmerge.spark.failures import folder_not_shared
 from rowmerge.spark.spark_session import is_local_mode, setting
-from rowmerge.spark.writing.write_output import discard_attempt
+from rowmerge.spark.writing.write_output import discard_attempt, discard_paths
 from rowmerge.storage.store import local_path
 
 
@@ -84,10 +83,8 @@ def put_marker(spec: WriteSpec) -> WriteSpec:
 
 def remove_marker(spec: WriteSpec) -> None:
     """Delete the marker of an attempt, if there is one. A marker that cannot be deleted stays for VACUUM."""
-    folder = local_path(spec.root)
-    if folder is not None:
-        with suppress(OSError):
-            (folder / _marker_name(spec)).unlink(missing_ok=True)
+    if local_path(spec.root) is not None:
+        discard_paths([f"{spec.root}/{_marker_name(spec)}"], spec.filesystem_options)
 
 
 def _marker_name(spec: WriteSpec) -> str:
