@@ -58,18 +58,14 @@ def change_rows(
     """
     timings, sources = Timings(), list[SourceRowsOnce | None]()
 
-    def plan() -> RowChangeRequest:
-        snapshot = table.snapshot()
-        snapshot.check_writable()
-        request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure, timings.measure_step)
-        sources.append(request.planned.source)
-        if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
-            snapshot.shape.check_rows_may_move("update rows of")
-        return request
-
     def plan_and_execute() -> Attempt:
         with timings.measure("plan"):
-            request = plan()
+            snapshot = table.snapshot()
+            snapshot.check_writable()
+            request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure, timings.measure_step)
+            sources.append(request.planned.source)
+            if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
+                snapshot.shape.check_rows_may_move("update rows of")
         return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
 
     return commit_with_retry(table, partial(_execute_until_rows_stay, plan_and_execute, sources), timings, options)
