@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -15,8 +18,10 @@ from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowCh
 from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
+from rowmerge.spark.failures import lost_source_rows
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
+from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.writing.write import rewrite_files
 from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 from rowmerge.table.commits.request import CommitRequest, Reads
@@ -28,6 +33,11 @@ from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+_MAX_EVALUATIONS = 4
+"""The maximum number of evaluations of a source whose rows are lost with executors, which is also Spark's number of attempts of a task."""
 
 
 def change_rows(
@@ -46,18 +56,37 @@ def change_rows(
         MultipleSourceRowsMatch: Several source rows match one target row.
         RowsMustStay: A feature of the table forbids moving rows to another file.
     """
-    timings = Timings()
+    timings, sources = Timings(), list[SourceRowsOnce | None]()
 
     def plan_and_execute() -> Attempt:
         with timings.measure("plan"):
             snapshot = table.snapshot()
             snapshot.check_writable()
             request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure, timings.measure_step)
+            sources.append(request.planned.source)
             if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
                 snapshot.shape.check_rows_may_move("update rows of")
         return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
 
-    return commit_with_retry(table, plan_and_execute, timings, options)
+    return commit_with_retry(table, partial(_execute_until_rows_stay, plan_and_execute, sources), timings, options)
+
+
+def _execute_until_rows_stay(execute: Callable[[], Attempt], sources: Sequence[SourceRowsOnce | None]) -> Attempt:
+    """Execute an attempt. If executors are lost with rows of the source, execute it again with a new evaluation of the source.
+
+    The files of each failed attempt are deleted, because rows of two evaluations must not mix. `sources`: the sources of all attempts, to
+    which `execute` appends.
+    """
+    for evaluation in count(1):
+        try:
+            return execute()
+        except Exception as error:
+            source = sources[-1] if sources else None
+            if source is None or evaluation == _MAX_EVALUATIONS or not lost_source_rows(error):
+                raise
+            logger.warning("An executor that kept rows of the source was lost. The statement starts again with a new evaluation.")
+            source.discard_rows()
+    raise AssertionError  # the loop has no end
 
 
 def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:

@@ -7,6 +7,8 @@ Executors have NumPy, but no library for roaring bitmaps. The driver reads and w
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ _NO_OFFSETS_BELOW = 4
 """A bitmap with runs has no list of offsets if it has fewer containers."""
 _MAX_ARRAY = 4096
 """The maximum number of values in a container that is an array. A container with more values is a set of 65,536 bits."""
+_CONTAINER_BYTES = 1 << 13
+_END_OF_BITS = 1 << 32
+"""The end of the positions that a set may store as bits. Larger numbers have a part that identifies a task, so they are not dense."""
 _GROWTH = 2
 
 
@@ -25,17 +30,18 @@ class PositionSet:
     """A set of positions that batches are added to.
 
     Few positions are stored in sorted arrays without common elements. Each array is at least twice as long as the next one, so there are
-    few, and each position is merged a few times. Once bits take less memory than the arrays, the set has one bit for each position.
+    few, and each position is merged a few times. Once bits take less memory than the arrays, each position below 2**32 is a bit. Larger
+    numbers, such as ordinals of source rows, stay in arrays.
     """
 
     def __init__(self) -> None:
         self._runs: list[Positions] = []
-        self._count = 0
         self._bits = np.empty(0, np.uint8)
+        self._low_count = self._low_end = 0  # of the positions below 2**32, until they are bits
 
     def add(self, positions: Positions) -> np.ndarray[Any, Any]:
         """Add positions. Return the index in `positions` of one occurrence of each position that is new."""
-        distinct = np.unique(positions)
+        distinct = _sorted_distinct(positions)
         if not len(distinct):
             return np.empty(0, np.int64)
         is_new = self._are_new(distinct)
@@ -44,15 +50,15 @@ class PositionSet:
             self._insert(new)
         if len(new) == len(positions):
             return np.arange(len(positions))  # usually, each position occurs once
-        _, indexes = np.unique(positions, return_index=True)
-        return indexes[is_new]
+        indexes: np.ndarray[Any, Any] = np.unique(positions, return_index=True)[1][is_new]
+        return indexes
 
     def _are_new(self, positions: Positions) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return for each of sorted positions whether the set lacks it."""
         are_new = np.ones(len(positions), dtype=bool)
-        if len(self._bits):
-            known = positions[: np.searchsorted(positions, np.uint64(8 * len(self._bits)))]
-            are_new[: len(known)] = self._bits[known >> np.uint64(3)] & _bit(known) == 0
+        if self._bits[int(positions[0]) // 8 : int(positions[-1]) // 8 + 1].any():
+            covered = positions[: np.searchsorted(positions, np.uint64(8 * len(self._bits)))]  # those that have a bit
+            are_new[: len(covered)] = self._bits[covered >> np.uint64(3)] & _bit(covered) == 0
         for run in self._runs:
             if positions[0] <= run[-1] and positions[-1] >= run[0]:
                 indexes = np.searchsorted(run, positions)
@@ -60,29 +66,60 @@ class PositionSet:
                 are_new &= run[indexes] != positions
         return are_new
 
-    def _insert(self, run: Positions) -> None:
+    def _insert(self, new: Positions) -> None:
         """Insert sorted positions that the set lacks."""
-        self._count += len(run)
-        size = max(int(run[-1]) // 8 + 1, len(self._bits), *(int(other[-1]) // 8 + 1 for other in self._runs), 0)
-        if len(self._bits) or size < run.itemsize * self._count:
-            if size > len(self._bits):
-                self._bits = np.concatenate([self._bits, np.zeros(size + size // 2 - len(self._bits), np.uint8)])
-            for positions in (*self._runs, run):
-                np.bitwise_or.at(self._bits, positions >> np.uint64(3), _bit(positions))
-            self._runs = []
+        low_count = _count_below(new, _END_OF_BITS)
+        if len(self._bits):
+            self._set_bits(new[:low_count])
+            new = new[low_count:]
+        elif low_count:
+            self._low_count += low_count
+            self._low_end = max(self._low_end, int(new[low_count - 1]) + 1)
+        if len(new):
+            while self._runs and len(self._runs[-1]) < _GROWTH * len(new):
+                new = np.concatenate([self._runs.pop(), new])
+                new.sort(kind="stable")  # which merges sorted arrays
+            self._runs.append(new)
+        if not len(self._bits) and self._low_end // 8 < new.itemsize * self._low_count:
+            runs, self._runs = self._runs, []
+            for run in runs:
+                count = _count_below(run, _END_OF_BITS)
+                self._set_bits(run[:count])
+                self._runs += [run[count:]] if count < len(run) else []
+
+    def _set_bits(self, positions: Positions) -> None:
+        """Set the bits of sorted positions below 2**32."""
+        if not len(positions):
             return
-        while self._runs and len(self._runs[-1]) < _GROWTH * len(run):
-            run = np.concatenate([self._runs.pop(), run])
-            run.sort(kind="stable")  # which merges sorted arrays
-        self._runs.append(run)
+        first, end = int(positions[0]) // 8, int(positions[-1]) // 8 + 1
+        if end > len(self._bits):
+            self._bits = np.concatenate([self._bits, np.zeros(end + end // 2 - len(self._bits), np.uint8)])
+        if end - first > positions.itemsize * len(positions):
+            np.bitwise_or.at(self._bits, positions >> np.uint64(3), _bit(positions))
+            return
+        flags = np.zeros(8 * (end - first), dtype=bool)
+        flags[positions - np.uint64(8 * first)] = True
+        self._bits[first:end] |= np.packbits(flags, bitorder="little")
 
     def serialize(self) -> bytes:
         """Return the positions as a serialized roaring bitmap."""
-        if len(self._bits):
-            return serialize(np.flatnonzero(np.unpackbits(self._bits, bitorder="little")).astype(np.uint64))
         positions = np.concatenate([np.empty(0, np.uint64), *self._runs])
         positions.sort(kind="stable")
-        return serialize(positions)
+        if not len(self._bits):
+            return serialize(positions)
+        (high_count,) = struct.unpack_from("<Q", high_groups := serialize(positions))
+        return struct.pack("<QI", high_count + 1, 0) + _serialize_bits(self._bits) + high_groups[8:]
+
+
+def _sorted_distinct(positions: Positions) -> Positions:
+    if (positions[1:] > positions[:-1]).all():
+        return positions
+    in_order = np.sort(positions)
+    return in_order[np.append(True, in_order[1:] != in_order[:-1])]
+
+
+def _count_below(positions: Positions, end: int) -> int:
+    return int(np.searchsorted(positions, np.uint64(end)))
 
 
 def _bit(positions: Positions) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -101,22 +138,38 @@ def serialize(positions: Positions) -> bytes:
 
 
 def _serialize_32_bits(values: np.ndarray[Any, np.dtype[np.uint32]]) -> bytes:
-    keys, low = (values >> np.uint32(16)).astype(np.uint16), values.astype(np.uint16)
+    keys, low = values >> np.uint32(16), values.astype(np.uint16)
     starts = _starts(keys)
-    containers = [_container(low[start:end]) for start, end in _ranges(starts, len(values))]
-    sizes = np.diff(np.append(starts, len(values)))
-    descriptions = np.column_stack([keys[starts], (sizes - 1).astype(np.uint16)]).astype("<u2")
-    first_offset = 8 + 8 * len(starts)
-    offsets = first_offset + np.cumsum([0, *(len(container) for container in containers[:-1])])
-    return b"".join([struct.pack("<II", _COOKIE, len(starts)), descriptions.tobytes(), offsets.astype("<u4").tobytes(), *containers])
+    return _join_containers([(int(keys[start]), end - start, _container(low[start:end])) for start, end in _ranges(starts, len(values))])
+
+
+def _serialize_bits(bits: np.ndarray[Any, np.dtype[np.uint8]]) -> bytes:
+    """Return a set of bits as a serialized 32-bit bitmap."""
+    containers = []
+    for key in range(-(-len(bits) // _CONTAINER_BYTES)):
+        part = bits[key * _CONTAINER_BYTES : (key + 1) * _CONTAINER_BYTES]
+        values = np.flatnonzero(np.unpackbits(part, bitorder="little"))
+        if len(values) > _MAX_ARRAY:
+            containers.append((key, len(values), part.tobytes().ljust(_CONTAINER_BYTES, b"\0")))
+        elif len(values):
+            containers.append((key, len(values), values.astype("<u2").tobytes()))
+    return _join_containers(containers)
+
+
+def _join_containers(containers: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """Return a 32-bit bitmap of containers. Each has a key, the number of its values, and its content."""
+    descriptions = np.array([(key, size - 1) for key, size, _ in containers], "<u2")
+    contents = [content for _, _, content in containers]
+    offsets = 8 + 8 * len(containers) + np.cumsum([0, *map(len, contents[:-1])])
+    return b"".join([struct.pack("<II", _COOKIE, len(containers)), descriptions.tobytes(), offsets.astype("<u4").tobytes(), *contents])
 
 
 def _container(values: np.ndarray[Any, np.dtype[np.uint16]]) -> bytes:
     if len(values) <= _MAX_ARRAY:
         return values.astype("<u2").tobytes()
-    bits = np.zeros(1 << 16, dtype=bool)
-    bits[values] = True
-    return np.packbits(bits, bitorder="little").tobytes()
+    flags = np.zeros(8 * _CONTAINER_BYTES, dtype=bool)
+    flags[values] = True
+    return np.packbits(flags, bitorder="little").tobytes()
 
 
 def _starts(keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -125,8 +178,7 @@ def _starts(keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _ranges(starts: np.ndarray[Any, Any], end: int) -> list[tuple[int, int]]:
-    bounds = [*starts.tolist(), end]
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise([*starts.tolist(), end]))
 
 
 def deserialize(data: bytes) -> Positions:
@@ -169,5 +221,5 @@ def _container_values(data: bytes, offset: int, size: int, *, is_run: bool) -> t
         return np.concatenate([np.arange(first, first + length + 1) for first, length in runs]), offset + 2 + 4 * run_count
     if size <= _MAX_ARRAY:
         return np.frombuffer(data, "<u2", size, offset), offset + 2 * size
-    bits = np.unpackbits(np.frombuffer(data, np.uint8, 1 << 13, offset), bitorder="little")
-    return np.flatnonzero(bits), offset + (1 << 13)
+    bits = np.unpackbits(np.frombuffer(data, np.uint8, _CONTAINER_BYTES, offset), bitorder="little")
+    return np.flatnonzero(bits), offset + _CONTAINER_BYTES

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.parquet.filesystems import Options, filesystem_of
+from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.parquet.leaf_columns import ColumnOptions
 from rowmerge.parquet.partitions import HashedPaths, PartitionKey
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
 """The names of the two hidden columns of row lineage: the id of the row, and the version that last changed it."""
+UNWRITABLE = "rowmerge cannot write"
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ class WriteSpec:
         column_options: The dictionaries, statistics and Bloom filters of columns.
         prefix: The prefix of file names.
         attempt: A UUID in the names of all files of one job.
+        marker: The path of a file with this UUID, which tasks read before they write (see `rowmerge.spark.writing.jobs`), or "".
         is_ordered: Whether the rows arrive in the table's sort order.
         stored_columns_by_path: By path, the columns of the existing files that do not identify columns in the same way as new files.
         lineage: The row lineage of the files from which rows come, None for a table without row lineage. If it is set, `schema` and
@@ -136,6 +142,7 @@ class WriteSpec:
     column_options: ColumnOptions = field(default_factory=ColumnOptions)
     prefix: str = "part"
     attempt: str = ""
+    marker: str = ""
     is_ordered: bool = False
     stored_columns_by_path: dict[str, StoredColumns] = field(default_factory=dict)
     lineage: FilesLineage | None = None
@@ -172,6 +179,46 @@ class FileMessage:
     sizes: dict[str, Any]
     ordered: bool
     split_offsets: tuple[int, ...]
+
+
+class UnwritableFile(Exception):
+    """Raised when an executor cannot write data files.
+
+    Remedy: No action is needed. Spark passes the error message to the driver, which raises `StorageError`.
+
+    `host`: The name of the executor's host. `path`: The folder or file. `reason`: Why it cannot be written, None if the executor does not
+    see the marker of the driver.
+    """
+
+    def __init__(self, host: str, path: str, reason: str | None) -> None:
+        self.host, self.path, self.reason = host, path, reason
+        super().__init__(f"{UNWRITABLE} {json.dumps([host, path, reason])}")
+
+
+@contextmanager
+def writing_task(spec: WriteSpec) -> Iterator[None]:
+    """Check that a task sees the folder of the driver, and then write its files in the body of the `with` statement.
+
+    Args:
+        spec: The settings with which data files are written.
+
+    Raises:
+        UnwritableFile: The folder is another one than that of the driver, or a file cannot be written.
+    """
+    host = socket.gethostname()
+    if spec.marker:
+        try:
+            is_same_folder = Path(spec.marker.removeprefix("file://")).read_text() == spec.attempt
+        except FileNotFoundError:
+            is_same_folder = False
+        except OSError as error:
+            raise UnwritableFile(host, spec.root, str(error)) from error
+        if not is_same_folder:
+            raise UnwritableFile(host, spec.root, None)
+    try:
+        yield
+    except OSError as error:
+        raise UnwritableFile(host, spec.root, without_secrets(str(error), spec.filesystem_options)) from error
 
 
 def with_lineage(rows: pa.Table, row_ids: pa.Array, row_versions: pa.Array) -> pa.Table:

@@ -33,6 +33,7 @@ from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.names.spark_names import SparkViews, TemporaryViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import sql_constant
+from rowmerge.session.startup.cluster import check_executors
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command
@@ -106,7 +107,7 @@ def connect(
     tables = _open_catalog(location, catalog, default_format, open_storage)
     if spark is not None:
         check_session(spark)
-    spark_session = spark or start_spark(spark_config)
+    check_executors(spark_session := spark or start_spark(spark_config))
     set_hadoop_settings(spark_session, hadoop_settings(configuration))
     return Session(
         tables,

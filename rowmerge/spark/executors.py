@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import io
 import pickle
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 
 from rowmerge import concurrency, redaction
 from rowmerge.parquet import (
@@ -115,6 +116,13 @@ def callable_on_executors(function: Callable[..., T]) -> Callable[[bytes], T]:
         return result
 
     return call
+
+
+def report(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the message of a task with the name of its host, and with whether Spark ran the task before."""
+    context = TaskContext.get()
+    is_repeated = context is not None and context.attemptNumber() > 0
+    return {"message": message, "host": socket.gethostname(), "is_repeated": is_repeated}
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,10 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from rowmerge import errors
 from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.parquet.data_files import UNWRITABLE
 from rowmerge.parquet.filesystems import UNREADABLE
 
+_DRIVER_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 STOP_PREFIX = "rowmerge-stop"
 """The prefix of the error message by which an expression of rowmerge stops the statement."""
 
@@ -70,6 +73,7 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
     return (
         _nesting_error(f"{condition} {message}")
         or _stop_expression_error(message)
+        or executor_error(message)
         or _unresolved_name_error(condition, parameters)
         or _condition_error(condition, parameters["path"], _first_line(message), text, table)
         or _data_file_error(message, table)
@@ -91,7 +95,7 @@ def _java_error(message: str, table: str) -> errors.RowmergeError:
     causes = re.findall(r"^(?:Caused by|: )[^\n]*?(?:Exception|Error): ([^\n]+)", message, re.MULTILINE)
     summary = _first_line(causes[-1] if causes else message)
     stopped = errors.SparkFailed(f"Spark stopped the statement: {summary} Nothing was written.")
-    return _nesting_error(message) or _data_file_error(message, table) or stopped
+    return _nesting_error(message) or executor_error(message) or _data_file_error(message, table) or stopped
 
 
 def _nesting_error(message: str) -> errors.PlanError | None:
@@ -128,6 +132,112 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
     # Each cause repeats the message of FAILED_READ_FILE or has its own message. The last cause with its own message is the root cause.
     causes = re.findall(r"^Caused by: [\w.$]+: (?!\[FAILED_READ_FILE)([^\n]*)", message, re.MULTILINE)
     return unreadable_data_file(table, path, causes[-1] if causes else "its content is damaged")
+
+
+def folder_not_shared(host: str, path: str) -> errors.StorageError:
+    """Return the error for a folder on a disk that an executor does not share with the driver.
+
+    Args:
+        host: The host of the executor.
+        path: The folder of the table's data files, or a file that the driver does not find.
+    """
+    advice = (
+        "Nothing was committed. Put the warehouse into a folder that the driver and all executors share under the same path, such as a "
+        "network file system, or into an object store."
+    )
+    return errors.StorageError(path, f"the executor on {host} does not share this folder with the driver", advice)
+
+
+def lost_source_rows(error: Exception) -> bool:
+    """Return whether a job failed because an executor that kept rows of the source (localCheckpoint) is lost."""
+    return "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error) or bool(re.search(r"Checkpoint block \S+ not found", str(error)))
+
+
+def executor_error(message: str) -> errors.RowmergeError | None:
+    """Return the error for a problem of the executors, their hosts or their stores, or None for any other message.
+
+    `message`: the text of Spark's exception with its causes.
+    """
+    if unwritable := re.search(rf"{UNWRITABLE} (\[.*\])", message):
+        host, path, reason = json.loads(unwritable[1])
+        if reason is None:
+            return folder_not_shared(host, path)
+        return errors.StorageError(path, f"the executor on {host} cannot write: {reason}", _advice_on_store(reason))
+    return _worker_python_error(message) or _lost_executor_error(message) or _disk_or_network_error(message)
+
+
+def _advice_on_store(reason: str) -> str:
+    """Return what to do if an executor cannot write for this reason."""
+    if re.search(r"permission denied|errno 13|access.?denied|forbidden", reason, re.IGNORECASE):
+        return "Nothing was committed. Let the user of the executors write there."
+    if re.search(r"no space left|errno 28|quota", reason, re.IGNORECASE):
+        return "Nothing was committed. Free space on this disk, and run the statement again."
+    if re.search(r"connect|resolve|timed? ?out|network", reason, re.IGNORECASE):
+        return "Nothing was committed. Check that executors reach the endpoint in storage_options."
+    return "Nothing was committed. Check that the path exists, and that the user of the executors may write there."
+
+
+def _worker_python_error(message: str) -> errors.ConfigurationError | None:
+    """Return the error for the Python environment of the executors, or None for any other message."""
+    setting = "Set spark.pyspark.python in spark_config (or PYSPARK_PYTHON) to"
+    if program := re.search(r'Cannot run program "([^"]+)"', message):
+        path = f"the path of a Python {_DRIVER_PYTHON} with pyarrow, numpy and pandas that exists on every worker"
+        return errors.ConfigurationError(f"The Python {program[1]} does not exist on{_host(message)}. {setting} {path}.")
+    if versions := re.search(r"different version:? \(?([\d.]+)\)? than that in driver:? ([\d.]+)", message):
+        advice = f"{setting} a Python {versions[2]} of the workers, or run dbt with Python {versions[1]}"
+        problem = f"The executors run Python {versions[1]}, but this process runs Python {versions[2]}"
+        return errors.ConfigurationError(f"{problem}. PySpark needs the same minor version. {advice}.")
+    if package := re.search(r"No module named '(pyarrow|numpy|pandas)\b", message):
+        return packages_missing(_host(message), f"{package[1]} is missing")
+    if old := re.search(r"(PyArrow|Pandas|NumPy) (>= [\d.]+) must be installed; however, (?:it|your version is ([\d.]+))", message):
+        version = (old[3] or "none").rstrip(".")
+        return packages_missing(_host(message), f"{old[1]} {old[2]} is required, but {version} is installed")
+    return None
+
+
+def packages_missing(host: str, problem: str) -> errors.ConfigurationError:
+    """Return the error for a Python of executors that lacks a package.
+
+    Args:
+        host: The host, with a space before it.
+        problem: Which package is missing.
+    """
+    advice = "Run pip install 'pyspark[sql]' in the Python of the workers (spark.pyspark.python or PYSPARK_PYTHON)."
+    return errors.ConfigurationError(f"The Python of the executors on{host} cannot run the engine: {problem}. {advice}")
+
+
+def _lost_executor_error(message: str) -> errors.SparkFailed | None:
+    """Return the error for executors that ended, or None for any other message."""
+    memory = "The usual cause is too little memory: raise spark.executor.memory or spark.executor.memoryOverhead, or use fewer cores."
+    if lost := re.search(r"ExecutorLostFailure \(executor (\S+) [^)]*\)(?: Reason: ([^\n]*))?", message):
+        reason = (lost[2] or "it does not answer").rstrip(". ")
+        return errors.SparkFailed(f"The executor {lost[1]} on{_host(message)} ended: {reason}. {memory} Nothing was written.")
+    if "Python worker exited unexpectedly" in message:
+        return errors.SparkFailed(f"The Python process of an executor on{_host(message)} crashed. {memory} Nothing was written.")
+    if lost_source_rows(Exception(message)):
+        problem = "Executors that kept the rows of the source were lost in each attempt"
+        return errors.SparkFailed(f"{problem}. Check why executors end, and run the statement again. Nothing was written.")
+    if re.search("SparkContext was shut down|stopped SparkContext|Master removed our application|All masters are unresponsive", message):
+        advice = "Check that the master and the workers run, and their logs. Then run the statement again in a new process"
+        return errors.SparkFailed(f"The cluster ended the Spark application: {_first_line(message)} {advice}.")
+    return None
+
+
+def _disk_or_network_error(message: str) -> errors.StorageError | None:
+    """Return the error for a full disk or a store that does not answer, which Java code reported, or None for any other message."""
+    if "No space left on device" in message:
+        advice = "Free space there, or set spark.local.dir to a larger disk. Nothing was written."
+        return errors.StorageError(f"the disk of{_host(message)}", "no space is left on the device", advice)
+    if refused := re.search(r"(?:ConnectException|HttpHostConnectException)[^\n]*?(?:Connect to (\S+)[^\n]*)?Connection refused", message):
+        advice = "Check that the store runs, and that executors reach its endpoint (storage_options). Nothing was written."
+        return errors.StorageError(refused[1] or "the store", f"the connection from{_host(message)} was refused", advice)
+    return None
+
+
+def _host(message: str) -> str:
+    """Return the host of the executor that a message of Spark names, with a space before it."""
+    host = re.search(r"\(TID \d+\) \((\S+) executor \S+\)", message)
+    return f" {host[1]}" if host else " the workers"
 
 
 def _unresolved_name_error(condition: str, parameters: defaultdict[str, str]) -> errors.RowmergeError | None:

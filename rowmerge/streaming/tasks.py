@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamArrowWriter, InputPartition, WriterCommitMessage
 
-from rowmerge.parquet.data_files import WriteSpec, delete_written
+from rowmerge.parquet.data_files import WriteSpec, delete_written, writing_task
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.fitting import conform
 from rowmerge.parquet.outcomes import TaskMessage, message_fields
 from rowmerge.parquet.small_files import SmallFilesSpec, read_small_files
+from rowmerge.spark.executors import report
 
 BatchWriter = Callable[[Iterator[pa.RecordBatch]], Iterator[dict[str, Any]]]
 """A function that writes batches and yields the fields of one `TaskMessage`."""
@@ -81,21 +82,29 @@ def write_rows(
     """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        writer, row_count = PartitionedWriter(spec), 0
-        try:
-            for batch in batches:
-                if batch.num_rows:
-                    rows = _table_rows(batch, schema, sources)
-                    _check_not_null(rows, not_null)
-                    writer.write(rows)
-                    row_count += rows.num_rows
-            files = writer.close()
-        except BaseException:
-            delete_written(writer.abort(), spec.filesystem_options)
-            raise
-        yield {"task": message_fields(TaskMessage(files=files, inserted=row_count)), "attempt": spec.attempt, "shape_id": shape_id}
+        with writing_task(spec):
+            message = _write_batches(PartitionedWriter(spec), batches, schema, sources, not_null)
+        yield {"report": report(message_fields(message)), "attempt": spec.attempt, "shape_id": shape_id}
 
     return write
+
+
+def _write_batches(
+    writer: PartitionedWriter, batches: Iterator[pa.RecordBatch], schema: pa.Schema, sources: tuple[int | None, ...], not_null: Any
+) -> TaskMessage:
+    """Write the rows of a task, and return the files. After an error, delete them. See `write_rows` for the arguments."""
+    row_count = 0
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                rows = _table_rows(batch, schema, sources)
+                _check_not_null(rows, not_null)
+                writer.write(rows)
+                row_count += rows.num_rows
+        return TaskMessage(files=writer.close(), inserted=row_count)
+    except BaseException:
+        delete_written(writer.abort(), writer.spec.filesystem_options)
+        raise
 
 
 def _table_rows(batch: pa.RecordBatch, schema: pa.Schema, sources: tuple[int | None, ...]) -> pa.Table:

@@ -22,7 +22,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from rowmerge.errors import ConfigurationError, MetadataChanged, PlanError, TypeMismatch, UnknownColumn, UnsupportedTableFeature
+from rowmerge.errors import (
+    ConfigurationError,
+    MetadataChanged,
+    PlanError,
+    StorageError,
+    TypeMismatch,
+    UnknownColumn,
+    UnsupportedTableFeature,
+)
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import Timings, insert_metrics, row_counts
 from rowmerge.plan.lengths import lengths
@@ -30,6 +38,7 @@ from rowmerge.plan.schema_evolution import merge_schemas
 from rowmerge.plan.store_assignment import is_lossless
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.reading.stored_columns import nullable_schema
+from rowmerge.spark.writing.jobs import check_files, discard_unreported, put_marker, remove_marker
 from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_attempt, sum_of_tasks
 from rowmerge.streaming import tasks
@@ -78,7 +87,8 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
     @cached_property
     def _write_task(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]:
         rows = StreamRows.plan(self._table.snapshot(), self._columns)
-        spec = replace(write_spec(rows.shape), attempt=str(uuid.uuid4()))
+        # This process has no Spark session, and there may be other hosts.
+        spec = put_marker(replace(write_spec(rows.shape), attempt=str(uuid.uuid4())))
         schema = nullable_schema(rows.shape.schema)
         return bind_for_executors(tasks.write_rows, spec, schema, rows.sources, rows.not_null, rows.shape_id)
 
@@ -96,15 +106,17 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
             batchId: The number of the batch.
 
         Raises:
+            StorageError: An executor does not share the folder of the table with the driver.
             ConfigurationError: The table has a later batch of this `txnAppId`, so the checkpoint is that of another stream.
             MetadataChanged: The table has changed its definition since the batch began.
             CommitStateUnknown: The batch may or may not be committed. A restart of the stream decides it.
         """
         fields = [vars(message) for message in messages if message is not None]
-        output = sum_of_tasks(field["task"] for field in fields)
+        output = sum_of_tasks(field["report"]["message"] for field in fields)
+        snapshot = self._table.snapshot()
+        self._check_files(snapshot, fields)
         if not output.files:
             return
-        snapshot = self._table.snapshot()
         options = CommitOptions(retries=0, transaction=(self._application, batchId))
         attempt = _BatchAttempt(snapshot, self._columns, output, {field["shape_id"] for field in fields}, batchId)
         try:
@@ -115,6 +127,20 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
             raise
         if result.replayed:
             discard(output.files, snapshot.shape.filesystem_options)
+
+    def _check_files(self, snapshot: Snapshot, fields: Sequence[Mapping[str, Any]]) -> None:
+        """Check that the driver sees the files of all tasks. Delete the marker, and the files of tasks that Spark ran again."""
+        spec = write_spec(snapshot.shape)
+        for attempt in {field["attempt"] for field in fields}:
+            attempt_spec = replace(spec, attempt=attempt)
+            reports = [field["report"] for field in fields if field["attempt"] == attempt]
+            try:
+                check_files(reports)
+            except StorageError:
+                discard_attempt(attempt_spec)
+                raise
+            remove_marker(attempt_spec)
+            discard_unreported(reports, attempt_spec, has_copies=False)
 
     def _check_batch(self, snapshot: Snapshot, batch: int) -> None:
         """Raise ConfigurationError if the table has a later batch. Spark only runs the last batch again, and numbers batches from 0."""

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.session.startup.class_archive import java_options
+from rowmerge.session.startup.cluster import check_master_answers
 from rowmerge.spark.peer_settings import report_ignored_settings
 from rowmerge.spark.spark_session import check_pyspark, check_session
 
@@ -30,12 +31,13 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
     """Return a Spark session in this process or, if `spark.remote` is set, on a Spark Connect server.
 
-    Spark starts as `local[*]`, without a user interface, Hive or log output. If Spark already runs in this process, the result is its
-    session if it has the same settings, otherwise a new session. `config`: Spark settings, which override the defaults.
+    Spark starts as `local[*]`, without a user interface, Hive or log output. On another `spark.master`, Spark has its own defaults. If
+    Spark already runs in this process, the result is its session if it has the same settings, otherwise a new session. `config`: Spark
+    settings, which override the defaults.
 
     Raises:
         SparkTooOld: The version of Spark is not supported.
-        ConfigurationError: Java is missing, the server does not answer, or a setting cannot change after Spark has started.
+        ConfigurationError: Java is missing, the server or the master does not answer, or a setting cannot change after the start.
     """
     check_pyspark()
     settings = _settings_text(config or {})
@@ -71,17 +73,35 @@ def _launch(settings: Mapping[str, str]) -> SparkSession:
     """Start Spark in this process. Raise ConfigurationError if Java is missing or Spark does not start."""
     check_java()
     settings = {**_REDACTION, **settings}
-    # Workers run the interpreter of this process, not the first python3 in PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("rowmerge")
-    for key, value in {**_default_settings(), **settings, _JAVA_OPTIONS: _java_options(settings)}.items():
+    all_settings = dict(settings)
+    if _is_local(settings):
+        # Tasks run the interpreter of this process, not the first python3 in PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        all_settings = {**_default_settings(), **settings, _JAVA_OPTIONS: _java_options(settings)}
+    check_master_answers(settings.get("spark.master", ""))
+    builder = SparkSession.builder
+    if "spark.app.name" not in settings:
+        builder = builder.appName("rowmerge")
+    for key, value in all_settings.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        # PySpark reads only the environment variable PYSPARK_PYTHON, unless spark-submit has started it.
+        if python := session.sparkContext.getConf().get("spark.pyspark.python"):
+            session.sparkContext.pythonExec = python
+        return session
     except (PySparkException, RuntimeError) as error:
         reason, advice = str(error).splitlines()[0], "Check spark_config, and the Java version (17 or newer) with `java -version`."
         raise ConfigurationError(f"Spark did not start: {reason}. {advice}") from error
+
+
+def _is_local(settings: Mapping[str, str]) -> bool:
+    """Return whether Spark runs in this process alone. Otherwise, spark-submit or the settings choose another master."""
+    if "spark.master" in settings:
+        return settings["spark.master"].startswith("local")
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    return not is_submitted
 
 
 def _reuse_spark(running_session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
@@ -176,7 +196,7 @@ def _java_options(settings: Mapping[str, str]) -> str:
 
 
 def _default_settings() -> dict[str, str]:
-    """Return the default Spark settings, which the user's settings override."""
+    """Return the default settings of a Spark in this process alone, which the user's settings override."""
     cores, memory = os.cpu_count() or 2, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "spark.master": "local[*]",

@@ -39,8 +39,8 @@ from rowmerge.spark.matching.driver_lookup import TooManyRows, map_files, read_r
 from rowmerge.spark.matching.executor_lookup import positions_on_executors, rows_on_executors
 from rowmerge.spark.reading.data_files import ADDRESS_FIELDS, lineage_columns, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
-from rowmerge.spark.source.keys import source_keys
-from rowmerge.spark.source.source import Source, is_unchanged_by_arrow
+from rowmerge.spark.source.keys import is_unchanged_by_arrow, source_keys
+from rowmerge.spark.source.source import Source
 from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.rules import INITIAL

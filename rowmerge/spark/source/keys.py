@@ -20,6 +20,7 @@ from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map,
 _INTEGERS = ("byte", "short", "integer", "long")
 EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
 """The names of the primitive types whose values Arrow and Spark compare for equality in the same way."""
+_UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
 TEXT_TYPES = (Primitive("string"), Primitive("binary"))
 """The types whose values have different lengths."""
 MAX_KEY_BYTES = 256 * 1024 * 1024
@@ -49,6 +50,13 @@ class SourceKey:
     high: pa.Scalar | None = None
     has_null: bool = True
     column: pa.ChunkedArray | None = None
+
+
+def is_unchanged_by_arrow(schema: Struct) -> bool:
+    """Return whether conversion to Arrow and back preserves rows: types are simple, without collations, and column names are distinct."""
+    types = [field.type for field in schema]
+    are_unchanged = all(isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _UNCHANGED_TYPES) for type_ in types)
+    return are_unchanged and len({field.name.lower() for field in schema}) == len(schema) and not has_collation(schema)
 
 
 def key_names(pairs: Sequence[KeyPair]) -> list[str]:

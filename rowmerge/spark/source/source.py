@@ -19,19 +19,20 @@ from pyspark.sql import DataFrame, Observation, functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.source.keys import (
-    EXACT_TYPES,
     TEXT_TYPES,
     SourceKey,
     are_short_keys,
+    is_unchanged_by_arrow,
     key_names,
     key_ranges,
     known_keys,
     ordinal_array,
     with_keys,
 )
-from rowmerge.spark.types import estimated_row_bytes, frame_of, has_collation, schema_of, with_nullable_fields
+from rowmerge.spark.spark_session import is_local_mode
+from rowmerge.spark.types import estimated_row_bytes, frame_of, schema_of, with_nullable_fields
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
-from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, backquote
+from rowmerge.table.metadata.schema import Field, Primitive, Struct, backquote
 
 _MATCHED_ORDINAL = "__rowmerge_matched"
 _ROW = "__rowmerge_row"
@@ -59,8 +60,6 @@ MAX_BROADCAST_BYTES = 64 * 1024 * 1024
 Prepare = Callable[[DataFrame, Sequence[str]], DataFrame]
 """A function that converts source rows to table rows, which also have the key columns and ORDINAL. The arguments are the source rows under
 the alias of the source, and the names of their key columns."""
-
-_UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
 
 
 def _in_share_of_task(max_rows: int) -> str:
@@ -202,7 +201,10 @@ class _Checkpoint:
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
         self.alias, self.key_columns, self._pairs = alias, key_names(pairs), pairs
         rows = with_nullable_fields(with_keys(frame, alias, pairs))
-        self._rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
+        # An executor may be lost with its rows. Spark evaluates them again until a first job has finished, perhaps to other rows. So on
+        # a cluster, nothing is read from this evaluation before it is complete. Later, a loss is an error (`lost_source_rows`).
+        is_cluster = not is_local_mode(frame.sparkSession)
+        self._rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=is_cluster)
         self._statistics = Observation()
         row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
         self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)
@@ -258,6 +260,10 @@ class SourceRowsOnce:
     def was_evaluated(self) -> bool:
         """Return whether an attempt has evaluated the source, with or without keeping the rows."""
         return self._kept_source is not None or self.was_streamed
+
+    def discard_rows(self) -> None:
+        """Discard the rows that executors keep, because some are lost. The next attempt evaluates the whole source again."""
+        self._kept_source = None
 
     def is_broadcastable(self, row_count: int) -> bool:
         """Return whether `row_count` rows of this source are small enough to send to every executor."""
@@ -370,13 +376,6 @@ def _and_short_texts(schema: Struct, most_bytes: int) -> str:
     """Return SQL to append to a condition, so that a row has at most `most_bytes` of strings and binary values."""
     lengths = [f"coalesce(octet_length({backquote(field.name)}), 0)" for field in schema if field.type in TEXT_TYPES]
     return f" and {' + '.join(lengths)} <= {most_bytes}" if lengths else ""
-
-
-def is_unchanged_by_arrow(schema: Struct) -> bool:
-    """Return whether conversion to Arrow and back preserves rows: types are simple, without collations, and column names are distinct."""
-    types = [field.type for field in schema]
-    are_unchanged = all(isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _UNCHANGED_TYPES) for type_ in types)
-    return are_unchanged and len({field.name.lower() for field in schema}) == len(schema) and not has_collation(schema)
 
 
 def _with_ordinal(schema: Struct) -> Struct:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -20,13 +19,13 @@ from rowmerge.parquet.outcomes import NONE, OutcomeColumns
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.file_strategy import Bin
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.source.keys import can_be_looked_up, key_names, known_keys, ordinal_array, with_keys
 from rowmerge.spark.source.source import MAX_UNSHUFFLED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, max_collected_keys
 from rowmerge.spark.types import has_collation, schema_of
 from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
+from rowmerge.spark.writing.jobs import run_write_job
 from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_attempt, sum_of_tasks
@@ -92,11 +91,9 @@ def _write_and_collect_keys(
     names, max_keys = tuple(key_names(pairs)), max_collected_keys(key_fields)
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
     columns = outcome_columns(outcomes, len(table.schema))
-    write_rows = bind_for_executors(sink.source_row_sink, spec, columns, names, max_keys)
+    fields_by_task = run_write_job(outcomes, sink.source_row_sink, spec, columns, names, max_keys)
     try:
-        # A task can return only rows to the driver, so it yields one row with its pickled result.
-        pickled_messages = outcomes.mapInArrow(write_rows, "message binary").toArrow()["message"].to_pylist()
-        messages = [sink.SourceMessage(**pickle.loads(message)) for message in pickled_messages]
+        messages = [sink.SourceMessage(**fields) for fields in fields_by_task]
         task_results = [message.task_message for message in messages if message.task_message is not None]
         output = sum_of_tasks(task_results)
         if len(task_results) < len(messages):

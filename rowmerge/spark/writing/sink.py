@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
+from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written, writing_task
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, TaskMessage, message_fields
 from rowmerge.parquet.partitions import PartitionKey, comparable_partition, split_by_partition
 from rowmerge.parquet.rewriting import write_live_rows
-from rowmerge.spark.executors import BatchFunction
+from rowmerge.spark.executors import BatchFunction, report
 
 _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
 """The maximum number of tasks that return rows to the driver, and the maximum size in bytes of the rows that a task returns.
@@ -57,7 +57,7 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpe
 
     def write_outcomes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         file_writer = OutcomeWriter(columns, spec, change_spec)
-        with _delete_on_error(file_writer, spec):
+        with writing_task(spec), _delete_on_error(file_writer, spec):
             for batch in batches:
                 if batch.num_rows:
                     file_writer.write(pa.Table.from_batches([batch]))
@@ -86,7 +86,7 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
         max_task_keys = _max_keys_of_task(task_index, max_keys)
         # The first tasks may return a few rows to the driver. Rows of more tasks would take too much of its memory.
         source_writer = _SourceRowWriter(spec, columns, key_names, max_task_keys, may_buffer=task_index < _BUFFERING_TASKS)
-        with _delete_on_error(source_writer.file_writer, spec):
+        with writing_task(spec), _delete_on_error(source_writer.file_writer, spec):
             for batch in batches:  # even if there are too many keys, because Spark fails a task that leaves input unread
                 source_writer.add(pa.Table.from_batches([batch]))
             message = source_writer.close()
@@ -153,9 +153,10 @@ def rewrite_sink(spec: WriteSpec) -> BatchFunction:
 
     def rewrite_bins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()
-        for batch in batches:
-            for bin_row in batch.to_pylist():
-                message.files += _rewrite_bin(spec, **bin_row)
+        with writing_task(spec):
+            for batch in batches:
+                for bin_row in batch.to_pylist():
+                    message.files += _rewrite_bin(spec, **bin_row)
         yield _message_batch(message_fields(message))
 
     return rewrite_bins
@@ -203,8 +204,8 @@ def _delete_on_error(file_writer: OutcomeWriter, spec: WriteSpec) -> Iterator[No
 
 
 def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
-    """Return a batch of one row with the pickled message of a task."""
-    return pa.record_batch([pa.array([pickle.dumps(fields)], pa.binary())], names=["message"])
+    """Return a batch of one row with the pickled report of a task."""
+    return pa.record_batch([pa.array([pickle.dumps(report(fields))], pa.binary())], names=["message"])
 
 
 def _arrow_stream(tables: list[pa.Table]) -> bytes | None:

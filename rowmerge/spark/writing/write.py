@@ -28,7 +28,6 @@ from rowmerge.parquet.filesystems import UnreadableFile, without_secrets
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, message_fields
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.plan.file_strategy import Bin
-from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.reading.stored_columns import initial_values, stored_columns
@@ -36,8 +35,9 @@ from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file, optimized_tasks
+from rowmerge.spark.writing.jobs import run_write_job
 from rowmerge.spark.writing.specs import change_rows_spec, with_lineage_columns, write_spec
-from rowmerge.spark.writing.write_output import WriteOutput, discard_attempt, discard_on_error, discard_paths, sum_of_tasks
+from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error, discard_paths, sum_of_tasks
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.shape import Lineage, TableShape
@@ -168,12 +168,7 @@ def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: 
 
 def _write_on_executors(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> WriteOutput:
     """Write outcome rows in a Spark job. If the job fails, the files of its finished tasks are deleted."""
-    try:
-        messages = outcomes.mapInArrow(bind_for_executors(sink.outcome_sink, spec, columns, change_spec), "message binary").toArrow()
-    except BaseException:
-        discard_attempt(spec, change_spec)
-        raise
-    return _sum_of_messages(messages)
+    return sum_of_tasks(run_write_job(outcomes, sink.outcome_sink, spec, columns, change_spec, change_spec=change_spec))
 
 
 def rewrite_in_order(
@@ -254,8 +249,7 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
     if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
         return _rewrite_on_driver(table, spec, bins, deleted)
     bin_rows = frame_of(spark, _bin_rows(bins, deleted)).repartition(len(bins))
-    rewrite_task = bind_for_executors(sink.rewrite_sink, spec)  # yields a pickled description of the new files
-    return _sum_of_messages(bin_rows.mapInArrow(rewrite_task, "message binary").toArrow())
+    return sum_of_tasks(run_write_job(bin_rows, sink.rewrite_sink, replace(spec, attempt=str(uuid.uuid4()))))
 
 
 def _bin_rows(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> pa.Table:
@@ -307,8 +301,3 @@ def _columns_of_old_shape(snapshot: Snapshot, paths: Sequence[str]) -> dict[str,
     """Return, by path, the columns of files as the snapshot stores them, although new files have other names or no field ids."""
     spec = write_spec(snapshot.shape)
     return dict.fromkeys(paths, StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=()))
-
-
-def _sum_of_messages(messages: pa.Table) -> WriteOutput:
-    """Return the result of a job: the sum of the pickled messages of its tasks."""
-    return sum_of_tasks(pickle.loads(pickled_message) for pickled_message in messages["message"].to_pylist())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -183,23 +183,28 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
         try_delete_files(DataFolder(folder, filesystem_options), [store_paths], PathOrigin.THIS_PROCESS)
 
 
-def discard_attempt(*specs: WriteSpec | None) -> None:
-    """Delete the files of an attempt whose job failed.
+def discard_attempt(*specs: WriteSpec | None, reported: Collection[str] = ()) -> None:
+    """Delete the files of an attempt whose job failed, or those that no task has reported.
 
     A failed job does not return messages, so the files are identified by the UUID of the attempt in their names. Errors are ignored,
-    because the caller raises the error of the job. `specs`: How the job wrote files. None is skipped.
+    because the caller raises the error of the job.
+
+    Args:
+        specs: How the job wrote files. None is skipped.
+        reported: The paths of the files to keep.
     """
     for pause in (0.0, _STOP_SECONDS):
         time.sleep(pause)
         for spec in filter(None, specs):
             with suppress(OSError):
-                discard_paths(_attempt_paths(spec), spec.filesystem_options)
+                discard_paths([path for path in _attempt_paths(spec) if path not in reported], spec.filesystem_options)
 
 
 def _attempt_paths(spec: WriteSpec) -> list[str]:
     """Return the paths of the files that have the UUID of the attempt in their names."""
     filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
-    files = _data_files(filesystem, root, with_subfolders=bool(spec.partition) or spec.hashed_paths is not None)
+    has_folders = bool(spec.partition) or spec.hashed_paths is not None or spec.random_prefix_length is not None
+    files = _data_files(filesystem, root, with_subfolders=has_folders)
     return [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
 
 

@@ -47,3 +47,12 @@ def test_a_set_reports_each_new_position_once(highest: int) -> None:
         assert sorted(added) == sorted(set(batch.tolist()) - expected)
         expected |= set(batch.tolist())
     assert list(BitMap64.deserialize(positions.serialize())) == sorted(expected)
+
+
+def test_ordinals_of_several_tasks_take_little_memory() -> None:
+    positions = PositionSet()
+    expected = np.concatenate([np.arange(20_000, dtype=np.uint64) + np.uint64(task << 33) for task in range(4)])
+    for batch in np.array_split(RANDOM.permutation(expected), 9):
+        positions.add(batch)
+    assert list(BitMap64.deserialize(positions.serialize())) == expected.tolist()
+    assert len(positions._bits) < 10_000

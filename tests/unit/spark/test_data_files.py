@@ -258,11 +258,11 @@ def test_executors_do_not_need_rowmerge(tmp_path: Path) -> None:
     payload.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec(tmp_path, rows), columns, None)))
     code = """
 import pickle, sys
-sys.modules["rowmerge"] = None
+sys.modules["rowmerge"] = sys.modules["pyroaring"] = None
 import pyarrow as pa
 sink = pickle.loads(open(sys.argv[1], "rb").read())
 batch = pa.record_batch({"__rowmerge_action": pa.array([3, 3], pa.int8()), "__rowmerge_column_0": pa.array([1, 2], pa.int64())})
-message = pickle.loads(next(sink(iter([batch])))["message"][0].as_py())
+message = pickle.loads(next(sink(iter([batch])))["message"][0].as_py())["message"]
 print(message["inserted"], message["files"][0]["records"])
 """
     process = subprocess.run([sys.executable, "-c", code, str(payload)], capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ from rowmerge.spark.writing.sink import outcome_sink
 EXECUTOR = """
 import pickle, sys
 import pyarrow as pa
-sys.modules["rowmerge"] = None
+sys.modules["rowmerge"] = sys.modules["pyroaring"] = None
 run = pickle.load(open(sys.argv[1], "rb"))
 rows = pa.record_batch({"action": pa.array([3, 3], pa.int8()), "n": pa.array([7, 8], pa.int64()), "p": pa.array(["a", "b"])})
 (answer,) = run(iter([rows]))
@@ -36,7 +36,7 @@ def test_an_executor_writes_files_without_rowmerge(tmp_path: Path) -> None:
     function, message = tmp_path / "function", tmp_path / "message"
     function.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec, OutcomeColumns("action", new_columns=("n", "p")), None)))
     subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True)
-    report = pickle.loads(message.read_bytes())
+    report = pickle.loads(message.read_bytes())["message"]
     assert report["inserted"] == 2 and INSERT == 3
     assert sorted((file["partition"]["p"], pq.read_table(file["path"][len("file://") :])["n"][0].as_py()) for file in report["files"]) == [
         ("a", 7),

@@ -1,0 +1,268 @@
+"""A standalone cluster: workers whose Python lacks rowmerge, folders that they do not share, lost executors, and errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.readers import read_with_delta_rs, read_with_pyiceberg
+from tests.support.standalone import DRIVER_SETTINGS, Driver, StandaloneCluster, StatementError, worker_python
+
+pytestmark = pytest.mark.one_of("format_")
+FORMATS = pytest.mark.parametrize("format_", ["delta", "iceberg"])
+FULL_SUITE = pytest.mark.full_suite("Each driver takes seconds to start. The gate runs statements on one cluster.")
+PROPERTIES = {"delta": "tblproperties ('delta.enableChangeDataFeed' = 'true')", "iceberg": ""}
+SECONDS = 120
+RANDOM_KEY = "id * 10 + pmod(hash(reflect('java.util.UUID', 'randomUUID')), 2)"
+"""A key that is another one in each evaluation, with or without a match in a table of all multiples of 10."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    cluster = StandaloneCluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def connect(cluster: StandaloneCluster, tmp_path: Path) -> Iterator[Callable[..., Driver]]:
+    """Yield a function that starts a driver, whose warehouse is `tmp_path / "warehouse"`. Its argument are settings of Spark."""
+    drivers: list[Driver] = []
+
+    def start(settings: dict[str, str] | None = None) -> Driver:
+        defaults = {**DRIVER_SETTINGS, "spark.master": cluster.master, "spark.pyspark.python": worker_python()}
+        drivers.append(Driver(str(tmp_path / "warehouse"), {**defaults, **(settings or {})}))
+        return drivers[-1]
+
+    yield start
+    for driver in drivers:
+        driver.close()
+
+
+def files_of(folder: Path, pattern: str) -> list[Path]:
+    return [path for path in folder.rglob(pattern) if path.is_file()]
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, "the condition does not become true"
+        time.sleep(0.02)
+
+
+def read(warehouse: Path, format_: str, name: str) -> list[dict[str, Any]]:
+    location = (warehouse / "default" / name).as_uri()
+    rows: list[dict[str, Any]] = (read_with_delta_rs if format_ == "delta" else read_with_pyiceberg)(location).to_pylist()
+    return sorted(rows, key=json.dumps)
+
+
+def assert_every_file_is_live(driver: Driver, warehouse: Path) -> None:
+    """Verify that the data files in the folder of a table that has one version of each file are those that the version has."""
+    live = {json.loads(row)["f"].rpartition("/")[2] for row in driver.sql("select distinct _metadata.file_path as f from t")}
+    assert {path.name for path in files_of(warehouse / "default" / "t", "part-*.parquet")} == live
+
+
+@FORMATS
+def test_workers_without_rowmerge_run_statements_from_a_profile_alone(connect: Callable[..., Driver], tmp_path: Path, format_: str) -> None:
+    driver = connect()
+    driver.sql(f"create table t using {format_} {PROPERTIES[format_]} as select id, id as v from range(0, 30000, 1, 3)")
+    driver.sql("insert into t select id, id from range(30000, 40000, 1, 2)")
+    source = "select id, -1L as v from range(35000, 45000, 1, 2)"
+    driver.sql(f"merge into t using ({source}) s on t.id = s.id when matched then update set * when not matched then insert *")
+    driver.sql("delete from t where id % 3 = 0 and v >= 0")
+    driver.sql("optimize t")
+    expected = [{"id": n, "v": -1 if n >= 35_000 else n} for n in range(45_000) if n % 3 or n >= 35_000]
+    assert read(tmp_path / "warehouse", format_, "t") == sorted(expected, key=json.dumps)
+    assert not files_of(tmp_path, "*.marker")
+
+
+@FULL_SUITE
+@FORMATS
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts another folder for a worker")
+def test_a_folder_that_executors_do_not_share_is_an_error_with_host_and_path(tmp_path: Path, format_: str) -> None:
+    warehouse = tmp_path / "warehouse"
+    warehouse.mkdir()
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not allow other views of a folder (unshare --mount)")
+    cluster = StandaloneCluster(tmp_path / "cluster", workers=0)
+    settings = {**DRIVER_SETTINGS, "spark.master": cluster.master, "spark.pyspark.python": worker_python()}
+    local = Driver(str(warehouse), {**DRIVER_SETTINGS, "spark.master": "local[1]"})
+    driver = Driver(str(warehouse), settings)
+    try:
+        local.sql(f"create table t using {format_} as select id, id as v from range(20000)")
+        live_files = files_of(warehouse, "*.parquet")
+        cluster.start_worker_with_other_view(warehouse)
+        cluster.await_workers(1)
+        for statement in (
+            "insert into t select id, id from range(20000, 40000)",
+            f"create table other using {format_} as select id from range(20000)",
+            "merge into t using (select id, 0L as v from range(30000)) s on t.id = s.id when not matched then insert *",
+        ):
+            with pytest.raises(StatementError) as raised:
+                driver.sql(statement)
+            assert raised.value.kind == "StorageError"
+            assert socket.gethostname() in raised.value.message and str(warehouse / "default") in raised.value.message
+        assert files_of(warehouse, "*.parquet") == live_files and not files_of(warehouse, "*.marker")
+        assert len(read(warehouse, format_, "t")) == 20_000
+    finally:
+        for each in (local, driver, cluster):
+            each.close()
+
+
+@FULL_SUITE
+def test_settings_of_a_single_process_do_not_reach_a_cluster(connect: Callable[..., Driver]) -> None:
+    driver = connect({"spark.sql.shuffle.partitions": "3"})
+    values = {json.loads(row)["key"]: json.loads(row)["value"] for row in driver.sql("set")}
+    assert values["spark.driver.host"] != "localhost" and values["spark.sql.shuffle.partitions"] == "3"
+    assert "SharedArchiveFile" not in values.get("spark.driver.extraJavaOptions", "")
+    assert {"spark.driver.bindAddress", "spark.ui.enabled", "spark.executor.killOnFatalError.depth"}.isdisjoint(values)
+
+
+@FULL_SUITE
+@FORMATS
+@pytest.mark.parametrize("moment", ["evaluation", "write", "file"])
+def test_a_killed_executor_never_mixes_rows_of_two_evaluations(
+    cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str, moment: str
+) -> None:
+    driver, rows = connect(), 40_000
+    driver.sql(f"create table t using {format_} as select id * 10 as id, -1L as n from range({rows})")
+    folder = tmp_path / "warehouse" / "default" / "t"
+    old_files = set(files_of(folder, "*.parquet"))
+    slow = "if(id % 10000 = 0, reflect('java.lang.Thread', 'sleep', 500L), '')"
+    source = f"select {RANDOM_KEY} as id, id as n, {slow} as pause from range(0, {rows}, 1, 4)"
+    driver.send(
+        f"merge into t using ({source}) s on t.id = s.id and s.pause is not distinct from s.pause "
+        "when matched and t.n < 0 then update set n = s.n when not matched then insert (id, n) values (s.id, s.n)"
+    )
+    if moment == "evaluation":
+        time.sleep(1)  # the evaluation takes two seconds or more
+    elif moment == "write":
+        wait_for(lambda: files_of(folder, "*.marker"))
+    else:
+        wait_for(lambda: set(files_of(folder, "*.parquet")) - old_files)
+    cluster.kill_executor()
+    driver.answer()
+    numbers = [row["n"] for row in read(tmp_path / "warehouse", format_, "t") if row["n"] >= 0]
+    assert sorted(numbers) == list(range(rows))
+    assert not files_of(folder, "*.marker")
+
+
+@FULL_SUITE
+@FORMATS
+def test_tasks_that_run_several_times_leave_no_files_and_repeat_no_rows(
+    cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str
+) -> None:
+    driver = connect({"spark.speculation": "true", "spark.speculation.quantile": "0.1", "spark.speculation.multiplier": "1.1"})
+    # One task is slow in its first run only: its host has no file yet.
+    flag = tmp_path / "flag"
+    script = f"test -e {flag} || {{ touch {flag}; sleep 4; }}; cat"
+    slow = f"select transform(id) using 'sh -c \"{script}\"' as (id bigint) from range(0, 40000, 1, 4)"
+    driver.sql(f"create table t using {format_} as {slow}")
+    assert [row["id"] for row in sorted(read(tmp_path / "warehouse", format_, "t"), key=lambda row: row["id"])] == list(range(40_000))
+    assert_every_file_is_live(driver, tmp_path / "warehouse")
+    pause = "if(id % 5000 = 0, length(reflect('java.lang.Thread', 'sleep', 300L)), 0)"
+    driver.send(f"insert into t select id from range(40000, 80000) where coalesce({pause}, 0) >= 0")
+    wait_for(lambda: files_of(tmp_path, "*.marker"))
+    cluster.kill_executor()
+    driver.answer()
+    assert len(read(tmp_path / "warehouse", format_, "t")) == 80_000
+
+
+@FULL_SUITE
+@FORMATS
+def test_executors_come_and_go_with_dynamic_allocation(connect: Callable[..., Driver], tmp_path: Path, format_: str) -> None:
+    settings = {"enabled": "true", "shuffleTracking.enabled": "true", "executorIdleTimeout": "2s", "minExecutors": "0"}
+    driver = connect({f"spark.dynamicAllocation.{name}": value for name, value in settings.items()})
+    driver.sql(f"create table t using {format_} as select id, 0L as n from range(20000)")
+    for turn in (1, 2):
+        time.sleep(4)  # until executors are idle for too long
+        source = f"select id, {turn}L as n from range(10000, 30000)"
+        driver.sql(f"merge into t using ({source}) s on t.id = s.id when matched then update set * when not matched then insert *")
+    expected = [{"id": n, "n": 0 if n < 10_000 else 2} for n in range(30_000)]
+    assert read(tmp_path / "warehouse", format_, "t") == sorted(expected, key=json.dumps)
+
+
+@FULL_SUITE
+@pytest.mark.parametrize(
+    ("settings", "kind", "parts"),
+    [
+        ({"spark.pyspark.python": "/nowhere/python3"}, "ConfigurationError", ["/nowhere/python3", "spark.pyspark.python"]),
+        ({"spark.pyspark.python": "bare"}, "ConfigurationError", ["pyarrow", "pip install 'pyspark[sql]'"]),
+        ({"spark.master": "spark://localhost:1"}, "ConfigurationError", ["No Spark master answers at localhost:1"]),
+        (
+            {"spark.executor.memory": "64g", "spark.rowmerge.executors.timeout": "5"},
+            "ConfigurationError",
+            ["accepted a task for 5 seconds"],
+        ),
+        ({"spark.executor.extraJavaOptions": "-XX:NoSuchOption"}, "SparkFailed", ["The cluster ended the Spark application", "logs"]),
+    ],
+    ids=["missing Python", "missing PyArrow", "no master", "no resources", "executors that end"],
+)
+def test_connecting_names_what_a_cluster_lacks(
+    connect: Callable[..., Driver], settings: dict[str, str], kind: str, parts: list[str]
+) -> None:
+    if settings.get("spark.pyspark.python") == "bare":
+        settings = {"spark.pyspark.python": worker_python(())}
+    driver = connect({"spark.rowmerge.executors.timeout": "100", **settings})
+    with pytest.raises(StatementError) as raised:
+        driver.sql("select 1")
+    assert raised.value.kind == kind, raised.value.message
+    assert all(part in raised.value.message.splitlines()[0] for part in parts), raised.value.message
+
+
+@FULL_SUITE
+def test_another_python_version_on_workers_is_an_error_with_both_versions(connect: Callable[..., Driver], tmp_path: Path) -> None:
+    # A Python of another version is not available everywhere. So a site module changes the version that this one states.
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.version_info = (3, 9, 1, 'final', 0)\n")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {worker_python()} "$@"\n')
+    python.chmod(0o755)
+    driver = connect({"spark.pyspark.python": str(python)})
+    with pytest.raises(StatementError, match=r"The executors run Python 3\.9, but this process runs Python 3\.\d+"):
+        driver.sql("select 1")
+
+
+@FULL_SUITE
+@FORMATS
+def test_an_executor_that_ends_is_named_with_its_exit_code(connect: Callable[..., Driver], tmp_path: Path, format_: str) -> None:
+    driver = connect()
+    driver.sql(f"create table t using {format_} as select 1L as id")
+    with pytest.raises(StatementError) as raised:
+        driver.sql("insert into t select if(id = 39999, length(reflect('java.lang.System', 'exit', 3)), id) from range(0, 40000, 1, 2)")
+    assert raised.value.kind == "SparkFailed" and "executor" in raised.value.message.splitlines()[0], raised.value.message
+    assert read(tmp_path / "warehouse", format_, "t") == [{"id": 1}]
+    assert_every_file_is_live(driver, tmp_path / "warehouse")
+
+
+@FULL_SUITE
+@FORMATS
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root starts a worker as another user")
+def test_a_folder_that_executors_may_not_write_is_an_error_with_host_and_reason(tmp_path: Path, format_: str) -> None:
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    warehouse = folder / "warehouse"
+    cluster = StandaloneCluster(folder / "cluster", workers=0)
+    cluster.folder.chmod(0o777)
+    cluster.start_worker(command=["setpriv", "--reuid=65534", "--clear-groups"])
+    driver = Driver(str(warehouse), {**DRIVER_SETTINGS, "spark.master": cluster.master, "spark.pyspark.python": worker_python()})
+    try:
+        with pytest.raises(StatementError) as raised:
+            driver.sql(f"create table t using {format_} as select id from range(0, 20000)")
+        assert raised.value.kind == "StorageError"
+        first_line = raised.value.message.splitlines()[0]
+        assert all(part in first_line for part in ("Permission denied", socket.gethostname(), str(warehouse))), first_line
+        assert not files_of(warehouse, "*.parquet") and not files_of(warehouse, "*.marker")
+    finally:
+        driver.close()
+        cluster.close()
+        shutil.rmtree(folder)
