@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,11 +11,11 @@ from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import NoFunctions
 from rowmerge.catalog.names import CatalogNames, check_path_segment, lower_case, normalize_location, quoted_name
 from rowmerge.catalog.renames import is_chosen_location, unused_location
-from rowmerge.catalog.views import check_has_views, commit_view, first_metadata, parse_view
+from rowmerge.catalog.views import check_has_views, commit_view, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files, set_location
 from rowmerge.iceberg.metadata.parsing import parse_metadata
-from rowmerge.storage.store import Storage, absolute_location
+from rowmerge.storage.store import Storage
 from rowmerge.table.table import Table
 
 
@@ -42,8 +40,7 @@ class IcebergCatalog:
         """
         self._warehouse = None if warehouse is None else normalize_location(warehouse)
         self._open_storage = open_storage
-        sync_metadata = partial(_sync_file, open_storage)
-        self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), sync_metadata)
+        self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), open_storage)
         self.functions = NoFunctions(catalog=f"{self._client.name} ({self._client.kind})")
         self._names = CatalogNames(self._client, self._warehouse)
         self._cached_tables: dict[tuple[str, str], IcebergTable] = {}
@@ -333,11 +330,10 @@ class IcebergCatalog:
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise errors.already_exists(schema, name)
         namespace = self._names.namespace(schema)
-        old_metadata = None if existing is None else self._names.load_view(namespace, name)
-        # The catalog takes only the definition from this metadata. It chooses the location itself.
-        definition = first_metadata(location="", view=view, now=time.time_ns() // 1_000_000)
-        if not commit_view(self._client, namespace, lower_case(name), old_metadata, definition):
-            raise AlreadyExists(f"A concurrent statement created the view {quoted_name(schema, name)}. Run this statement again.")
+        if not commit_view(
+            self._client, namespace, view, self._names.new_location(schema, name) if self._client.view_store.have_files else ""
+        ):
+            raise AlreadyExists(f"A concurrent statement changed the view {quoted_name(schema, name)}. Run this statement again.")
         return self.view(schema, name)
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -376,12 +372,6 @@ class IcebergCatalog:
             operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(location))
             table = self._cached_tables[key] = IcebergTable(operations, f"{lower_case(schema)}.{lower_case(name)}")
         return table
-
-
-def _sync_file(open_storage: Callable[[str], Storage], path: str) -> None:
-    """Sync a metadata file to disk. A catalog without a service (SQLite) writes these files in this process, which must sync them."""
-    location = absolute_location(path)
-    open_storage(location).sync([location])
 
 
 def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:

@@ -182,6 +182,8 @@ class CatalogOperations:
             newest = self.current()
         except RowmergeError:
             return None  # The newest metadata is unknown, and may contain this commit even after a refusal.
+        if newest is None and isinstance(errors[-1], exceptions.TableAlreadyExistsError) and self._client.load_view(*self._identifier):
+            return Put.EXISTED  # A view has the name of the new table.
         is_refused = all(map(_is_final, errors))
         outcome = _outcome_without_table(request, is_refused) if newest is None else _outcome_by_metadata(request, newest)
         if outcome is None and is_refused:  # Another attempt would fail in the same way.

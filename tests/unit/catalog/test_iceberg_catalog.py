@@ -195,33 +195,40 @@ def test_delta_tables_are_refused(catalog: IcebergCatalog) -> None:
         catalog.new_table("raw", "t", "delta")
 
 
-def test_views_require_a_rest_catalog(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+def test_views_are_created_replaced_and_dropped(catalog: IcebergCatalog, configuration: dict[str, Any], tmp_path: Path) -> None:
     def put(sql: str, *, or_replace: bool = False, **more: Any) -> Any:
         fields = {"default_schema": "raw", "columns": COLUMNS, "comment": "words", **more}
         return catalog.put_view(View(Relation.of_view("raw", "v"), sql, **fields), or_replace=or_replace)
 
-    if configuration["type"] != "rest":
-        with pytest.raises(TableError, match="does not support views. Create a table, or use a REST catalog"):
+    if configuration["type"] == "glue":
+        with pytest.raises(TableError, match="does not support views. Create a table, or use a REST or SQL catalog"):
             put("select 1")
         return
     assert put("select 1 as id, 'a' as v").sql == "select 1 as id, 'a' as v"
     with pytest.raises(AlreadyExists):
         put("select 2")
-    original = load_catalog("default", **configuration).load_view("raw.v").metadata
+    original = catalog._client.load_view("raw", "v")
+    assert original is not None
     assert put("select 2 as id, 'b' as v", or_replace=True, properties={"owner": "us"}).columns == COLUMNS
     wider = Struct((*COLUMNS.fields, Field("s", Struct((Field("a", Array(Primitive("date"), True)), Field("b", Primitive("double")))))))
     assert put("select 3", or_replace=True, columns=wider).columns == wider
     assert put("select 4", or_replace=True, columns=wider).sql == "select 4"
-    replaced = load_catalog("default", **configuration).load_view("raw.v").metadata
-    assert replaced.view_uuid == original.view_uuid and len(replaced.versions) == 4, "replaced in its place"
-    assert catalog.view("raw", "v").comment == "words" and "owner" not in replaced.properties
+    replaced = catalog._client.load_view("raw", "v")
+    assert replaced is not None
+    assert replaced["view-uuid"] == original["view-uuid"] and len(replaced["versions"]) == 4, "replaced in its place"
+    assert catalog.view("raw", "v").comment == "words" and "owner" not in replaced["properties"]
     assert catalog.relation("raw", "v") == Relation("raw", "v", "view", None) == catalog.relations("raw")[0]
     with pytest.raises(TableError, match="is a view"):
         catalog.open("raw", "v")
     with pytest.raises(TableError, match="DROP VIEW"):
         catalog.drop_table("raw", "v")
-    catalog.drop_view("raw", "v")
+    with pytest.raises(TableError, match="not empty: it contains v"):
+        catalog.drop_schema("raw")
+    catalog.rename(Relation.of_view("raw", "v"), "raw", "w")
+    assert catalog.relations("raw") == [Relation("raw", "w", "view", None)] and catalog.view("raw", "w").sql == "select 4"
+    catalog.drop_view("raw", "w")
     assert catalog.relations("raw") == []
+    assert [file for file in tmp_path.rglob("*") if ".view-" in str(file)] == []
 
 
 def test_a_view_is_recreated_if_the_server_cannot_replace_views(tmp_path: Path) -> None:
