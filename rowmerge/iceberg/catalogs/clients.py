@@ -20,10 +20,11 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import LongType, NestedField
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError, TableNotFound
+from rowmerge.iceberg.catalogs.file_io import TableStorages, vended_properties
 from rowmerge.iceberg.catalogs.views import CatalogViews, NoViews, RestViews
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.properties import IcebergSettings
-from rowmerge.storage.configuration import hide
+from rowmerge.storage.configuration import hide, provider_of
 from rowmerge.storage.store import Storage, absolute_location
 
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)
@@ -57,13 +58,16 @@ class CatalogClient:
         # Open the catalog, and derive what it can do from its class.
         self.catalog = self._open(settings)
         self._rest = self.catalog if isinstance(self.catalog, RestCatalog) else None
-        self.view_store = _view_store(self.catalog, open_storage)
+        # The properties of the server apply to tables, not only to requests to the catalog. So pyiceberg adds them to those of tables.
+        self.storages = TableStorages(self.name, settings, open_storage, self.load)
+        self._settings = settings
+        self.view_store = _view_store(self.catalog, self.storages.open)
         # The highest format version to write. pyiceberg itself writes up to 2. A REST server refuses a version that it cannot write.
         self.highest_format_version = 2 if self._rest is None else NEWEST_FORMAT
         # The server of a REST catalog writes the metadata files. For any other catalog, pyiceberg writes them in this process.
         self.writes_metadata_files = isinstance(self.catalog, MetastoreCatalog)
         if isinstance(self.catalog, MetastoreCatalog):
-            _sync_metadata(self.catalog, open_storage)
+            _sync_metadata(self.catalog, self.storages.open)
             _compress_metadata(self.catalog)
 
     def _open(self, settings: Mapping[str, Any]) -> Catalog:
@@ -118,7 +122,11 @@ class CatalogClient:
             table: The name of the table, as the catalog spells it.
         """
         with self._translating_errors(f"loading {namespace}.{table}"), suppress(*_MISSING):
-            return self.catalog.load_table((namespace, table))
+            loaded = self.catalog.load_table((namespace, table))
+            if self._rest is not None:
+                location = absolute_location(loaded.metadata.location)
+                self.storages.update((namespace, table), location, vended_properties(loaded, self._settings))
+            return loaded
         return None
 
     def location(self, namespace: str, table: str) -> str | None:
@@ -139,8 +147,33 @@ class CatalogClient:
             table: The name of the new table.
         """
         with self._translating_errors(f"requesting a location for {namespace}.{table}"):
-            staged = self.catalog.create_table_transaction((namespace, table), Schema(NestedField(1, "a", LongType())))
-            return absolute_location(staged.table_metadata.location)
+            schema = Schema(NestedField(1, "a", LongType()))
+            if self._rest is None:
+                return absolute_location(self.catalog.create_table_transaction((namespace, table), schema).table_metadata.location)
+            return self._stage(self._rest, (namespace, table), schema, None)
+
+    def request_credentials(self, namespace: str, table: str, location: str) -> None:
+        """Request credentials for the files of a new table at a location in an object store, if a server can vend them.
+
+        Args:
+            namespace: The namespace of the new table, as the catalog spells it.
+            table: The name of the new table.
+            location: The location of the new table.
+        """
+        if self._rest is not None and provider_of(location) is not None:
+            with self._translating_errors(f"requesting credentials for {location}"), suppress(exceptions.TableAlreadyExistsError):
+                self._stage(self._rest, (namespace, table), Schema(NestedField(1, "a", LongType())), location)
+
+    def _stage(self, catalog: RestCatalog, identifier: tuple[str, str], schema: Schema, location: str | None) -> str:
+        """Stage the creation of a table, which is never committed. Return the location, and use the credentials in the response."""
+        # The public method drops the credentials in this response, because they are for a location, and it looks for a metadata file.
+        response = catalog._create_table(identifier, schema, location, stage_create=True)
+        assigned = response.metadata.location
+        credentials = catalog._resolve_storage_credentials(response.storage_credentials, assigned)
+        properties = {**catalog.properties, **response.config, **credentials}
+        served = {name: str(value) for name, value in properties.items() if self._settings.get(name) != value}
+        self.storages.update(identifier, absolute_location(assigned), served)
+        return absolute_location(assigned)
 
     def drop_table(self, namespace: str, table: str) -> bool:
         """Remove a table from the catalog, without its files. Return False if the table does not exist.
