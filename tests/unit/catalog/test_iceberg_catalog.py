@@ -31,6 +31,7 @@ from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.glue import needs_moto, serving_glue
 from tests.support.iceberg_rest_server import needs_jars, serving_with_java
+from tests.support.postgresql import needs_postgresql, new_database
 from tests.support.rest_catalog import ENDPOINTS, Answer, serving
 from tests.support.table_operations import write_rows_for
 
@@ -42,7 +43,15 @@ def _sql(folder: Path) -> dict[str, str]:
     return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/elsewhere"}
 
 
-@pytest.fixture(params=["sql", "rest", pytest.param("java", marks=needs_jars), pytest.param("glue", marks=needs_moto)])
+@pytest.fixture(
+    params=[
+        "sql",
+        "rest",
+        pytest.param("java", marks=needs_jars),
+        pytest.param("glue", marks=needs_moto),
+        pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.full_suite("pyiceberg treats all databases alike")]),
+    ]
+)
 def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     sql = _sql(tmp_path)
     if request.param == "sql":
@@ -51,6 +60,10 @@ def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[di
     if request.param == "glue":
         with serving_glue() as glue:
             yield {**glue, "warehouse": f"file://{tmp_path}/elsewhere"}
+        return
+    if request.param == "postgresql":
+        with new_database(request.getfixturevalue("postgresql")) as uri:
+            yield {**sql, "uri": uri}
         return
     with serving_with_java(tmp_path) if request.param == "java" else serving(sql) as uri:
         yield {"type": "rest", "uri": uri}
@@ -363,9 +376,9 @@ def test_vacuum_of_a_table_in_the_folder_of_another_table_is_refused(
     assert catalog.open("raw", "b").snapshot().schema.names == COLUMNS.names
 
 
-def test_a_view_can_be_renamed_in_a_rest_catalog(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
-    if configuration["type"] != "rest":
-        pytest.skip("only REST catalogs have views")
+def test_a_view_can_be_renamed(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    if configuration["type"] == "glue":
+        pytest.skip("pyiceberg and Glue have no views")
     create_table(catalog, "t")
     catalog.put_view(View(Relation.of_view("raw", "v"), "select 1", "raw", COLUMNS))
     _rename(catalog, "v", "w")
