@@ -70,7 +70,6 @@ class TableCredentials:
         return self._filesystem_options
 
     def _fill_options(self) -> None:
-        self._filesystem_options.clear()
         self._filesystem_options.update(self._current.filesystem_options())
         self._filesystem_options.reader_options = {**hadoop_settings(self._current), **_UNCACHED}
 

@@ -93,8 +93,9 @@ def vended_properties(table: Table, configured: Mapping[str, str]) -> dict[str, 
         configured: The properties in the configuration of the catalog.
     """
     own = table.metadata.properties
-    properties = {name: str(value) for name, value in table.io.properties.items() if own.get(name) != value}
-    return {name: value for name, value in {**properties, **table.config}.items() if configured.get(name) != value}
+    credentials = {name: value for name, value in table.io.properties.items() if own.get(name) != value}
+    properties = {**table.catalog.properties, **table.config, **credentials}
+    return {name: str(value) for name, value in properties.items() if configured.get(name) != value}
 
 
 class TableStorages:
