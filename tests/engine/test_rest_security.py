@@ -163,9 +163,9 @@ def test_keys_that_end_soon_are_renewed_within_a_statement(spark: SparkSession, 
         session.sql("create schema raw")
         session.sql("create table raw.t (id bigint) using iceberg")
         session.sql("insert into raw.t select id from range(3)")
-        before = next(server.keys)
+        first_key = next(server.keys)
         session.sql("insert into raw.t select id from range(3)")
-        assert int(next(server.keys)[6:]) - int(before[6:]) > 5, "the table is loaded again while the statement runs"
+        assert int(next(server.keys)[6:]) - int(first_key[6:]) > 5, "the table is loaded again while the statement runs"
         assert session.sql("select count(*) from raw.t").collect() == [(6,)]
 
 

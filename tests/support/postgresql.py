@@ -18,8 +18,8 @@ import pytest
 
 def _programs() -> Path | None:
     """Return the folder of initdb and pg_ctl, which Debian does not add to PATH."""
-    found = shutil.which("initdb")
-    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    initdb = shutil.which("initdb")
+    folders = [Path(initdb).parent] if initdb else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     return next((folder for folder in reversed(folders) if (folder / "initdb").exists()), None)
 
 

@@ -67,12 +67,27 @@ class SqlViews:
         return None if newest is None else newest[1]
 
     def create(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
+        """Create a view, as documented in `CatalogViews.create`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            metadata: The metadata of the view.
+        """
         path = self._write(metadata, 0)
         row = {"catalog_name": self._catalog.name, "table_namespace": namespace, "table_name": view, "iceberg_type": _VIEW}
         statement = insert(IcebergTables).values(**row, metadata_location=path, previous_metadata_location=None)
         return self._put(statement, namespace, view, path)
 
     def replace(self, namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool | None:
+        """Replace a view, as documented in `CatalogViews.replace`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            old_metadata: The metadata of the view to replace.
+            metadata: The new metadata.
+        """
         newest = self._newest(namespace, view)
         if newest is None or newest[1] != old_metadata:
             return False
@@ -86,6 +101,7 @@ class SqlViews:
         return was_replaced
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
+        """Give a view another name. Return False if a table or view has it. Raise NoSuchViewError if the view does not exist."""
         statement = update(IcebergTables).where(self._is_view(*source)).values(table_namespace=target[0], table_name=target[1])
         try:
             row_count = self._execute(statement)

@@ -103,16 +103,38 @@ class NoViews:
         return None
 
     def create(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
+        """Create a view, as documented in `CatalogViews.create`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            metadata: The metadata of the view.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise NotImplementedError(self.rejection)
 
     def replace(self, namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool | None:
+        """Replace a view, as documented in `CatalogViews.replace`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            old_metadata: The metadata of the view to replace.
+            metadata: The new metadata.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise NotImplementedError(self.rejection)
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
+        """Raise NotImplementedError, because the catalog has no views."""
         raise NotImplementedError(self.rejection)
 
     def drop(self, namespace: str, view: str) -> None:
-        """Do nothing, because there is no view."""
+        """Return without an effect, because there is no view."""
 
 
 class RestViews:
@@ -146,6 +168,13 @@ class RestViews:
         return metadata
 
     def create(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
+        """Create a view, as documented in `CatalogViews.create`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            metadata: The metadata of the view.
+        """
         version, schema = current_version(metadata)
         with suppress(exceptions.ViewAlreadyExistsError):
             # A new view has one version and one schema. Their ids do not depend on those in `metadata`.
@@ -163,6 +192,9 @@ class RestViews:
             view: The name of the view.
             old_metadata: The metadata of the view to replace.
             metadata: The new metadata. The view gets the current version of this metadata.
+
+        Raises:
+            RESTError: The server has refused the request.
         """
         url = self._catalog.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe=""))
         response = self._post(url, replacement_request(namespace, view, old_metadata, metadata))
@@ -174,6 +206,7 @@ class RestViews:
         return True
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
+        """Give a view another name. Return False if a table or view has it. Raise RESTError if the server refuses the request."""
         names = {"source": source, "destination": target}
         request = {role: {"namespace": [namespace], "name": name} for role, (namespace, name) in names.items()}
         response = self._post(self._catalog.url("views/rename"), request)

@@ -42,7 +42,7 @@ def put_view(catalog: IcebergCatalog, sql: str, *, or_replace: bool = True) -> V
     return catalog.put_view(View(Relation.of_view("raw", "v"), sql, "raw", COLUMNS), or_replace=or_replace)
 
 
-def before(method: str, monkeypatch: pytest.MonkeyPatch, interference: Callable[[], object]) -> None:
+def interrupt(method: str, monkeypatch: pytest.MonkeyPatch, interference: Callable[[], object]) -> None:
     """Let another writer act once, right before the next call of a method of SqlViews."""
     original = getattr(SqlViews, method)
 
@@ -63,7 +63,7 @@ def test_concurrent_replacements_do_not_lose_a_version(
 ) -> None:
     other = IcebergCatalog(configuration, None)
     put_view(catalog, "select 1 as id")
-    before("_execute", monkeypatch, lambda: put_view(other, "select 2 as id"))
+    interrupt("_execute", monkeypatch, lambda: put_view(other, "select 2 as id"))
     assert put_view(catalog, "select 3 as id").sql == "select 3 as id"
     metadata = catalog._client.load_view("raw", "v")
     assert metadata is not None
@@ -75,7 +75,7 @@ def test_two_creations_at_the_same_time_create_one_view(
     catalog: IcebergCatalog, configuration: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = IcebergCatalog(configuration, None)
-    before("_execute", monkeypatch, lambda: put_view(other, "select 2 as id"))
+    interrupt("_execute", monkeypatch, lambda: put_view(other, "select 2 as id"))
     with pytest.raises(AlreadyExists, match="concurrent"):
         put_view(catalog, "select 1 as id", or_replace=False)
     assert catalog.view("raw", "v").sql == "select 2 as id"
@@ -87,7 +87,7 @@ def test_a_view_and_a_table_cannot_have_the_same_name(
 ) -> None:
     pyiceberg_catalog = load_catalog("default", **configuration)
     schema = Schema(NestedField(1, "id", LongType()))
-    before("_execute", monkeypatch, lambda: pyiceberg_catalog.create_table("raw.v", schema))
+    interrupt("_execute", monkeypatch, lambda: pyiceberg_catalog.create_table("raw.v", schema))
     with pytest.raises(AlreadyExists):
         put_view(catalog, "select 1 as id")
     pyiceberg_catalog.drop_table("raw.v")
@@ -126,7 +126,7 @@ def test_a_drop_does_not_delete_the_files_of_a_view_that_is_renamed_at_the_same_
 ) -> None:
     other = IcebergCatalog(configuration, None)
     put_view(catalog, "select 1 as id")
-    before("_execute", monkeypatch, lambda: other.rename(Relation.of_view("raw", "v"), "raw", "w"))
+    interrupt("_execute", monkeypatch, lambda: other.rename(Relation.of_view("raw", "v"), "raw", "w"))
     catalog.drop_view("raw", "v")
     assert catalog.view("raw", "w").sql == "select 1 as id"
 
