@@ -167,7 +167,11 @@ class CatalogClient:
     def _stage(self, catalog: RestCatalog, identifier: tuple[str, str], schema: Schema, location: str | None) -> str:
         """Stage the creation of a table, which is never committed. Return the location, and use the credentials in the response."""
         # The public method drops the credentials in this response, because they are for a location, and it looks for a metadata file.
-        response = catalog._create_table(identifier, schema, location, stage_create=True)
+        try:
+            response = catalog._create_table(identifier, schema, location, stage_create=True)
+        except (exceptions.UnauthorizedError, exceptions.AuthorizationExpiredError):
+            catalog._refresh_token()
+            response = catalog._create_table(identifier, schema, location, stage_create=True)
         assigned = response.metadata.location
         credentials = catalog._resolve_storage_credentials(response.storage_credentials, assigned)
         properties = {**catalog.properties, **response.config, **credentials}

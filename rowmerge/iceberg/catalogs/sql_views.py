@@ -101,7 +101,15 @@ class SqlViews:
         return was_replaced
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
-        """Give a view another name. Return False if a table or view has it. Raise NoSuchViewError if the view does not exist."""
+        """Give a view another name. Return False if a table or view has it.
+
+        Args:
+            source: The namespace and the name of the view.
+            target: The new namespace and the new name.
+
+        Raises:
+            NoSuchViewError: The view does not exist.
+        """
         statement = update(IcebergTables).where(self._is_view(*source)).values(table_namespace=target[0], table_name=target[1])
         try:
             row_count = self._execute(statement)

@@ -130,7 +130,15 @@ class NoViews:
         raise NotImplementedError(self.rejection)
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
-        """Raise NotImplementedError, because the catalog has no views."""
+        """Raise an error, because the catalog has no views.
+
+        Args:
+            source: The namespace and the name of the view.
+            target: The new namespace and the new name.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise NotImplementedError(self.rejection)
 
     def drop(self, namespace: str, view: str) -> None:
@@ -206,7 +214,15 @@ class RestViews:
         return True
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
-        """Give a view another name. Return False if a table or view has it. Raise RESTError if the server refuses the request."""
+        """Give a view another name. Return False if a table or view has it.
+
+        Args:
+            source: The namespace and the name of the view.
+            target: The new namespace and the new name.
+
+        Raises:
+            RESTError: The server has refused the request.
+        """
         names = {"source": source, "destination": target}
         request = {role: {"namespace": [namespace], "name": name} for role, (namespace, name) in names.items()}
         response = self._post(self._catalog.url("views/rename"), request)
