@@ -60,8 +60,13 @@ class TableCredentials:
     def configuration(self) -> StorageConfiguration:
         """The configuration with credentials that have not expired, as far as the time of their end is known."""
         if time.time() > self._expires_at - _RENEWED_BEFORE:
-            self._expires_at = float("inf")  # so that the reload itself, and other threads, do not reload again
-            self._reload()
+            # While the table is loaded, neither the load itself nor another thread loads it again.
+            expires_at, self._expires_at = self._expires_at, float("inf")
+            try:
+                self._reload()
+            except BaseException:
+                self._expires_at = expires_at
+                raise
         return self._current
 
     @property
