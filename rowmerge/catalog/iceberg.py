@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,11 +11,13 @@ from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import NoFunctions
 from rowmerge.catalog.names import CatalogNames, check_path_segment, lower_case, normalize_location, quoted_name
 from rowmerge.catalog.renames import is_chosen_location, unused_location
-from rowmerge.catalog.views import check_has_views, commit_view, first_metadata, parse_view
+from rowmerge.catalog.views import check_has_views, commit_view, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files, set_location
+from rowmerge.iceberg.catalogs.file_io import file_io_properties
 from rowmerge.iceberg.metadata.parsing import parse_metadata
-from rowmerge.storage.store import Storage, absolute_location
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.store import Storage
 from rowmerge.table.table import Table
 
 
@@ -41,9 +41,8 @@ class IcebergCatalog:
             ConfigurationError: The configuration is invalid, or the warehouse location contains credentials.
         """
         self._warehouse = None if warehouse is None else normalize_location(warehouse)
-        self._open_storage = open_storage
-        sync_metadata = partial(_sync_file, open_storage)
-        self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), sync_metadata)
+        session_options = open_storage(warehouse or ".").configuration
+        self._client = CatalogClient(_with_defaults(configuration, self._warehouse, session_options), open_storage)
         self.functions = NoFunctions(catalog=f"{self._client.name} ({self._client.kind})")
         self._names = CatalogNames(self._client, self._warehouse)
         self._cached_tables: dict[tuple[str, str], IcebergTable] = {}
@@ -164,8 +163,12 @@ class IcebergCatalog:
         check_path_segment("table", name)
         errors.check_schema_exists(self, schema)
         default_location = self._names.new_location(schema, name)
-        table_location = unused_location(self._open_storage(default_location)) if location is None else normalize_location(location)
-        return self._cached_table(schema, name, self._names.namespace(schema), stored_name=lower_case(name), location=table_location)
+        namespace, stored_name = self._names.namespace(schema), lower_case(name)
+        if location is not None or self._warehouse is not None:  # Otherwise, the catalog has just chosen the location and sent credentials.
+            self._client.request_credentials(namespace, stored_name, default_location if location is None else normalize_location(location))
+        storage = self._client.storages.open(default_location, (namespace, stored_name))
+        table_location = unused_location(storage) if location is None else normalize_location(location)
+        return self._cached_table(schema, name, namespace, stored_name, table_location)
 
     def location_of(self, schema: str, name: str) -> str:
         """Return the location of a table or view. If it does not exist, return the location that a new table would have.
@@ -253,7 +256,7 @@ class IcebergCatalog:
         """
         namespace = self._names.namespace(relation.schema)
         stored_name, old_location = self._require_table(namespace, relation.schema, relation.name, advice="Name a table.")
-        operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(old_location))
+        operations = CatalogOperations(self._client, namespace, stored_name, old_location)
         set_location(operations, str(relation), normalize_location(location))
 
     def register_metadata(self, schema: str, name: str, path: str) -> None:
@@ -272,7 +275,9 @@ class IcebergCatalog:
         check_path_segment("table", name)
         errors.check_schema_exists(self, schema)
         folder, _, file = path.rpartition("/")
-        parse_metadata(self._open_storage(folder).get(file), path, quoted_name(schema, name))  # some catalogs would register any path
+        parse_metadata(
+            self._client.storages.open(folder).get(file), path, quoted_name(schema, name)
+        )  # some catalogs would register any path
         if not self._client.register_table(self._names.namespace(schema), lower_case(name), path):
             raise errors.already_exists(schema, name)
 
@@ -291,7 +296,7 @@ class IcebergCatalog:
         """
         namespace = self._names.namespace(schema)
         stored_name, location = self._require_table(namespace, schema, name, advice="Drop it with DROP VIEW.")
-        operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(location))
+        operations = CatalogOperations(self._client, namespace, stored_name, location)
         last_metadata = operations.current()  # lists the files to delete, and cannot be read after the drop
         self._cached_tables.pop((lower_case(schema), lower_case(name)), None)
         # The catalog drops the table first. So if the deletion of files is interrupted, no table in the catalog lacks files.
@@ -338,11 +343,10 @@ class IcebergCatalog:
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise errors.already_exists(schema, name)
         namespace = self._names.namespace(schema)
-        old_metadata = None if existing is None else self._names.load_view(namespace, name)
-        # The catalog takes only the definition from this metadata. It chooses the location itself.
-        definition = first_metadata(location="", view=view, now=time.time_ns() // 1_000_000)
-        if not commit_view(self._client, namespace, lower_case(name), old_metadata, definition):
-            raise AlreadyExists(f"A concurrent statement created the view {quoted_name(schema, name)}. Run this statement again.")
+        if not commit_view(
+            self._client, namespace, view, self._names.new_location(schema, name) if self._client.view_store.have_files else ""
+        ):
+            raise AlreadyExists(f"A concurrent statement changed the view {quoted_name(schema, name)}. Run this statement again.")
         return self.view(schema, name)
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -378,19 +382,13 @@ class IcebergCatalog:
         key = (lower_case(schema), lower_case(name))
         table = self._cached_tables.get(key)
         if table is None or table.location != location:
-            operations = CatalogOperations(self._client, namespace, stored_name, self._open_storage(location))
+            operations = CatalogOperations(self._client, namespace, stored_name, location)
             table = self._cached_tables[key] = IcebergTable(operations, f"{lower_case(schema)}.{lower_case(name)}")
         return table
 
 
-def _sync_file(open_storage: Callable[[str], Storage], path: str) -> None:
-    """Sync a metadata file to disk. A catalog without a service (SQLite) writes these files in this process, which must sync them."""
-    location = absolute_location(path)
-    open_storage(location).sync([location])
-
-
-def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:
-    """Add the warehouse to the configuration of a catalog without a service, which writes metadata files itself."""
-    is_service = str(configuration.get("type", "")).lower() == "rest"
-    defaults = {} if warehouse is None or is_service else {"warehouse": warehouse}
-    return {**defaults, **configuration}
+def _with_defaults(configuration: Mapping[str, Any], warehouse: str | None, options: StorageConfiguration) -> dict[str, Any]:
+    """Add the warehouse and the storage options to the configuration of a catalog without a service, which writes metadata files itself."""
+    if str(configuration.get("type", "")).lower() == "rest":
+        return dict(configuration)
+    return {**({} if warehouse is None else {"warehouse": warehouse}), **file_io_properties(options), **configuration}

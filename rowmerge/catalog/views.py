@@ -330,24 +330,33 @@ def check_has_views(client: CatalogClient, view: str) -> None:
     Raises:
         TableError: The catalog does not support views.
     """
-    if not client.has_views:
+    rejection = client.view_store.rejection
+    if rejection is not None:
         problem = f"The view {view} cannot be created: the catalog {client.name} ({client.kind}) does not support views"
-        raise TableError(f"{problem}. Create a table, or use a REST catalog that supports views, or a warehouse folder without a catalog.")
+        raise TableError(f"{problem}. {rejection}")
 
 
-def commit_view(client: CatalogClient, namespace: str, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> bool:
-    """Store a view in a catalog. Return False if another process has created the view in the meantime.
+def commit_view(client: CatalogClient, namespace: str, view: View, location: str) -> bool:
+    """Store a view in a catalog. Return False if another process creates, replaces or drops the view at the same time.
 
     Args:
         client: The client of the catalog.
         namespace: The namespace of the view, as the catalog spells it.
-        name: The name of the view in lower case.
-        old: The metadata of the view to replace, or None for a new view.
-        new: Metadata with the new definition.
+        view: The new definition of the view.
+        location: The folder that a table of this name would get, or an empty string if the catalog chooses the location of the view.
     """
-    if old is not None:
-        if client.replace_view(namespace, name, old, new):
+    name, now = view.relation.name, time.time_ns() // 1_000_000
+    for _ in range(_MAX_ATTEMPTS):
+        old = client.load_view(namespace, name)
+        if old is None:
+            # No table can get this folder: the catalog may give the name of a renamed view to a table, whose VACUUM deletes other files.
+            return client.create_view(namespace, name, first_metadata(location and f"{location}.view-{uuid4()}", view, now))
+        version = max(int(version["version-id"]) for version in old["versions"]) + 1
+        was_replaced = client.replace_view(namespace, name, old, next_metadata(old, version, view, now))
+        if was_replaced:
             return True
-        # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
-        client.drop_view(namespace, name)
-    return client.create_view(namespace, name, new)
+        if was_replaced is None:
+            # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
+            client.drop_view(namespace, name)
+            return client.create_view(namespace, name, first_metadata("", view, now))
+    return False

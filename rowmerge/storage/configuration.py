@@ -34,7 +34,11 @@ class FilesystemOptions(dict[str, dict[str, Any]]):
     """Arguments of Arrow's file systems, by provider (`s3`, `gs`, `azure`).
 
     Its repr hides all values. It is pickled as a plain dictionary, because executors do not have this class.
+
+    `reader_options`: the options with which Spark's reader opens these stores, or nothing if the settings of the session apply.
     """
+
+    reader_options: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
         return repr({provider: dict.fromkeys(arguments, HIDDEN) for provider, arguments in self.items()})

@@ -12,11 +12,12 @@ import errno
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from rowmerge.errors import NotDurable
+from rowmerge.errors import NotDurable, StorageError
 
 _TEMPORARY = re.compile(r"#\d+$")
 _ATTEMPTS = 5
@@ -187,3 +188,36 @@ def _link_if_absent(temporary: Path, path: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def list_files(root: Path, prefix: str, start_path: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the path, the size and the time of modification in milliseconds of files below a folder.
+
+    Args:
+        root: The folder to which paths are relative.
+        prefix: The path of the folder to list.
+        start_path: The path after which the paths of the files sort.
+
+    Raises:
+        StorageError: A folder cannot be listed.
+    """
+    for folder, _, names in os.walk(root / prefix, onerror=_raise_unless_missing):
+        relative_folder = os.path.relpath(folder, root).replace(os.sep, "/")
+        for name in names:
+            path = name if relative_folder == "." else f"{relative_folder}/{name}"
+            status = _status(os.path.join(folder, name)) if path > start_path else None
+            if status is not None:
+                yield (path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None  # deleted meanwhile, or a broken symbolic link
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    """Raise StorageError for a folder that cannot be listed, unless the folder is missing."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise StorageError(f"file://{error.filename}", error.strerror or str(error)) from error

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,8 +20,9 @@ from obstore.store import LocalStore, from_url
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import StorageError
-from rowmerge.storage.configuration import StorageConfiguration
-from rowmerge.storage.disk import list_folder_names, remove_empty_folders, sync_file, sync_folder, write_file
+from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration
+from rowmerge.storage.disk import list_files, list_folder_names, remove_empty_folders, sync_file, sync_folder, write_file
+from rowmerge.storage.table_credentials import TableCredentials
 
 DELETED_AT_ONCE = 1000
 """The largest number of keys in one DeleteObjects request of S3. For stores with smaller limits, obstore sends several requests."""
@@ -86,22 +88,41 @@ class Storage:
     """
 
     def __init__(
-        self, location: str, options: Mapping[str, Any] | StorageConfiguration | None = None, durability: Durability = Durability.PROCESS
+        self,
+        location: str,
+        options: Mapping[str, Any] | StorageConfiguration | None = None,
+        durability: Durability = Durability.PROCESS,
+        credentials: TableCredentials | None = None,
     ) -> None:
         """Parse `options`, unless they are already parsed. No request is sent. Raises ConfigurationError if an option is invalid."""
         self.location = absolute_location(location)
-        self.configuration = options if isinstance(options, StorageConfiguration) else StorageConfiguration.parse(options or {})
+        self._configuration = options if isinstance(options, StorageConfiguration) else StorageConfiguration.parse(options or {})
+        self._credentials = credentials
         self._durability = durability
         self._local = local_path(self.location)
-        self._client: Any = None
+        self._client: tuple[StorageConfiguration, Any] | None = None
+
+    @property
+    def configuration(self) -> StorageConfiguration:
+        """The configuration of the store, with the newest credentials of the table if the catalog vends them."""
+        return self._configuration if self._credentials is None else self._credentials.configuration
+
+    @property
+    def filesystem_options(self) -> FilesystemOptions:
+        """The arguments of Arrow's file systems. If credentials are renewed, the object gets the new ones."""
+        return self._configuration.filesystem_options() if self._credentials is None else self._credentials.filesystem_options
+
+    def with_credentials(self, credentials: TableCredentials) -> Storage:
+        """Return the storage of the same location with the credentials of a table, which may change."""
+        return Storage(self.location, self._configuration, self._durability, credentials)
 
     def child(self, path: str) -> Storage:
         """Return the storage of a folder below this storage."""
-        return Storage(f"{self.location}/{path}", self.configuration, self._durability)
+        return self.at(f"{self.location}/{path}")
 
     def at(self, location: str) -> Storage:
         """Return the storage of another location, with the same options."""
-        return Storage(location, self.configuration, self._durability)
+        return Storage(location, self._configuration, self._durability, self._credentials)
 
     def without_sync(self) -> Storage:
         """Return this storage with Durability.PROCESS, for files whose loss is harmless."""
@@ -122,17 +143,18 @@ class Storage:
 
     @property
     def client(self) -> Any:
-        """The client of obstore, created on first use.
+        """The client of obstore, created on first use and with new credentials.
 
         Raises:
             StorageError: The location or the options are wrong.
         """
-        if self._client is None:
+        configuration = self.configuration
+        if self._client is None or self._client[0] is not configuration:
             try:
-                self._client = _create_client(self.location, self.configuration)
+                self._client = configuration, _create_client(self.location, configuration)
             except (BaseError, OSError, ValueError) as error:
                 raise StorageError(self.location, self.reason_of(error)) from None
-        return self._client
+        return self._client[1]
 
     def reason_of(self, error: Exception) -> str:
         """Return the first line of an error, without the debug dump that obstore appends and without secrets."""
@@ -309,7 +331,7 @@ class Storage:
             StorageError: The folder cannot be listed.
         """
         if self._local is not None:
-            return sorted(_list_files(self._local, prefix, after or ""), key=lambda file: file.path)
+            return sorted(starmap(StoredObject, list_files(self._local, prefix, after or "")), key=lambda file: file.path)
         try:
             listing = obstore.list(self.client, prefix=prefix or None, offset=after).collect()
         except BaseError as error:
@@ -372,27 +394,3 @@ def _delete_in_bulk(store: Any, paths: Sequence[str]) -> bool:
     except (BaseError, OSError):
         return False
     return True
-
-
-def _list_files(root: Path, prefix: str, start_path: str) -> Iterator[StoredObject]:
-    """Yield the files below a folder whose paths sort after `start_path`."""
-    for folder, _, names in os.walk(root / prefix, onerror=_raise_unless_missing):
-        relative_folder = os.path.relpath(folder, root).replace(os.sep, "/")
-        for name in names:
-            path = name if relative_folder == "." else f"{relative_folder}/{name}"
-            status = _status(os.path.join(folder, name)) if path > start_path else None
-            if status is not None:
-                yield StoredObject(path, status.st_size, status.st_mtime_ns // 1_000_000)
-
-
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except FileNotFoundError:
-        return None  # deleted meanwhile, or a broken symbolic link
-
-
-def _raise_unless_missing(error: OSError) -> None:
-    """Raise StorageError for a folder that cannot be listed, unless the folder is missing."""
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise StorageError(f"file://{error.filename}", error.strerror or str(error)) from error

@@ -10,22 +10,43 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.types import LongType
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.errors import ConfigurationError, PlanError, TableError, TableNotFound, UnsupportedTableFeature
+from rowmerge.catalog.paths import without_paths
+from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError, TableError, TableNotFound, UnsupportedTableFeature
+from tests.support.glue import needs_moto, serving_glue
 from tests.support.iceberg_rest_server import needs_jars, serving_with_java
+from tests.support.postgresql import needs_postgresql, new_database
 from tests.support.readers import read_lineage_with_duckdb, read_with_duckdb_iceberg, rows_of
 from tests.support.rest_catalog import serving
 
 pytestmark = pytest.mark.one_of("mode")
+FULL = pytest.mark.full_suite("other catalogs of pyiceberg take the same way through the engine")
 
 
-@pytest.fixture(params=["sql", "rest", pytest.param("java", marks=needs_jars)])
+@pytest.fixture(
+    params=[
+        "sql",
+        "rest",
+        pytest.param("java", marks=needs_jars),
+        pytest.param("postgresql", marks=[needs_postgresql, FULL]),
+        pytest.param("glue", marks=[needs_moto, FULL]),
+    ]
+)
 def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/w"}
     if request.param == "sql":
         yield sql
+        return
+    if request.param == "postgresql":
+        with new_database(request.getfixturevalue("postgresql")) as uri:
+            yield {**sql, "uri": uri}
+        return
+    if request.param == "glue":
+        with serving_glue() as glue:
+            yield {**glue, "warehouse": f"file://{tmp_path}/w"}
         return
     with serving_with_java(tmp_path) if request.param == "java" else serving(sql) as uri:
         yield {"type": "rest", "uri": uri}
@@ -101,7 +122,7 @@ def test_properties_are_checked_and_have_their_effect_in_every_catalog(
     session.sql("insert into t values (1)")
     table = pyiceberg_catalog.load_table("raw.t")
     assert table.properties["owner"] == "ann" and table.properties["write.parquet.compression-codec"] == "gzip"
-    if configuration["type"] == "sql":  # A REST server writes the metadata files itself.
+    if configuration["type"] != "rest":  # A REST server writes the metadata files itself.
         assert table.metadata_location.endswith(".gz.metadata.json")
     (file,) = table.inspect.files().to_pylist()
     assert file["file_path"].startswith(f"{location}/elsewhere/")
@@ -149,23 +170,85 @@ def test_files_and_tables_are_imported_into_every_catalog(
     session.sql("insert into copied values (3)")
     session.sql("alter table copied rename to renamed")
     assert (ids("t"), ids("renamed")) == ([1, 2], [1, 2, 3])
-    if configuration["type"] == "sql":  # The test server has no endpoint for it.
+    if configuration["type"] != "rest":  # The test server has no endpoint for it.
         metadata = pyiceberg_catalog.load_table("raw.t").metadata_location
         session.sql(f"call system.register_table('again', '{metadata}')")
         assert ids("again") == [row.id for row in session.sql("select id from again order by id").collect()] == [1, 2]
 
 
+def test_views_are_defined_read_renamed_and_replaced_by_tables(
+    session: rowmerge.Session, pyiceberg_catalog: Catalog, configuration: dict[str, Any]
+) -> None:
+    if configuration["type"] == "glue":
+        pytest.skip("pyiceberg and Glue have no views")
+    session.sql("create table t as select 1 as id")
+    session.sql("create view v (id comment 'key') comment 'words' as select id from t")
+    session.sql("create or replace view v as select id + 1 as id from t")
+    assert session.table("v").collect() == [(2,)]
+    assert [(row.viewName, row.isTemporary) for row in session.sql("show views").collect()] == [("v", False)]
+    (statement,) = session.sql("show create table v").collect()[0]
+    session.sql("alter view v rename to w")
+    assert session.table("w").collect() == [(2,)] and "CREATE VIEW" in statement
+    with pytest.raises(AlreadyExists):
+        session.sql("create table w (id int)")
+    with pytest.raises(AlreadyExists):
+        session.sql("alter view w rename to t")
+    session.sql("drop view w")
+    session.sql("create table w as select 3 as id")
+    session.sql("drop table w")
+    session.sql("create view w as select 4 as id")
+    assert session.table("w").collect() == [(4,)]
+    assert [identifier[-1] for identifier in pyiceberg_catalog.list_tables("raw")] == ["t"]
+
+
+def test_a_statement_follows_commits_of_pyiceberg(session: rowmerge.Session, pyiceberg_catalog: Catalog) -> None:
+    """Each of our statements follows a commit of another kind, with a session that has read the table before."""
+    session.sql("create table t as select id, concat('v', id) as v from range(4)")
+    table = pyiceberg_catalog.load_table("raw.t")
+    table.append(pa.table({"id": [10, 11], "v": ["x", "y"]}))
+    session.sql("update t set v = 'ours' where id in (1, 10)")
+    table.refresh().delete("id = 2")
+    session.sql("delete from t where id = 3")
+    with table.refresh().update_schema() as change:
+        change.add_column("n", LongType())
+        change.rename_column("v", "w")
+    session.sql("insert into t values (20, 'new', 7)")
+    table.refresh().transaction().set_properties({"owner": "ann", "write.delete.mode": "merge-on-read"}).commit_transaction()
+    session.sql("merge into t using (select 0 as id) s on t.id = s.id when matched then update set w = 'merged', n = 1")
+    session.sql("alter table t set tblproperties ('comment' = 'words')")
+    rows = [(0, "merged", 1), (1, "ours", None), (10, "ours", None), (11, "y", None), (20, "new", 7)]
+    assert session.sql("select id, w, n from t order by id").collect() == rows
+    table.refresh()
+    assert sorted(rows_of(table.scan().to_arrow())) == rows
+    assert table.properties["owner"] == "ann" and table.properties["comment"] == "words"
+
+
+def test_a_commit_of_pyiceberg_during_a_statement_conflicts_and_the_statement_runs_again(
+    session: rowmerge.Session, pyiceberg_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("create table t as select id, 0L as n from range(4)")
+    client = without_paths(session._catalog)._client.catalog  # type: ignore[attr-defined]
+    commit_table, turns = client.commit_table, iter(range(3))
+
+    def overtake(*arguments: Any) -> Any:
+        turn = next(turns, None)
+        if turn == 0:
+            pyiceberg_catalog.load_table("raw.t").overwrite(pa.table({"id": [1], "n": [100]}), "id = 1")
+        elif turn == 1:
+            pyiceberg_catalog.load_table("raw.t").append(pa.table({"id": [9], "n": [5]}))
+        return commit_table(*arguments)
+
+    monkeypatch.setattr(client, "commit_table", overtake)
+    session.sql("update t set n = n + 1 where id < 10")
+    assert session.sql("select id, n from t order by id").collect() == [(0, 1), (1, 101), (2, 1), (3, 1), (9, 6)]
+
+
 def test_unsupported_operations_of_a_catalog_are_rejected(
     session: rowmerge.Session, configuration: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
-    if configuration["type"] == "sql":
+    if configuration["type"] == "glue":
         with pytest.raises(TableError, match="does not support views"):
             session.sql("create view v as select 1 as id")
-    else:
-        session.sql("create view v as select 1 as id")
-        session.sql("create or replace view v as select 2 as id")
-        assert session.table("v").collect() == [(2,)]
-        session.sql("drop view v")
     with pytest.raises(ConfigurationError, match="supports only Iceberg tables"):
         session.sql("create table t (id int) using delta")
     with pytest.raises(PlanError, match="no columns"):
@@ -188,7 +271,7 @@ def test_format_version_3_requires_a_server_that_writes_it(
     create = (
         "create table t (id bigint, v string) using iceberg tblproperties ('format-version' = '3', 'rowmerge.write.mode' = 'merge-on-read')"
     )
-    if configuration["type"] == "sql":
+    if configuration["type"] != "rest":
         with pytest.raises(UnsupportedTableFeature, match="format-version 3.*supports format versions up to 2"):
             session.sql(create)
         session.sql("create table t using iceberg as select 1 as id")

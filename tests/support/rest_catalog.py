@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from uuid import uuid4
 
 from pyiceberg.catalog.rest import CreateTableRequest
@@ -27,6 +27,8 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.io import load_file_io
 from pyiceberg.table import CommitTableRequest, StagedTable
+
+from tests.support.rest_security import Answer, RestRequest, Security
 
 STATUS = {
     NoSuchNamespaceError: 404,
@@ -56,14 +58,14 @@ ENDPOINTS = [
     "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
 ]
-Answer = tuple[int, Any]
 Interference = Callable[[str, Callable[[], Answer]], Answer | None]
 """Returns the answer to a request such as `POST /v1/…`, with or without a call of its handler, or None to cut the connection."""
 
 
 @contextmanager
-def serving(sql: Mapping[str, str], interfering: Interference | None = None) -> Iterator[str]:
+def serving(sql: Mapping[str, str], interfering: Interference | None = None, security: Security | None = None) -> Iterator[str]:
     """Serve a SQL catalog with this configuration, and yield the address of the server."""
+    security = security or Security()
     endpoints = Endpoints(SqlCatalog("served", **sql))
     interfere = interfering or (lambda request, answer: answer())
 
@@ -73,19 +75,23 @@ def serving(sql: Mapping[str, str], interfering: Interference | None = None) -> 
 
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else {}
-            path = urlsplit(self.path).path
-            answer = interfere(f"{self.command} {path}", lambda: endpoints.call(self.command, path, body))
+            data = self.rfile.read(length)
+            request = RestRequest(self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, data)
+
+            def call() -> Answer:
+                return endpoints.call(request.method, request.path, json.loads(data) if data else {})
+
+            answer = interfere(f"{request.method} {request.path}", lambda: security.answer(request, call))
             if answer is None:
                 self.close_connection = True
                 return
             status, content = answer
-            data = b"" if content is None else json.dumps(content).encode()
+            response = b"" if content is None else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Content-Length", str(len(response)))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(response)
 
         do_GET = do_POST = do_DELETE = answer
 

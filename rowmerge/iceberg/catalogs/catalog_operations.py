@@ -24,7 +24,7 @@ from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.metadata.registry import DELETE_AFTER_COMMIT
 from rowmerge.iceberg.metadata.updates import apply_updates, metadata_files_to_delete
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
-from rowmerge.storage.store import Put, Storage
+from rowmerge.storage.store import Put
 from rowmerge.table.commits.commit import RETRY_WAITS
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
 from rowmerge.table.commits.request import Unknown
@@ -61,16 +61,17 @@ class CatalogOperations:
     keeps_ids = False
     records_metadata_path = True
 
-    def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
+    def __init__(self, client: CatalogClient, namespace: str, table: str, location: str) -> None:
         """Prepare the operations of one table, which may not exist yet.
 
         Args:
             client: The client of the catalog.
             namespace: The namespace of the table, as the catalog spells it.
             table: The name of the table, as the catalog spells it.
-            storage: The storage of the table's current or future location.
+            location: The table's current or future location.
         """
-        self._client, self._identifier, self.storage = client, (namespace, table), storage
+        self._client, self._identifier = client, (namespace, table)
+        self.storage = client.storages.open(location, self._identifier)
         self.highest_format_version = client.highest_format_version
         self._last_loaded: CurrentMetadata | None = None
 
@@ -185,6 +186,8 @@ class CatalogOperations:
             newest = self.current()
         except RowmergeError:
             return None  # The newest metadata is unknown, and may contain this commit even after a refusal.
+        if newest is None and isinstance(errors[-1], exceptions.TableAlreadyExistsError) and self._client.load_view(*self._identifier):
+            return Put.EXISTED  # A view has the name of the new table.
         is_refused = all(map(_is_final, errors))
         outcome = _outcome_without_table(request, is_refused) if newest is None else _outcome_by_metadata(request, newest)
         if outcome is None and is_refused:  # Another attempt would fail in the same way.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,27 +12,25 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
-from pyiceberg.catalog.rest import Endpoints, RestCatalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.io import PY_IO_IMPL, FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import LongType, NestedField
-from pyiceberg.view.metadata import ViewVersion
-from requests import Response
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError, TableNotFound
-from rowmerge.iceberg.catalogs.file_io import MetadataFileIO
-from rowmerge.iceberg.catalogs.view_requests import current_version, replacement_request
+from rowmerge.iceberg.catalogs.file_io import TableStorages, vended_properties
+from rowmerge.iceberg.catalogs.metadata_files import MetadataFileIO
+from rowmerge.iceberg.catalogs.views import CatalogViews, NoViews, RestViews
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.redaction import hide
-from rowmerge.storage.store import absolute_location
+from rowmerge.storage.configuration import provider_of
+from rowmerge.storage.store import Storage, absolute_location
 
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)
 _MISSING = (exceptions.NoSuchTableError, exceptions.NoSuchViewError, exceptions.NoSuchNamespaceError)
-_STATUSES_WITHOUT_REPLACEMENT = (404, 405, 406, 501)
-"""The HTTP status codes if a REST server has no such view (404), or does not support the replacement of views."""
 
 
 class CatalogClient:
@@ -40,14 +39,14 @@ class CatalogClient:
     If the catalog fails, methods raise CatalogFailed with a message that contains no secrets.
     """
 
-    def __init__(self, configuration: Mapping[str, Any], sync: Callable[[str], None] = lambda path: None) -> None:
+    def __init__(self, configuration: Mapping[str, Any], open_storage: Callable[[str], Storage] = Storage) -> None:
         """Open the catalog.
 
         Args:
             configuration: The settings of pyiceberg. `name` is the name of the catalog in the tables of a SQL catalog and in pyiceberg's
                 configuration files.
-            sync: The function that makes the file at a path durable. The client calls it for each metadata file that pyiceberg writes in
-                this process, before the catalog refers to the file.
+            open_storage: A function that returns the storage of a location. It makes each metadata file that pyiceberg writes in this
+                process durable, before the catalog refers to the file.
 
         Raises:
             CatalogFailed: The catalog cannot be reached.
@@ -61,14 +60,17 @@ class CatalogClient:
         # Open the catalog, and derive what it can do from its class.
         self.catalog = self._open(settings)
         self._rest = self.catalog if isinstance(self.catalog, RestCatalog) else None
-        self._lacks_views = False  # until a REST server answers that it has no views
+        # The properties of the server apply to tables, not only to requests to the catalog. So pyiceberg adds them to those of tables.
+        self.storages = TableStorages(self.name, settings, open_storage, self.load)
+        self._settings = settings
+        self.view_store = _view_store(self.catalog, self.storages.open)
         # The highest format version to write. pyiceberg itself writes up to 2. A REST server refuses a version that it cannot write.
         self.highest_format_version = 2 if self._rest is None else NEWEST_FORMAT
         # The server of a REST catalog writes the metadata files. For any other catalog, pyiceberg writes them in this process.
         self.writes_metadata_files = isinstance(self.catalog, MetastoreCatalog)
         if isinstance(self.catalog, MetastoreCatalog):
             self.catalog.properties.setdefault(PY_IO_IMPL, f"{MetadataFileIO.__module__}.{MetadataFileIO.__name__}")
-            _sync_metadata(self.catalog, sync)
+            _sync_metadata(self.catalog, self.storages.open)
             _compress_metadata(self.catalog)
 
     def _open(self, settings: Mapping[str, Any]) -> Catalog:
@@ -81,11 +83,6 @@ class CatalogClient:
             raise ConfigurationError(f"The catalog {self.name} cannot be opened: {self._message_of(error)}. {advice}") from None
         except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class
             raise self.failure("opening it", error) from None
-
-    @property
-    def has_views(self) -> bool:
-        """Return whether the catalog can store views. Only pyiceberg's REST catalog can, unless its server does not support views."""
-        return self._rest is not None and not self._lacks_views
 
     def namespaces(self) -> list[str]:
         """Return the names of the namespaces with one level, as the catalog spells them."""
@@ -107,6 +104,8 @@ class CatalogClient:
     def drop_namespace(self, namespace: str) -> bool:
         """Drop a namespace. Return False if it is not empty, True if it does not exist."""
         with self._translating_errors(f"dropping the namespace {namespace}"), suppress(exceptions.NamespaceNotEmptyError):
+            if self.view_store.names(namespace):  # which pyiceberg's own catalogs do not see
+                return False
             with suppress(exceptions.NoSuchNamespaceError):
                 self.catalog.drop_namespace((namespace,))
             return True
@@ -126,7 +125,11 @@ class CatalogClient:
             table: The name of the table, as the catalog spells it.
         """
         with self._translating_errors(f"loading {namespace}.{table}"), suppress(*_MISSING):
-            return self.catalog.load_table((namespace, table))
+            loaded = self.catalog.load_table((namespace, table))
+            if self._rest is not None:
+                location = absolute_location(loaded.metadata.location)
+                self.storages.update((namespace, table), location, vended_properties(loaded, self._settings))
+            return loaded
         return None
 
     def location(self, namespace: str, table: str) -> str | None:
@@ -147,8 +150,37 @@ class CatalogClient:
             table: The name of the new table.
         """
         with self._translating_errors(f"requesting a location for {namespace}.{table}"):
-            staged = self.catalog.create_table_transaction((namespace, table), Schema(NestedField(1, "a", LongType())))
-            return absolute_location(staged.table_metadata.location)
+            schema = Schema(NestedField(1, "a", LongType()))
+            if self._rest is None:
+                return absolute_location(self.catalog.create_table_transaction((namespace, table), schema).table_metadata.location)
+            return self._stage(self._rest, (namespace, table), schema, None)
+
+    def request_credentials(self, namespace: str, table: str, location: str) -> None:
+        """Request credentials for the files of a new table at a location in an object store, if a server can vend them.
+
+        Args:
+            namespace: The namespace of the new table, as the catalog spells it.
+            table: The name of the new table.
+            location: The location of the new table.
+        """
+        if self._rest is not None and provider_of(location) is not None:
+            with self._translating_errors(f"requesting credentials for {location}"), suppress(exceptions.TableAlreadyExistsError):
+                self._stage(self._rest, (namespace, table), Schema(NestedField(1, "a", LongType())), location)
+
+    def _stage(self, catalog: RestCatalog, identifier: tuple[str, str], schema: Schema, location: str | None) -> str:
+        """Stage the creation of a table, which is never committed. Return the location, and use the credentials in the response."""
+        # The public method drops the credentials in this response, because they are for a location, and it looks for a metadata file.
+        try:
+            response = catalog._create_table(identifier, schema, location, stage_create=True)
+        except (exceptions.UnauthorizedError, exceptions.AuthorizationExpiredError):
+            catalog._refresh_token()
+            response = catalog._create_table(identifier, schema, location, stage_create=True)
+        assigned = response.metadata.location
+        credentials = catalog._resolve_storage_credentials(response.storage_credentials, assigned)
+        properties = {**catalog.properties, **response.config, **credentials}
+        served = {name: str(value) for name, value in properties.items() if self._settings.get(name) != value}
+        self.storages.update(identifier, absolute_location(assigned), served)
+        return absolute_location(assigned)
 
     def drop_table(self, namespace: str, table: str) -> bool:
         """Remove a table from the catalog, without its files. Return False if the table does not exist.
@@ -182,27 +214,6 @@ class CatalogClient:
             return True
         return False
 
-    def rename_view(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
-        """Give a view another name by a request to the REST server (renameView). Return False if a table or view has the new name.
-
-        Args:
-            source: The namespace and the name of the view, as the catalog spells them.
-            target: The new namespace and the new name.
-
-        Raises:
-            CatalogFailed: The server refused the request, cannot rename views, or cannot be reached.
-        """
-        rest_catalog = self._rest
-        assert rest_catalog is not None, "only REST catalogs support views"
-        with self._translating_errors(f"renaming the view {'.'.join(source)}"):
-            names = {"source": source, "destination": target}
-            request = {role: {"namespace": [namespace], "name": name} for role, (namespace, name) in names.items()}
-            # pyiceberg 0.12 has no method for this request, as for the replacement of views.
-            response = rest_catalog._session.post(rest_catalog.url("views/rename"), json=request)
-            if response.status_code != 409 and not response.ok:
-                raise exceptions.RESTError(_error_text(response))
-        return bool(response.ok)
-
     def register_table(self, namespace: str, table: str, metadata_path: str) -> bool:
         """Add a table with existing metadata to the catalog. Return False if the name is in use.
 
@@ -218,33 +229,21 @@ class CatalogClient:
 
     def views(self, namespace: str) -> list[str]:
         """Return the names of the views in a namespace, or an empty list if the catalog does not support views."""
-        if not self.has_views:
-            return []
-        with self._translating_errors(f"listing the views of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
-            return sorted(identifier[-1] for identifier in self.catalog.list_views((namespace,)))
-        return []
+        with self._translating_errors(f"listing the views of {namespace}"):
+            return sorted(self.view_store.names(namespace))
 
     def load_view(self, namespace: str, view: str) -> dict[str, Any] | None:
-        """Load a view's metadata in the JSON form of the Iceberg view spec. Return None if the view does not exist.
+        """Load a view's metadata, as documented in `CatalogViews.load`.
 
         Args:
             namespace: The namespace of the view, as the catalog spells it.
             view: The name of the view, as the catalog spells it.
         """
-        if not self.has_views:
-            return None
         with self._translating_errors(f"loading the view {namespace}.{view}"):
-            try:
-                loaded_view = self.catalog.load_view((namespace, view))
-            except _MISSING:
-                return None
-            except NotImplementedError:
-                self._lacks_views = True
-                return None
-            return loaded_view.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+            return self.view_store.load(namespace, view)
 
     def create_view(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
-        """Create a view. Return False if the view exists.
+        """Create a view. Return False if a table or view has the name.
 
         Args:
             namespace: The namespace of the view.
@@ -252,43 +251,38 @@ class CatalogClient:
             metadata: The metadata of the view in the JSON form of the Iceberg view spec. The view gets the current version of this
                 metadata.
         """
-        version, schema = current_version(metadata)
-        with self._translating_errors(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
-            # A new view has one version and one schema. Their ids do not depend on those in `metadata`.
-            new_schema = Schema.model_validate({**schema, "schema-id": 0})
-            new_version = ViewVersion.model_validate({**version, "version-id": 1, "schema-id": 0})
-            self.catalog.create_view((namespace, view), new_schema, new_version, properties=metadata["properties"])
-            return True
-        return False
+        with self._translating_errors(f"creating the view {namespace}.{view}"):
+            return self.view_store.create(namespace, view, metadata)
 
-    def replace_view(self, namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-        """Replace a view by sending a request to the REST server (Iceberg REST specification, replaceView).
+    def replace_view(self, namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool | None:
+        """Replace a view, as documented in `CatalogViews.replace`.
 
         Args:
             namespace: The namespace of the view.
             view: The name of the view.
             old_metadata: The current metadata of the view in the JSON form of the Iceberg view spec.
-            metadata: The new metadata in the same form. The view gets the current version of this metadata.
+            metadata: The new metadata in the same form.
+        """
+        with self._translating_errors(f"replacing the view {namespace}.{view}"):
+            return self.view_store.replace(namespace, view, old_metadata, metadata)
 
-        Returns:
-            False if the view no longer exists, or if the server cannot replace views.
+    def rename_view(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
+        """Give a view another name. Return False if a table or view has the new name.
+
+        Args:
+            source: The namespace and the name of the view, as the catalog spells them.
+            target: The new namespace and the new name.
 
         Raises:
-            CatalogFailed: The server refused the request, or cannot be reached.
+            TableNotFound: Another process has dropped or renamed the view.
+            CatalogFailed: The catalog refused the request, cannot rename views, or cannot be reached.
         """
-        rest_catalog = self._rest
-        assert rest_catalog is not None, "only REST catalogs support views"
-        with self._translating_errors(f"replacing the view {namespace}.{view}"):
-            url = rest_catalog.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe=""))
-            request = replacement_request(namespace, view, old_metadata, metadata)
-            # pyiceberg 0.12 has no method for this request. Only its private session has the user's certificates and tokens.
-            response = rest_catalog._session.post(url, json=request)
-            # In both cases, the caller can drop the view, if it exists, and create it again.
-            if response.status_code in _STATUSES_WITHOUT_REPLACEMENT:
-                return False
-            if not response.ok:
-                raise exceptions.RESTError(_error_text(response))
-        return True
+        name = ".".join(source)
+        with self._translating_errors(f"renaming the view {name}"):
+            try:
+                return self.view_store.rename(source, target)
+            except exceptions.NoSuchViewError:
+                raise TableNotFound(name) from None
 
     def drop_view(self, namespace: str, view: str) -> None:
         """Drop a view if it exists.
@@ -297,8 +291,8 @@ class CatalogClient:
             namespace: The namespace of the view, as the catalog spells it.
             view: The name of the view, as the catalog spells it.
         """
-        with self._translating_errors(f"dropping the view {namespace}.{view}"), suppress(*_MISSING):
-            self.catalog.drop_view((namespace, view))
+        with self._translating_errors(f"dropping the view {namespace}.{view}"):
+            self.view_store.drop(namespace, view)
 
     def failure(self, action: str, error: BaseException) -> CatalogFailed:
         """Return the error for a failed call, without secrets.
@@ -327,15 +321,6 @@ class CatalogClient:
         return (text if len(text) <= 500 else f"{text[:500]}…").rstrip(". ")
 
 
-def _error_text(response: Response) -> str:
-    """Return the server's message about a failed request."""
-    try:
-        message: str = response.json()["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        message = response.text
-    return f"{response.status_code} {response.reason}: {message}"
-
-
 def _secrets(configuration: Mapping[str, Any]) -> set[str]:
     """Return the secret values of a configuration, both as they are and URL-encoded. Messages must not contain them."""
     secrets = set().union(*(_secrets_in(key, _text(value)) for key, value in configuration.items()))
@@ -353,13 +338,25 @@ def _secrets_in(key: str, text: Any) -> set[str]:
     return {password, unquote(password), url.netloc.rpartition("@")[0]}
 
 
-def _sync_metadata(catalog: MetastoreCatalog, sync: Callable[[str], None]) -> None:
+def _view_store(catalog: Catalog, open_storage: Callable[[str], Storage]) -> CatalogViews:
+    """Return the views of a catalog. `open_storage`: a function that returns the storage of a view's location."""
+    if isinstance(catalog, RestCatalog):
+        return RestViews(catalog)
+    if "sqlalchemy" in sys.modules:  # otherwise, the catalog is not a SQL catalog, and sqlalchemy may not be installed
+        from rowmerge.iceberg.catalogs.sql_views import open_sql_views
+
+        return open_sql_views(catalog, open_storage)
+    return NoViews()
+
+
+def _sync_metadata(catalog: MetastoreCatalog, open_storage: Callable[[str], Storage]) -> None:
     """Make a catalog sync each metadata file that it writes in this process. Otherwise a power cut may lose its current metadata."""
     write = catalog._write_metadata
 
     def write_durably(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
         write(metadata, io, metadata_path)
-        sync(metadata_path)
+        location = absolute_location(metadata_path)
+        open_storage(location).sync([location])
 
     catalog._write_metadata = write_durably  # type: ignore[method-assign]
 

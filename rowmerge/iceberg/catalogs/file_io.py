@@ -1,110 +1,165 @@
-"""The files that pyiceberg's catalogs read and write in this process: the metadata of tables.
+"""Properties of pyiceberg's FileIO (`s3.access-key-id`, …) and settings of object stores, and the storage of a catalog's tables.
 
-The name of a metadata file contains a UUID, so the file never changes. A catalog loads a table several times in one statement, mostly with
-the same metadata, and with the metadata that this process has written. So the contents of the newest files are cached.
+A catalog has such properties in its configuration. A REST server adds properties for all tables, and credentials for each table.
 """
 
 from __future__ import annotations
 
-import re
-from io import BytesIO
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
-from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, InputStream, OutputFile, OutputStream, load_file_io
+from pyiceberg.table import Table
 
-from rowmerge.storage.cache import Cache
+from rowmerge.errors import ConfigurationError
+from rowmerge.storage.configuration import StorageConfiguration, provider_of
+from rowmerge.storage.store import Storage
+from rowmerge.storage.table_credentials import TableCredentials
 
-_UNIQUE_NAME = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.gz)?\.metadata\.json$")
-_MAX_CACHED_BYTES = 32 * 1024 * 1024
-
-_contents: Cache[bytes] = Cache(_MAX_CACHED_BYTES)
-"""The contents of metadata files by location."""
-
-
-class MetadataFileIO(FileIO):
-    """A FileIO of pyiceberg with cached metadata files. Every file is read and written by the FileIO that pyiceberg would choose."""
-
-    def _delegate(self, location: str) -> FileIO:
-        properties = {name: value for name, value in self.properties.items() if name != PY_IO_IMPL}
-        return load_file_io(properties, location)
-
-    def new_input(self, location: str) -> InputFile:
-        """Return a file for reading. Only the first read of a metadata file sends requests."""
-        return _MetadataInput(location, self) if _UNIQUE_NAME.search(location) else self._delegate(location).new_input(location)
-
-    def new_output(self, location: str) -> OutputFile:
-        """Return a file for writing."""
-        output = self._delegate(location).new_output(location)
-        return _MetadataOutput(output, self) if _UNIQUE_NAME.search(location) else output
-
-    def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Delete a file."""
-        path = location if isinstance(location, str) else location.location
-        self._delegate(path).delete(path)
-
-
-class _MetadataInput(InputFile):
-    """A metadata file for reading."""
-
-    def __init__(self, location: str, file_io: MetadataFileIO) -> None:
-        super().__init__(location)
-        self._file_io = file_io
-
-    def __len__(self) -> int:
-        return len(self._content())
-
-    def exists(self) -> bool:
-        return self._file_io._delegate(self.location).new_input(self.location).exists()
-
-    def open(self, seekable: bool = True) -> InputStream:
-        return cast("InputStream", BytesIO(self._content()))
-
-    def _content(self) -> bytes:
-        content = _contents.get(self.location)
-        if content is None:
-            with self._file_io._delegate(self.location).new_input(self.location).open() as stream:
-                content = bytes(stream.read())
-            _contents.put(self.location, content, len(content))
-        return content
+_SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "s3": {
+        "access_key_id": ("s3.access-key-id", "client.access-key-id"),
+        "secret_access_key": ("s3.secret-access-key", "client.secret-access-key"),
+        "session_token": ("s3.session-token", "client.session-token"),
+        "region": ("s3.region", "client.region"),
+        "endpoint": ("s3.endpoint",),
+        "skip_signature": ("s3.anonymous",),
+    },
+    "gs": {"bearer_token": ("gcs.oauth2.token",), "base_url": ("gcs.service.host",)},
+    "azure": {
+        "account_name": ("adls.account-name",),
+        "account_key": ("adls.account-key",),
+        "sas_key": ("adls.sas-token",),
+        "client_id": ("adls.client-id",),
+        "client_secret": ("adls.client-secret",),
+        "tenant_id": ("adls.tenant-id",),
+    },
+}
+"""The properties of pyiceberg for each setting of obstore, the first one with precedence."""
+_EXPIRY = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
+_SAS_TOKEN, _SAS_EXPIRY = "adls.sas-token.", "adls.sas-token-expires-at-ms."
+"""The beginnings of properties that end with the host of an Azure account."""
+Identifier = tuple[str, str]
+_Load = Callable[[str, str], object]
 
 
-class _MetadataOutput(OutputFile):
-    """A metadata file for writing."""
-
-    def __init__(self, output: OutputFile, file_io: MetadataFileIO) -> None:
-        super().__init__(output.location)
-        self._output, self._file_io = output, file_io
-
-    def __len__(self) -> int:
-        return len(self._output)
-
-    def exists(self) -> bool:
-        return self._output.exists()
-
-    def to_input_file(self) -> InputFile:
-        return self._file_io.new_input(self.location)
-
-    def create(self, overwrite: bool = False) -> OutputStream:
-        # The name is unique, so no request tests whether the file exists.
-        return cast("OutputStream", _MetadataStream(self._output))
+def settings_of(properties: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the settings of object stores that properties of pyiceberg's FileIO contain, by provider."""
+    settings: dict[str, dict[str, Any]] = {}
+    for provider, names in _SETTINGS.items():
+        values = {key: next((properties[each] for each in candidates if properties.get(each)), None) for key, candidates in names.items()}
+        settings[provider] = {key: value for key, value in values.items() if value is not None}
+    s3, azure = settings["s3"], settings["azure"]
+    # Only one of these two properties of pyiceberg and Java is usually set, with opposite meanings.
+    is_virtual = properties.get("s3.force-virtual-addressing") or _opposite(properties.get("s3.path-style-access"))
+    if is_virtual is not None:
+        s3["virtual_hosted_style_request"] = is_virtual
+    for name, token in properties.items():
+        if name.startswith(_SAS_TOKEN) and "sas_key" not in azure:
+            azure |= {"sas_key": token, "account_name": name.removeprefix(_SAS_TOKEN).partition(".")[0]}
+    return {provider: values for provider, values in settings.items() if values}
 
 
-class _MetadataStream(BytesIO):
-    """The content of a new metadata file in memory. It is written, and cached, when the stream is closed without an error."""
+def _opposite(flag: str | None) -> str | None:
+    return None if flag is None else str(flag.lower() != "true").lower()
 
-    def __init__(self, output: OutputFile) -> None:
-        super().__init__()
-        self._output = output
 
-    def __exit__(self, error_class: Any, error: Any, traceback: Any) -> None:
-        if error is not None:
-            super().close()
-        self.close()
+def file_io_properties(configuration: StorageConfiguration) -> dict[str, str]:
+    """Return the properties with which pyiceberg's FileIO opens the same object stores as a configuration."""
+    properties = {
+        names[0]: str(configuration.settings[provider][key])
+        for provider, keys in _SETTINGS.items()
+        for key, names in keys.items()
+        if configuration.settings.get(provider, {}).get(key)
+    }
+    if configuration.is_true("s3", "virtual_hosted_style_request"):
+        properties["s3.force-virtual-addressing"] = "true"
+    return properties
 
-    def close(self) -> None:
-        if not self.closed:
-            content = self.getvalue()
-            super().close()
-            with self._output.create(overwrite=True) as stream:
-                stream.write(content)
-            _contents.put(self._output.location, content, len(content))
+
+def expiry_of(properties: Mapping[str, str]) -> float | None:
+    """Return the time at which the first of the vended credentials expires, in seconds since the epoch, or None if it is unknown."""
+    times = [value for name, value in properties.items() if name in _EXPIRY or name.startswith(_SAS_EXPIRY)]
+    return min((int(value) / 1000 for value in times if str(value).isdecimal()), default=None)
+
+
+def vended_properties(table: Table, configured: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of object stores that a server has sent with a table.
+
+    Properties of the table itself do not count. Otherwise, a writer of the table could send credentials of readers to any endpoint.
+
+    Args:
+        table: The table as pyiceberg has loaded it.
+        configured: The properties in the configuration of the catalog.
+    """
+    own = table.metadata.properties
+    credentials = {name: value for name, value in table.io.properties.items() if own.get(name) != value}
+    properties = {**table.catalog.properties, **table.config, **credentials}
+    return {name: str(value) for name, value in properties.items() if configured.get(name) != value}
+
+
+class TableStorages:
+    """The storage of each table of a catalog: with the options of the session, and with the credentials that a REST server vends."""
+
+    def __init__(self, catalog: str, configured: Mapping[str, str], open_storage: Callable[[str], Storage], load: _Load) -> None:
+        """Initialize the storages of a catalog.
+
+        Args:
+            catalog: The name of the catalog, for messages.
+            configured: The properties in the configuration of the catalog.
+            open_storage: A function that returns the storage of a location, with the options of the session.
+            load: A function that loads a table by its namespace and name, and passes its credentials to `update`.
+
+        Raises:
+            ConfigurationError: The configuration asks for remote signing.
+        """
+        self._catalog, self._configured = catalog, settings_of(configured)
+        self._open_storage, self._load = open_storage, load
+        self._credentials: dict[Identifier | None, TableCredentials] = {}
+        if _signs_remotely(configured):
+            raise self._remote_signing()
+
+    def open(self, location: str, identifier: Identifier | None = None) -> Storage:
+        """Return the storage of a location.
+
+        Args:
+            location: The location of the table.
+            identifier: The namespace and name of the table. None means that no credentials of a table apply.
+        """
+        storage = self._open_storage(location)
+        if provider_of(location) is None:
+            return storage
+        if identifier in self._credentials:
+            return storage.with_credentials(self._credentials[identifier])
+        return storage.with_credentials(TableCredentials(storage.configuration, self._configured)) if self._configured else storage
+
+    def update(self, identifier: Identifier, location: str, properties: Mapping[str, str]) -> None:
+        """Use the credentials that the server has sent with a table from now on, also in storages that are already open.
+
+        Args:
+            identifier: The namespace and the name of the table.
+            location: The location of the table.
+            properties: The properties of object stores that the server has sent.
+
+        Raises:
+            ConfigurationError: The server sends no credentials, but expects that clients let it sign each request.
+        """
+        settings = settings_of(properties)
+        if provider_of(location) is None or not (settings or _signs_remotely(properties)):
+            return
+        keys = {**self.open(location).configuration.settings.get("s3", {}), **settings.get("s3", {})}
+        if _signs_remotely(properties) and "access_key_id" not in keys:
+            raise self._remote_signing()
+        if identifier not in self._credentials:
+            session = self._open_storage(location).configuration
+            self._credentials[identifier] = TableCredentials(session, self._configured, partial(self._load, *identifier))
+        self._credentials[identifier].update(settings, expiry_of(properties))
+
+    def _remote_signing(self) -> ConfigurationError:
+        problem = f"The catalog {self._catalog} asks for remote signing of S3 requests (s3.remote-signing-enabled or s3.signer)"
+        advice = "Let its server vend credentials (header.X-Iceberg-Access-Delegation: vended-credentials), or set keys in storage_options."
+        return ConfigurationError(f"{problem}, which is not supported. {advice}")
+
+
+def _signs_remotely(properties: Mapping[str, str]) -> bool:
+    return str(properties.get("s3.remote-signing-enabled", "")).lower() == "true" or bool(properties.get("s3.signer"))

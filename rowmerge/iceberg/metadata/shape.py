@@ -60,7 +60,7 @@ def table_shape(
         partitioning=partitioning_of(metadata.spec(), schema, name),
         partition_values_in_files=True,
         settings=settings,
-        filesystem_options=storage.configuration.filesystem_options(),
+        filesystem_options=storage.filesystem_options,
         row_lineage=_row_lineage(stored_columns) if metadata.format_version >= ROW_LINEAGE else None,
         kind_of_deletes="deletion vector" if metadata.format_version >= ROW_LINEAGE else "position delete file",
         # Format version 1 has no delete files, so every change rewrites data files.

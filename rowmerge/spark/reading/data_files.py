@@ -88,7 +88,7 @@ def read_files(
     used_metadata = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
     reader_metadata = [key for key, is_used in used_metadata.items() if is_used]
     file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
-    frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
+    frame = _read_parquet(spark, snapshot, layout.paths, file_schema, partition_folder)
     # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL strings.
     column_sqls = (_column_sql(column, file_column) for column, file_column in columns)
     return frame.selectExpr(*column_sqls, *_with_hidden_name(metadata_columns, file_schema.names))
@@ -111,10 +111,14 @@ def _check_names(table: str, paths: Sequence[str]) -> None:
         raise UnsupportedTableFeature(table, feature, action="read", advice=advice)
 
 
-def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
+def _read_parquet(
+    spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], schema: StructType, partition_folder: str | None
+) -> DataFrame:
     """Return the rows of Parquet files. `partition_folder`: see `read_files`. Raises MissingDataFile if a file does not exist."""
     # CORRECTED: dates and timestamps are in the Gregorian calendar, not in the hybrid calendar of Spark 2.
     options = {"mergeSchema": "false", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+    # Credentials of this table alone. Spark adds the options of a reader to the Hadoop configuration of its jobs.
+    options |= getattr(snapshot.shape.filesystem_options, "reader_options", {})
     if partition_folder is not None:
         # Without this option, names of folders have no meaning, and files may be elsewhere, such as the files of a shallow clone.
         options["basePath"] = partition_folder
@@ -124,7 +128,7 @@ def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema:
         if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
             raise
         escaped_path = (error.getMessageParameters() or {}).get("path", "")
-        raise MissingDataFile(table, re.sub(r"\\(.)", r"\1", escaped_path)) from error  # undoes `escape_patterns`
+        raise MissingDataFile(snapshot.name, re.sub(r"\\(.)", r"\1", escaped_path)) from error  # undoes `escape_patterns`
 
 
 def escape_patterns(path: str) -> str:

@@ -190,7 +190,21 @@ select id, town from {{ ref('towns') }}
 {% if is_incremental() %} union all select max(id) + 1, 'Oslo' from {{ this }} {% endif %}
 """,
             "other.sql": "{{ config(materialized='table', file_format=var('format', 'iceberg')) }} select * from {{ ref('grown') }}",
+            "shown.sql": "{{ config(materialized=var('kind', 'view')) }} select id, town from {{ ref('other') }}",
         }
+
+    def test_a_model_changes_between_a_view_and_a_table(self, project, catalog):
+        def kind():
+            with project.adapter.connection_named("test"):
+                relations = project.adapter.session.relations(project.test_schema)
+            return {relation.name: relation.kind for relation in relations}["shown"]
+
+        for arguments, expected in (([], "view"), ([], "view"), (["--vars", "kind: table"], "table"), (["--full-refresh"], "view")):
+            run_dbt(["build", *arguments])
+            assert kind() == expected
+            assert sorted(project.run_sql("select id, town from {schema}.shown", fetch="all")) == [(1, "Rome"), (2, "Oslo")]
+            assert ((project.test_schema, "shown") in load_catalog(**catalog).list_tables(project.test_schema)) == (expected == "table")
+        run_dbt(["docs", "generate"])
 
     def test_models_are_tables_of_the_catalog(self, project, catalog):
         for _ in range(2):

@@ -31,6 +31,7 @@ from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.glue import needs_moto, serving_glue
 from tests.support.iceberg_rest_server import needs_jars, serving_with_java
+from tests.support.postgresql import needs_postgresql, new_database
 from tests.support.rest_catalog import ENDPOINTS, Answer, serving
 from tests.support.table_operations import write_rows_for
 
@@ -42,7 +43,15 @@ def _sql(folder: Path) -> dict[str, str]:
     return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/elsewhere"}
 
 
-@pytest.fixture(params=["sql", "rest", pytest.param("java", marks=needs_jars), pytest.param("glue", marks=needs_moto)])
+@pytest.fixture(
+    params=[
+        "sql",
+        "rest",
+        pytest.param("java", marks=needs_jars),
+        pytest.param("glue", marks=needs_moto),
+        pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.full_suite("pyiceberg treats all databases alike")]),
+    ]
+)
 def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     sql = _sql(tmp_path)
     if request.param == "sql":
@@ -51,6 +60,10 @@ def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[di
     if request.param == "glue":
         with serving_glue() as glue:
             yield {**glue, "warehouse": f"file://{tmp_path}/elsewhere"}
+        return
+    if request.param == "postgresql":
+        with new_database(request.getfixturevalue("postgresql")) as uri:
+            yield {**sql, "uri": uri}
         return
     with serving_with_java(tmp_path) if request.param == "java" else serving(sql) as uri:
         yield {"type": "rest", "uri": uri}
@@ -195,33 +208,40 @@ def test_delta_tables_are_refused(catalog: IcebergCatalog) -> None:
         catalog.new_table("raw", "t", "delta")
 
 
-def test_views_require_a_rest_catalog(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+def test_views_are_created_replaced_and_dropped(catalog: IcebergCatalog, configuration: dict[str, Any], tmp_path: Path) -> None:
     def put(sql: str, *, or_replace: bool = False, **more: Any) -> Any:
         fields = {"default_schema": "raw", "columns": COLUMNS, "comment": "words", **more}
         return catalog.put_view(View(Relation.of_view("raw", "v"), sql, **fields), or_replace=or_replace)
 
-    if configuration["type"] != "rest":
-        with pytest.raises(TableError, match="does not support views. Create a table, or use a REST catalog"):
+    if configuration["type"] == "glue":
+        with pytest.raises(TableError, match="does not support views. Create a table, or use a REST or SQL catalog"):
             put("select 1")
         return
     assert put("select 1 as id, 'a' as v").sql == "select 1 as id, 'a' as v"
     with pytest.raises(AlreadyExists):
         put("select 2")
-    original = load_catalog("default", **configuration).load_view("raw.v").metadata
+    original = catalog._client.load_view("raw", "v")
+    assert original is not None
     assert put("select 2 as id, 'b' as v", or_replace=True, properties={"owner": "us"}).columns == COLUMNS
     wider = Struct((*COLUMNS.fields, Field("s", Struct((Field("a", Array(Primitive("date"), True)), Field("b", Primitive("double")))))))
     assert put("select 3", or_replace=True, columns=wider).columns == wider
     assert put("select 4", or_replace=True, columns=wider).sql == "select 4"
-    replaced = load_catalog("default", **configuration).load_view("raw.v").metadata
-    assert replaced.view_uuid == original.view_uuid and len(replaced.versions) == 4, "replaced in its place"
-    assert catalog.view("raw", "v").comment == "words" and "owner" not in replaced.properties
+    replaced = catalog._client.load_view("raw", "v")
+    assert replaced is not None
+    assert replaced["view-uuid"] == original["view-uuid"] and len(replaced["versions"]) == 4, "replaced in its place"
+    assert catalog.view("raw", "v").comment == "words" and "owner" not in replaced["properties"]
     assert catalog.relation("raw", "v") == Relation("raw", "v", "view", None) == catalog.relations("raw")[0]
     with pytest.raises(TableError, match="is a view"):
         catalog.open("raw", "v")
     with pytest.raises(TableError, match="DROP VIEW"):
         catalog.drop_table("raw", "v")
-    catalog.drop_view("raw", "v")
+    with pytest.raises(TableError, match="not empty: it contains v"):
+        catalog.drop_schema("raw")
+    catalog.rename(Relation.of_view("raw", "v"), "raw", "w")
+    assert catalog.relations("raw") == [Relation("raw", "w", "view", None)] and catalog.view("raw", "w").sql == "select 4"
+    catalog.drop_view("raw", "w")
     assert catalog.relations("raw") == []
+    assert [file for file in tmp_path.rglob("*") if ".view-" in str(file)] == []
 
 
 def test_a_view_is_recreated_if_the_server_cannot_replace_views(tmp_path: Path) -> None:
@@ -356,9 +376,9 @@ def test_vacuum_of_a_table_in_the_folder_of_another_table_is_refused(
     assert catalog.open("raw", "b").snapshot().schema.names == COLUMNS.names
 
 
-def test_a_view_can_be_renamed_in_a_rest_catalog(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
-    if configuration["type"] != "rest":
-        pytest.skip("only REST catalogs have views")
+def test_a_view_can_be_renamed(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    if configuration["type"] == "glue":
+        pytest.skip("pyiceberg and Glue have no views")
     create_table(catalog, "t")
     catalog.put_view(View(Relation.of_view("raw", "v"), "select 1", "raw", COLUMNS))
     _rename(catalog, "v", "w")

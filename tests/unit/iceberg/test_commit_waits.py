@@ -87,7 +87,7 @@ def test_a_folder_is_read_at_the_times_of_the_status_checks(tmp_path: Path, wait
 def test_a_catalog_is_asked_at_the_times_of_the_status_checks(tmp_path: Path, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     client = CatalogClient({"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"})
     client.create_namespace("s", {})
-    operations = CatalogOperations(client, "s", "t", Storage(f"{tmp_path}/s/t"))
+    operations = CatalogOperations(client, "s", "t", f"file://{tmp_path}/s/t")
     table = IcebergTable(operations, "s.t")
     committed(table.create(TableDefinition(ID_NAME, (), CHECKS, None), CommitRequest("CREATE TABLE")))
     base = table.snapshot()

@@ -40,7 +40,7 @@ def lake_in_catalog(folder: Path, catalog: Mapping[str, Any] | None = None, name
     client = CatalogClient(catalog or configuration(folder))
     if "s" not in client.namespaces():
         client.create_namespace("s", {})
-    operations = CatalogOperations(client, "s", name, lake.storage)
+    operations = CatalogOperations(client, "s", name, lake.storage.location)
     lake.operations, lake.table = operations, IcebergTable(operations, f"s.{name}")  # type: ignore[assignment]
     return lake
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -165,9 +166,9 @@ def newest_metadata(storage: Storage) -> str:
 def test_metadata_of_a_catalog_is_compressed(s3: FaultyS3, tmp_path: Path) -> None:
     location = f"{s3.location}/{uuid.uuid4()}"
     configuration = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": location, **pyiceberg_options(s3)}
-    client = CatalogClient(configuration)
+    client = CatalogClient(configuration, partial(Storage, options=s3.options()))
     client.create_namespace("s", {})
-    table = IcebergTable(CatalogOperations(client, "s", "t", Storage(f"{location}/s/t", s3.options())), "s.t")
+    table = IcebergTable(CatalogOperations(client, "s", "t", f"{location}/s/t"), "s.t")
     create(table, {"write.metadata.compression-codec": "gzip", "write.metadata.previous-versions-max": "1"})
     for id_ in (1, 2, 3):
         append(table, id_)
