@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Observation, functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, key_names, key_ranges, known_keys, ordinal_array, with_keys
+from rowmerge.spark.spark_session import local_checkpoint
 from rowmerge.spark.types import estimated_row_bytes, frame_of, has_collation, schema_of, with_nullable_fields
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, backquote
@@ -191,7 +192,7 @@ class _Checkpoint:
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
         self.alias, self.key_columns, self._pairs = alias, key_names(pairs), pairs
         rows = with_nullable_fields(with_keys(frame, alias, pairs))
-        self._rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
+        self._rows = local_checkpoint(rows.select("*", F.monotonically_increasing_id().alias(ORDINAL)))
         self._statistics = Observation()
         row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
         self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)
