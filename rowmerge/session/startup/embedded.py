@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from rowmerge.spark.spark_session import check_pyspark, check_session
 
 ANSWER_SECONDS = 15
 """The time that a Spark Connect server may take to answer, in seconds. PySpark itself would retry for many minutes."""
+_EXIT_SECONDS = 2
+"""The same time when the process ends and releases its sessions."""
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -117,8 +121,9 @@ def _connect(address: str) -> SparkSession:
         if address.startswith("local"):  # PySpark itself starts a local server, or uses the running one
             session = SparkSession.builder.remote(address).getOrCreate()
         else:
-            _check_server_answers(address)  # PySpark would retry for many minutes
+            _check_server_answers(address, ANSWER_SECONDS)  # PySpark would retry for many minutes
             session = SparkSession.builder.remote(address).create()
+            atexit.register(_release, weakref.ref(session), address)
         check_session(session)
     except ImportError as error:
         raise ConfigurationError(f"{error}. Spark Connect needs more packages: pip install 'dbt-rowmerge[connect]'.") from error
@@ -128,20 +133,37 @@ def _connect(address: str) -> SparkSession:
     return session
 
 
+def _release(reference: weakref.ref[SparkSession], address: str) -> None:
+    """Release a session on a Spark Connect server, with its views and cached rows, when the process ends.
+
+    Without this, the server keeps the session for an hour. A process with several sessions would wait forever for a channel to close,
+    because PySpark closes it after the threads of gRPC have ended.
+    """
+    session = reference()
+    if session is None:
+        return
+    try:
+        _check_server_answers(address, _EXIT_SECONDS)
+    except ConfigurationError:
+        # PySpark would send the request to release the session for many minutes.
+        session.release_session_on_close = False
+    session.stop()
+
+
 def _without_parameter_values(message: str) -> str:
     """Return a message without the values of parameters in addresses, which may be secrets: `;token=…` instead of `;token=abc`."""
     return re.sub(r"=[^;'\"\s]+", "=…", message)
 
 
-def _check_server_answers(address: str) -> None:
-    """Raise ConfigurationError if no server answers at an address."""
+def _check_server_answers(address: str, seconds: float) -> None:
+    """Raise ConfigurationError if no server answers at an address within this time."""
     import grpc  # type: ignore[import-untyped]
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
     builder = DefaultChannelBuilder(address)
     channel = builder.toChannel()
     try:
-        grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
+        grpc.channel_ready_future(channel).result(timeout=seconds)
     except grpc.FutureTimeoutError as error:
         advice = "Check the host, the port and use_ssl, and whether the server runs"
         example = "(sbin/start-connect-server.sh of a Spark distribution starts one)"
