@@ -47,7 +47,13 @@ def page(results: list[dict[str, Any]]) -> str:
     """Return the Markdown of results."""
     rows = [_row(result, results) for result in results]
     pages = [f"- [{title}]({name}.md)" for name, title in _UNTESTED.items()]
-    return _HEAD + "\n".join(rows) + "\n\n## Not tested\n\nThese pages come from documentation. No trial runs them:\n\n" + "\n".join(pages) + "\n"
+    return (
+        _HEAD
+        + "\n".join(rows)
+        + "\n\n## Not tested\n\nThese pages come from documentation. No trial runs them:\n\n"
+        + "\n".join(pages)
+        + "\n"
+    )
 
 
 def _row(result: dict[str, Any], results: list[dict[str, Any]]) -> str:
@@ -58,7 +64,13 @@ def _row(result: dict[str, Any], results: list[dict[str, Any]]) -> str:
     passed = sum(status in ("success", "pass") for status in nodes.values())
     failures = f", failed: {'; '.join(outcome['failures'])}" if outcome.get("failures") else ""
     name = result["environment"]
-    cells = [f"[{name}]({name}.md)", result["components"], result["format"], "yes" if outcome["debug"] else "no", f"{passed} of {len(nodes)}"]
+    cells = [
+        f"[{name}]({name}.md)",
+        result["components"],
+        result["format"],
+        "yes" if outcome["debug"] else "no",
+        f"{passed} of {len(nodes)}",
+    ]
     cells += [f"{outcome.get('statements', 0)}{failures}", "–" if result is laptop else "yes" if outcome == laptop["outcome"] else "no"]
     return f"| {' | '.join([*cells, result['date'], result['versions']])} |"
 
@@ -67,7 +79,9 @@ def read_results() -> list[dict[str, Any]]:
     """Return the recorded results, in the order of ENVIRONMENTS and their formats."""
     results: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     names = [environment.name for environment in ENVIRONMENTS]
-    return sorted((each for each in results if each["environment"] in names), key=lambda each: (names.index(each["environment"]), each["format"]))
+    return sorted(
+        (each for each in results if each["environment"] in names), key=lambda each: (names.index(each["environment"]), each["format"])
+    )
 
 
 def record(environment: Environment, format_: str) -> None:

@@ -16,7 +16,11 @@ from tests.deploy.environments import ENVIRONMENTS, PROFILES, Environment, run_t
 from tests.deploy.page import RESULTS, page, read_results
 
 LAPTOP = ENVIRONMENTS[0]
-OTHERS = [pytest.param(environment, format_, id=f"{environment.name}-{format_}") for environment in ENVIRONMENTS[1:] for format_ in environment.formats]
+OTHERS = [
+    pytest.param(environment, format_, id=f"{environment.name}-{format_}")
+    for environment in ENVIRONMENTS[1:]
+    for format_ in environment.formats
+]
 
 
 @pytest.fixture(scope="module")
@@ -56,4 +60,6 @@ def test_each_profile_has_a_page_that_shows_it() -> None:
 def test_the_page_of_results_has_each_environment() -> None:
     results = read_results()
     assert {result["environment"] for result in results} == {environment.name for environment in ENVIRONMENTS}
-    assert (PROFILES.parent / "tested.md").read_text(encoding="utf-8") == page(results), f"run python -m tests.deploy.page after {RESULTS.name}"
+    assert (PROFILES.parent / "tested.md").read_text(encoding="utf-8") == page(results), (
+        f"run python -m tests.deploy.page after {RESULTS.name}"
+    )

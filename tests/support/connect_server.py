@@ -74,7 +74,11 @@ class ConnectServer:
             "spark.driver.host": "localhost",
             **self._settings,
         }
-        command = [f"{self._environment['SPARK_HOME']}/bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+        command = [
+            f"{self._environment['SPARK_HOME']}/bin/spark-submit",
+            "--class",
+            "org.apache.spark.sql.connect.service.SparkConnectServer",
+        ]
         command += ["--master", "local[2]", "--driver-memory", "1g", "--driver-java-options", f"{JAVA_OPTIONS} {java_options({})}"]
         return [*command, *(argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")), "spark-internal"]
 
