@@ -1,7 +1,7 @@
 """Print docs/deploy/tested.md: which environments of docs/deploy were proven, when, and with which versions.
 
-`python -m tests.deploy.page` writes the page from results.json. With `--run NAME…`, it first runs the trials of these environments, or of all
-if there is no name, and records their results.
+`python -m tests.deploy.page` writes the page from results.json. With `--run NAME…`, it first runs the trials of these environments, or of
+all if there is no name, and records their results.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _HEAD = """<!-- Written by `python -m tests.deploy.page` from tests/deploy/resul
 Each row is one trial, with the profile of the page and its real components. A trial runs three parts:
 
 - **debug:** `dbt debug` connects.
-- **demo:** `dbt build` of the project in `integration_tests/flights` runs twice, on one in fifty flights: seeds, a view, a merge, an append, a
-  delete+insert, a table, and data tests. The number counts nodes without an error.
+- **demo:** `dbt build` of the project in `integration_tests/flights` runs twice, on one in fifty flights: seeds, a view, a merge, an append,
+  a delete+insert, a table, and data tests. The number counts nodes without an error.
 - **statements:** `tests/deploy/statements.sql` has all strategies, definitions, maintenance and time travel.
 - **as laptop:** whether nodes, rows of all tables, and statements equal those of the laptop.
 

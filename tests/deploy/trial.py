@@ -113,7 +113,7 @@ def _run_statements(session: rowmerge.Session, format_: str) -> dict[str, Any]:
 def _failure(session: rowmerge.Session, case: Case, format_: str) -> str | None:
     try:
         run_case(session, case, lambda text: text.replace("using delta", f"using {format_}"))
-    except (Exception, pytest.fail.Exception) as error:
+    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - whatever it is, the result names it
         return f"{type(error).__name__}: {error}"
     return None
 

@@ -196,20 +196,18 @@ def test_the_next_node_runs_after_a_restart_of_the_server(tmp_path):
         server.start()
         (folder / "restarted").touch()
         nodes = json.loads(dbt.communicate()[0].splitlines()[-1])
-        shown = json.loads(python("-c", SHOW, str(folder / "warehouse"), server.address).splitlines()[-1])
+        tables = json.loads(python("-c", SHOW, str(folder / "warehouse"), server.address).splitlines()[-1])
     assert [nodes[name][0] for name in ("a_view", "b_restart", "c_table")] == ["success", "error", "success"]
     assert "The Spark Connect server does not have the session any more" in nodes["b_restart"][1]
-    assert shown["c_table"] == [["Asia/Tokyo", 3]]
+    assert tables["c_table"] == [["Asia/Tokyo", 3]]
 
 
 @pytest.mark.full_suite("tests/deploy runs one client")
 def test_two_clients_use_a_server_at_the_same_time(server, tmp_path):
-    models = {
-        "merged.sql": "{{ config(materialized='incremental', unique_key='id') }} select id, '{{ target.schema }}' as client from range(1000)"
-    }
+    model = "{{ config(materialized='incremental', unique_key='id') }} select id, '{{ target.schema }}' as client from range(1000)"
     clients = []
     for schema in ("first", "second"):
-        write_project(tmp_path / schema, server, models, schema=schema, warehouse=str(tmp_path / "warehouse"))
+        write_project(tmp_path / schema, server, {"merged.sql": model}, schema=schema, warehouse=str(tmp_path / "warehouse"))
         command = [sys.executable, "-c", NODES, str(tmp_path / schema)]
         clients.append(subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True))
     assert [json.loads(client.communicate()[0].splitlines()[-1])["merged"][0] for client in clients] == ["success", "success"]
