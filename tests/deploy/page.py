@@ -33,8 +33,8 @@ _HEAD = """<!-- Written by `python -m tests.deploy.page` from tests/deploy/resul
 Each row is one trial, with the profile of the page and its real components. A trial runs three parts:
 
 - **debug:** `dbt debug` connects.
-- **demo:** `dbt build` of the project in `integration_tests/flights` runs twice, on one in fifty flights: seeds, a view, a merge, an append,
-  a delete+insert, a table, and data tests. The number counts nodes without an error.
+- **demo:** `dbt build` of the project in `integration_tests/flights` runs twice, on one in fifty flights: seeds, a view, merge, append,
+  delete+insert, a table, and data tests. The number counts nodes without an error.
 - **statements:** `tests/deploy/statements.sql` has all strategies, definitions, maintenance and time travel.
 - **as laptop:** whether nodes, rows of all tables, and statements equal those of the laptop.
 
@@ -57,9 +57,9 @@ def page(results: list[dict[str, Any]]) -> str:
 
 
 def _row(result: dict[str, Any], results: list[dict[str, Any]]) -> str:
-    """Return the row of a trial. Its statements count without those of failed cases' claims, which the cell names."""
+    """Return the row of a trial. Names the claims of failed cases next to the number of statements."""
     outcome = result["outcome"]
-    laptop = next(each for each in results if each["environment"] == "laptop" and each["format"] == result["format"])
+    laptop = next((each for each in results if each["environment"] == "laptop" and each["format"] == result["format"]), result)
     nodes = outcome.get("nodes", {})
     passed = sum(status in ("success", "pass") for status in nodes.values())
     failures = f", failed: {'; '.join(outcome['failures'])}" if outcome.get("failures") else ""
