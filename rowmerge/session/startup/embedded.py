@@ -12,6 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -139,7 +140,7 @@ def _release(reference: weakref.ref[SparkSession], address: str) -> None:
     Without this, the server keeps the session for an hour. A process with several sessions would wait forever for a channel to close,
     because PySpark closes it after the threads of gRPC have ended.
     """
-    session = reference()
+    session: Any = reference()
     if session is None:
         return
     try:
