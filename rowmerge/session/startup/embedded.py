@@ -129,8 +129,11 @@ def _connect(address: str) -> SparkSession:
     except ImportError as error:
         raise ConfigurationError(f"{error}. Spark Connect needs more packages: pip install 'dbt-rowmerge[connect]'.") from error
     except PySparkException as error:
-        reason = _without_parameter_values(str(error).splitlines()[0])
-        raise ConfigurationError(f"The Spark Connect server returned no session: {reason} Check its address and the token.") from None
+        # The first line of an error of gRPC has no reason, such as a wrong token.
+        details = re.search(r'details = "([^"]+)"', str(error))
+        reason = _without_parameter_values(details[1] if details else str(error).splitlines()[0])
+        problem = f"The Spark Connect server returned no session: {reason.rstrip('.')}."
+        raise ConfigurationError(f"{problem} Check its address and the token.") from None
     return session
 
 
