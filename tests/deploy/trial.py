@@ -71,7 +71,7 @@ def _build(folder: Path, project: Path) -> dict[str, str]:
         variables = json.dumps({"feed": str(project / "target/feed"), "batch": batch})
         result = _dbt("build", folder, project, "--vars", variables)
         for run in result.result or ():
-            node, status = run.node.name, str(run.status)
+            node, status = run.node.name, str(run.status) if str(run.status) != "error" else f"error: {run.message}"
             statuses[node] = status if statuses.get(node, "success") in ("success", "pass") else statuses[node]
     return statuses
 
