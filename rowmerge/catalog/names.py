@@ -174,6 +174,8 @@ class CatalogNames:
 
     def find_table(self, namespace: str, name: str) -> tuple[str, str] | None:
         """Return the catalog's spelling of a table's name, and the table's location, or None if the table does not exist."""
+        if self._is_path_of_files(namespace, name):
+            return None
         check_path_segment("table", name)
         location = self._client.location(namespace, lower_case(name))
         if location is not None:
@@ -185,8 +187,14 @@ class CatalogNames:
 
     def load_view(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return the metadata of a view (Iceberg View Spec), or None if the catalog does not contain the view."""
+        if self._is_path_of_files(namespace, name):
+            return None
         check_path_segment("view", name)
         return self._client.load_view(namespace, lower_case(name))
+
+    def _is_path_of_files(self, namespace: str, name: str) -> bool:
+        """Return whether a name with a slash belongs to no schema, as the path in ``text.`/data/a.csv` ``, which Spark reads."""
+        return "/" in name and namespace not in self._namespaces.values()
 
     def new_location(self, schema: str, name: str) -> str:
         """Return the location that a new table with this name would have."""

@@ -216,8 +216,8 @@ class Session:
         """
         command, context = parse(text), replace(self._context, audit=Audit(self._spark, wap_branch, wap_id))
         key = key_of_statement(command, text, idempotency_key)
-        options = self._options if isinstance(command, Query) else with_settings(self._spark, self._options, key, command)
         with translated(text):
+            options = self._options if isinstance(command, Query) else with_settings(self._spark, self._options, key, command)
             if isinstance(command, Query):
                 scope = StatementScope.begin(context)
                 frame = scope.query(command.text)

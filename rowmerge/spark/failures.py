@@ -21,6 +21,9 @@ _DRIVER_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 STOP_PREFIX = "rowmerge-stop"
 """The prefix of the error message by which an expression of rowmerge stops the statement."""
 
+_LOST_SESSION = ("INVALID_HANDLE.SESSION_", "NO_ACTIVE_SESSION")
+"""The beginnings of Spark's error conditions for a session that a Spark Connect server does not have any more."""
+
 
 class StopReason(Enum):
     """The reasons why an expression stops the statement. TOO_LONG applies to strings, WRONG_LENGTH to binary values."""
@@ -72,6 +75,7 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
         return _unparsable(error, text)
     return (
         _nesting_error(f"{condition} {message}")
+        or _lost_session_error(condition, message)
         or _stop_expression_error(message)
         or executor_error(message)
         or _unresolved_name_error(condition, parameters)
@@ -105,6 +109,20 @@ def _nesting_error(message: str) -> errors.PlanError | None:
     return errors.PlanError(
         "The statement is nested too deeply for Spark, or a chain of operators in it is too long. Nothing was written. Divide it, for "
         "example with a WITH list, or start Spark with a larger stack: spark_config = {'spark.driver.extraJavaOptions': '-Xss16m'}."
+    )
+
+
+def _lost_session_error(condition: str, message: str) -> errors.SparkFailed | None:
+    """Return the error for a session that a Spark Connect server does not have any more, or None for any other error.
+
+    PySpark itself detects a new server by the id of the session in an answer, and raises an error without a condition.
+    """
+    if not condition.startswith(_LOST_SESSION) and "incorrect server side session identifier" not in message:
+        return None
+    return errors.SparkFailed(
+        "The Spark Connect server does not have the session any more: it has restarted, or the session was idle for too long. Its "
+        "temporary views and settings are lost. Nothing was written. Run the statement again in a new session: the next node of dbt "
+        "opens one, and rowmerge.connect does in Python."
     )
 
 

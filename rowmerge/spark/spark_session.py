@@ -152,6 +152,22 @@ def _redact_secrets(spark: SparkSession) -> None:
         spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
 
 
+def local_checkpoint(frame: DataFrame, *, eager: bool) -> DataFrame:
+    """Return the rows of a frame, which executors keep (`DataFrame.localCheckpoint`).
+
+    Spark Connect assigns the result to the session that is active in the process, which may be another session than that of `frame`.
+    This session then does not find the rows (DATAFRAME_NOT_FOUND). So a query of the right session reads the result.
+
+    Args:
+        frame: The rows.
+        eager: Whether a job evaluates the rows now. Otherwise, the first job that reads them does.
+    """
+    spark, checkpoint = frame.sparkSession, frame.localCheckpoint(eager=eager)
+    # Classic sessions of one process share their Spark, so each of them finds the rows.
+    is_in_session = not analyses_later(spark) or checkpoint.sparkSession is spark
+    return checkpoint if is_in_session else spark.sql("select * from {checkpoint}", checkpoint=checkpoint)
+
+
 def register_view(frame: DataFrame, name: str) -> None:
     """Register a DataFrame as a temporary view, or replace the view.
 

@@ -293,3 +293,9 @@ def test_format_version_3_requires_a_server_that_writes_it(
     lineage_rows = read_lineage_with_duckdb(table.metadata_location).to_pylist()
     assert {row["id"]: row["_row_id"] for row in lineage_rows} == {0: 0, 2: 2, 3: 3}
     assert pyiceberg_catalog.load_table("raw.raised").metadata.next_row_id == 2  # type: ignore[union-attr]
+
+
+def test_queries_read_files_by_their_path(session: rowmerge.Session, tmp_path: Path) -> None:
+    (tmp_path / "lines.csv").write_text("a\nb\n")
+    rows = session.sql(f"select value from text.`{tmp_path}/lines.csv` order by value").collect()
+    assert [row.value for row in rows] == ["a", "b"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+PAGES = ("README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(r"^ *(?:```|~~~)", re.MULTILINE)
 FILE_NAME = re.compile(r"(?:--|#) ([\w/.~-]+\.(?:sql|yml|csv|py))\b.*\n")
 _BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -60,7 +60,10 @@ RULES = (
     Rule(f"{_PROJECTS}::test_the_project_of_a_page_runs", r"README\.md|docs/tutorial\.md", "text"),
     Rule(f"{_PROJECTS}::test_the_python_program_of_a_page_merges_into_a_table", r"README\.md|docs/python_api\.md", "python"),
     Rule(f"{_COMMANDS}::test_each_command_exists", r".*", "shell"),
+    Rule(f"{_COMMANDS}::test_each_command_of_another_system_exists", r"docs/deploy/\w+\.md", "console"),
     Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/(profiles|projects)\.md", "yaml", r"\w+:\n  target: "),
+    Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/deploy/\w+\.md", "yaml", r"# profiles/"),
+    Rule("tests/deploy/test_environments.py::test_each_profile_has_a_page_that_shows_it", r"docs/deploy/\w+\.md", "yaml", r"# profiles/"),
     Rule(
         f"{_COMMANDS}::test_the_adapter_accepts_each_part_of_a_target", r"docs/(profiles|formats)\.md", "yaml", r" *(storage_options|type):"
     ),

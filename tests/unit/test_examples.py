@@ -9,8 +9,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 import yaml
 from dbt.cli.main import cli
@@ -25,6 +28,9 @@ SHELL = {"cd", "mkdir", "rm", "source", "pip"}
 """Commands of the shell, and of pip, which needs the network."""
 PYTHON = {"python", "python3", ".venv/bin/python"}
 OUTSIDE = {"venv", "pytest"}
+SYSTEMS = {"export", "install", "kubectl", "umask"}
+"""Commands of systems that tests do not start. Scripts of Spark exist in the PySpark wheel or in a Spark distribution."""
+SPARK_SCRIPTS = {"sbin/start-master.sh", "sbin/start-worker.sh"}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -45,6 +51,15 @@ def test_each_rule_covers_a_block_and_names_a_test(rule: Any) -> None:
 def test_each_command_exists(block: Block) -> None:
     for words in commands(block.text):
         assert_exists(words)
+
+
+@pytest.mark.parametrize("block", examples_of("test_each_command_of_another_system_exists"), ids=str)
+def test_each_command_of_another_system_exists(block: Block) -> None:
+    for words in commands(block.text):
+        is_script = words[0] in SPARK_SCRIPTS or (Path(pyspark.__file__).parent / words[0]).is_file()
+        assert words[0] in SYSTEMS or is_script, words
+        settings = [value for option, value in pairwise(words) if option == "--conf"]
+        assert all(re.match(r"spark\.[\w.]+=.", setting) for setting in settings), words
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "performance" not in page])

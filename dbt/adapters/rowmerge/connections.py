@@ -137,7 +137,14 @@ class RowmergeConnectionManager(SQLConnectionManager):
         pass
 
 
+_LOST_SESSION = ("INVALID_HANDLE.SESSION_", "NO_ACTIVE_SESSION")
+"""The beginnings of Spark's error conditions for a session that a Spark Connect server does not have any more."""
+
+
 def _message(error: Exception) -> str:
     """Return the message of an error, without the JVM stack trace and with the line of the Python model that raised the error."""
+    if isinstance(error, PySparkException) and (error.getCondition() or "").startswith(_LOST_SESSION):
+        cause = "The Spark Connect server does not have the session any more: it has restarted, or the session was idle for too long."
+        return f"{cause} The next node opens a new session. Run this node again with `dbt retry`."
     message = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     return message.split("\n\nJVM stacktrace:", 1)[0].split("\n\nDriver stacktrace:", 1)[0].rstrip() + line_of_model(error)

@@ -29,9 +29,21 @@ def session_for(credentials: RowmergeCredentials) -> Any:
     spark = _active_spark() if credentials.method == "existing" else None
     key = _session_key(credentials, spark)
     with _lock:
+        if key in _sessions and credentials.method == "connect" and _is_lost(_sessions[key].spark):
+            # PySpark takes the first session of a process for the active one until it is stopped.
+            _sessions.pop(key).spark.stop()
         if key not in _sessions:
             _sessions[key] = _connect(credentials, spark)
         return _sessions[key]
+
+
+def _is_lost(spark: Any) -> bool:
+    """Return whether a Spark Connect server does not have a session any more: it has restarted, or the session was idle for too long."""
+    try:
+        spark.conf.get("spark.app.id")
+    except PySparkException:
+        return True
+    return False
 
 
 def _session_key(credentials: RowmergeCredentials, spark: Any) -> tuple[Any, ...]:

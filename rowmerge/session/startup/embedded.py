@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -22,6 +25,8 @@ from rowmerge.spark.spark_session import check_pyspark, check_session
 
 ANSWER_SECONDS = 15
 """The time that a Spark Connect server may take to answer, in seconds. PySpark itself would retry for many minutes."""
+_EXIT_SECONDS = 2
+"""The same time when the process ends and releases its sessions."""
 
 _REDACTION = {"spark.redaction.regex": "(?i)secret|passw|token|credential|[.]sas[.]|(access|account|private)[.]?key"}
 """The names of settings whose values Spark hides in its user interface and event logs. Spark's default lacks keys of Azure and Google."""
@@ -140,15 +145,36 @@ def _connect(address: str) -> SparkSession:
         if address.startswith("local"):  # PySpark itself starts a local server, or uses the running one
             session = SparkSession.builder.remote(address).getOrCreate()
         else:
-            _check_server_answers(address)  # PySpark would retry for many minutes
+            _check_server_answers(address, ANSWER_SECONDS)  # PySpark would retry for many minutes
             session = SparkSession.builder.remote(address).create()
+            atexit.register(_release, weakref.ref(session), address)
         check_session(session)
     except ImportError as error:
         raise ConfigurationError(f"{error}. Spark Connect needs more packages: pip install 'dbt-rowmerge[connect]'.") from error
     except PySparkException as error:
-        reason = _without_parameter_values(str(error).splitlines()[0])
-        raise ConfigurationError(f"The Spark Connect server returned no session: {reason} Check its address and the token.") from None
+        # The first line of an error of gRPC has no reason, such as a wrong token.
+        details = re.search(r'details = "([^"]+)"', str(error))
+        reason = _without_parameter_values(details[1] if details else str(error).splitlines()[0])
+        problem = f"The Spark Connect server returned no session: {reason.rstrip('.')}."
+        raise ConfigurationError(f"{problem} Check its address and the token.") from None
     return session
+
+
+def _release(reference: weakref.ref[SparkSession], address: str) -> None:
+    """Release a session on a Spark Connect server, with its views and cached rows, when the process ends.
+
+    Without this, the server keeps the session for an hour. A process with several sessions would wait forever for a channel to close,
+    because PySpark closes it after the threads of gRPC have ended.
+    """
+    session: Any = reference()
+    if session is None:
+        return
+    try:
+        _check_server_answers(address, _EXIT_SECONDS)
+    except ConfigurationError:
+        # PySpark would send the request to release the session for many minutes.
+        session.release_session_on_close = False
+    session.stop()
 
 
 def _without_parameter_values(message: str) -> str:
@@ -156,15 +182,15 @@ def _without_parameter_values(message: str) -> str:
     return re.sub(r"=[^;'\"\s]+", "=…", message)
 
 
-def _check_server_answers(address: str) -> None:
-    """Raise ConfigurationError if no server answers at an address."""
+def _check_server_answers(address: str, seconds: float) -> None:
+    """Raise ConfigurationError if no server answers at an address within this time."""
     import grpc  # type: ignore[import-untyped]
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
     builder = DefaultChannelBuilder(address)
     channel = builder.toChannel()
     try:
-        grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
+        grpc.channel_ready_future(channel).result(timeout=seconds)
     except grpc.FutureTimeoutError as error:
         advice = "Check the host, the port and use_ssl, and whether the server runs"
         example = "(sbin/start-connect-server.sh of a Spark distribution starts one)"

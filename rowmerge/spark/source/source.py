@@ -29,7 +29,7 @@ from rowmerge.spark.source.keys import (
     ordinal_array,
     with_keys,
 )
-from rowmerge.spark.spark_session import is_local_mode
+from rowmerge.spark.spark_session import is_local_mode, local_checkpoint
 from rowmerge.spark.types import estimated_row_bytes, frame_of, schema_of, with_nullable_fields
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, backquote
@@ -203,8 +203,8 @@ class _Checkpoint:
         rows = with_nullable_fields(with_keys(frame, alias, pairs))
         # An executor may be lost with its rows. Spark evaluates them again until a first job has finished, perhaps to other rows. So on
         # a cluster, nothing is read from this evaluation before it is complete. Later, a loss is an error (`lost_source_rows`).
-        is_cluster = not is_local_mode(frame.sparkSession)
-        self._rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=is_cluster)
+        numbered_rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL))
+        self._rows = local_checkpoint(numbered_rows, eager=not is_local_mode(frame.sparkSession))
         self._statistics = Observation()
         row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
         self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)

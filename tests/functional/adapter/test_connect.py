@@ -20,8 +20,7 @@ import pyspark
 import pytest
 import yaml
 
-from rowmerge.session.startup.class_archive import java_options
-from tests.support.jvm import JAVA_OPTIONS
+from tests.support.connect_server import ConnectServer, server_python
 
 ROOT = Path(__file__).parents[3]
 STATEMENTS = (
@@ -64,39 +63,10 @@ def model(dbt, session):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """Yield the address of a Spark Connect server for the tests of the module."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    home = Path(pyspark.__file__).parent
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "localhost",
-    }
-    command = [str(home / "bin/spark-submit"), "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    command += ["--master", "local[2]", "--driver-memory", "1g", "--driver-java-options", f"{JAVA_OPTIONS} {java_options({})}"]
-    command += [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
+    """Yield the address of a Spark Connect server without rowmerge, for the tests of the module."""
     folder = tmp_path_factory.mktemp("server")
-    with open(folder / "log", "w") as log:
-        # The server finds the format of streams in the module `pyspark_rowmerge`.
-        environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen([*command, "spark-internal"], cwd=folder, env=environment, stdout=log, stderr=log)
-    try:
-        until = time.monotonic() + 120
-        while process.poll() is None and time.monotonic() < until:
-            if "Spark Connect server started" in (folder / "log").read_text():
-                break
-            time.sleep(0.2)
-        else:
-            pytest.fail((folder / "log").read_text()[-2000:])
-        yield f"sc://localhost:{port}"
-    finally:
-        process.terminate()
-        process.wait(30)
+    with ConnectServer(folder, python=server_python(folder / "python")) as server:
+        yield server.address
 
 
 def python(*arguments: str, **environment: str) -> str:
@@ -142,8 +112,16 @@ def test_new_statements_and_the_python_api_run_on_a_server(server):
         "repeated_files",
     )
     names += ("tables_by_path", "procedures", "procedure_files", "computed_statistics", "file_repair", "show_create", "convert_to_delta")
-    files = [f"tests/engine/test_{name}.py" for name in (*names, "names", "locations", "concurrent_definitions", "streaming")]
+    files = [f"tests/engine/test_{name}.py" for name in (*names, "names", "locations", "concurrent_definitions")]
     output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, ROWMERGE_REMOTE=server)
+    assert " passed" in output
+
+
+@pytest.mark.full_suite("tests/engine/test_streaming.py runs streams on an embedded Spark")
+def test_streams_run_on_a_server_with_rowmerge(tmp_path):
+    # The server finds the format of streams in the module `pyspark_rowmerge`.
+    with ConnectServer(tmp_path, path=str(ROOT)) as server:
+        output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/engine/test_streaming.py", ROWMERGE_REMOTE=server.address)
     assert " passed" in output
 
 
@@ -156,24 +134,107 @@ def test_cases_of_new_statements_run_on_a_server(server):
 
 
 SESSIONS = """
-import os, sys, rowmerge
-from pyspark.sql import SparkSession
+import sys, rowmerge
 first, second, main = (
-    rowmerge.connect(sys.argv[1], spark=SparkSession.builder.remote(sys.argv[2]).create(), default_format="iceberg") for _ in range(3)
+    rowmerge.connect(sys.argv[1], spark_config={"spark.remote": sys.argv[2]}, default_format="iceberg") for _ in range(3)
 )
-main.sql("create table t (id int) tblproperties ('write.wap.enabled' = 'true')")
+main.sql("create table t (id bigint) tblproperties ('write.wap.enabled' = 'true')")
 main.sql("insert into t values (0)")
 first.sql("set spark.wap.branch = first")
 second.sql("set spark.wap.branch = second")
 for id_, session in enumerate((first, second, main)):
-    session.sql(f"insert into t values ({id_ + 1})")
-print([sorted(row.id for row in session.sql("select id from t").collect()) for session in (first, second, main)], flush=True)
-os._exit(0)  # PySpark would wait for the sessions
+    session.sql(f"merge into t using (select id from range({id_ + 1}, {id_ + 2})) s on t.id = s.id when not matched then insert *")
+print([sorted(row.id for row in session.sql("select id from t").collect()) for session in (first, second, main)])
 """
 
 
-def test_the_branch_of_one_session_does_not_reach_another_on_a_server(server, tmp_path):
+def test_several_sessions_of_a_process_merge_each_into_its_branch(server, tmp_path):
+    """PySpark assigns the rows of a checkpoint to the first session. The process also has to end, while PySpark closes three channels."""
     assert python("-c", SESSIONS, str(tmp_path / "warehouse"), server) == "[[0, 1], [0, 2], [0, 3]]\n"
+
+
+def write_project(folder: Path, address: str, models: dict[str, str], **target: object) -> None:
+    """Write a dbt project, and the profile of a server."""
+    target = {"type": "rowmerge", "method": "connect", "remote": address, "schema": "main", "threads": 1, **target}
+    target.setdefault("warehouse", str(folder / "warehouse"))
+    (folder / "models").mkdir(parents=True)
+    (folder / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "dev", "outputs": {"dev": target}}}))
+    (folder / "dbt_project.yml").write_text("{name: p, version: '1.0.0', profile: p, flags: {send_anonymous_usage_stats: false}}")
+    for name, text in models.items():
+        (folder / "models" / name).write_text(text)
+
+
+NODES = """
+import json, sys
+from dbt.cli.main import dbtRunner
+result = dbtRunner().invoke(["run", "--quiet", "--project-dir", sys.argv[1], "--profiles-dir", sys.argv[1]])
+print(json.dumps({each.node.name: [str(each.status), each.message] for each in result.result}))
+"""
+RESTARTED_MODELS = {
+    "a_view.sql": "{{ config(materialized='view') }} select id from range(3)",
+    "b_restart.py": """
+def model(dbt, session):
+    import time
+    from pathlib import Path
+    Path(FOLDER, "ready").touch()
+    while not Path(FOLDER, "restarted").exists():
+        time.sleep(0.1)
+    return session.range(5)
+""",
+    "c_table.sql": "{{ config(materialized='table') }} select current_timezone() as zone, count(*) as n from {{ source('s', 'a_view') }}",
+    "models.yml": "sources: [{name: s, schema: main, tables: [{name: a_view}]}]",
+}
+
+
+@pytest.mark.full_suite("the server starts twice")
+def test_the_next_node_runs_after_a_restart_of_the_server(tmp_path):
+    folder = tmp_path / "project"
+    models = {name: text.replace("FOLDER", repr(str(folder))) for name, text in RESTARTED_MODELS.items()}
+    with ConnectServer(tmp_path / "server") as server:
+        write_project(folder, server.address, models, spark_config={"spark.sql.session.timeZone": "Asia/Tokyo"})
+        variables = os.environ | {"PYTHONPATH": str(ROOT)}
+        dbt = subprocess.Popen([sys.executable, "-c", NODES, str(folder)], cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True)
+        while dbt.poll() is None and not (folder / "ready").exists():
+            time.sleep(0.1)
+        server.stop()
+        server.start()
+        (folder / "restarted").touch()
+        nodes = json.loads(dbt.communicate()[0].splitlines()[-1])
+        tables = json.loads(python("-c", SHOW, str(folder / "warehouse"), server.address).splitlines()[-1])
+    assert [nodes[name][0] for name in ("a_view", "b_restart", "c_table")] == ["success", "error", "success"]
+    assert "The Spark Connect server does not have the session any more" in nodes["b_restart"][1]
+    assert tables["c_table"] == [["Asia/Tokyo", 3]]
+
+
+@pytest.mark.full_suite("tests/deploy runs one client")
+def test_two_clients_use_a_server_at_the_same_time(server, tmp_path):
+    model = "{{ config(materialized='incremental', unique_key='id') }} select id, '{{ target.schema }}' as client from range(1000)"
+    clients = []
+    for schema in ("first", "second"):
+        write_project(tmp_path / schema, server, {"merged.sql": model}, schema=schema, warehouse=str(tmp_path / "warehouse"))
+        command = [sys.executable, "-c", NODES, str(tmp_path / schema)]
+        clients.append(subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True))
+    assert [json.loads(client.communicate()[0].splitlines()[-1])["merged"][0] for client in clients] == ["success", "success"]
+
+
+CONNECT = """
+import sys, rowmerge
+try:
+    rowmerge.connect(sys.argv[1], spark_config={"spark.remote": sys.argv[2]})
+except rowmerge.errors.ConfigurationError as error:
+    print(error)
+"""
+
+
+@pytest.mark.full_suite("the trial of spark_connect in tests/deploy connects with a token")
+def test_a_wrong_token_and_a_path_are_rejected(tmp_path):
+    settings = {"spark.connect.authenticate.token": "right"}
+    with ConnectServer(tmp_path / "server", settings=settings) as server:
+        token_error = python("-c", CONNECT, str(tmp_path / "warehouse"), f"{server.address}/;token=wrong-secret")
+        path_error = python("-c", CONNECT, str(tmp_path / "warehouse"), f"{server.address}/prefix;token=right")
+    assert "returned no session: Invalid authentication token. Check its address and the token." in token_error
+    assert "wrong-secret" not in token_error
+    assert "path component" in path_error and "must be empty" in path_error
 
 
 def test_models_of_all_kinds_are_built_on_a_server(server, tmp_path):
