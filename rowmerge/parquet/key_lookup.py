@@ -86,9 +86,9 @@ class LookupSpec:
 
 
 class TaskFile(NamedTuple):
-    """A file of a task. `index`: its number among the files of all tasks. `layout`: the index in `LookupSpec.layouts`."""
+    """A file of a task. `number`: its index among the files of all tasks. `layout`: the index in `LookupSpec.layouts`."""
 
-    index: int
+    number: int
     path: str
     layout: int
     deleted: bytes
@@ -108,7 +108,7 @@ def rows_task(spec: LookupSpec, file_lists: Sequence[bytes], ids_per_list: int, 
     def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for file, row_groups in _map_task_files(batches, spec, file_lists, ids_per_list, _all_rows):
             for rows, positions in row_groups:
-                yield from with_addresses(rows, str(file.index), positions, address_columns).combine_chunks().to_batches()
+                yield from with_addresses(rows, str(file.number), positions, address_columns).combine_chunks().to_batches()
 
     return look_up
 
@@ -120,8 +120,8 @@ def _all_rows(file: LookedUpFile, spec: LookupSpec) -> list[tuple[pa.Table, Nump
 def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int | None, with_key_ids: bool) -> TaskFunction:
     """Return the function for `DataFrame.mapInArrow` that returns the positions of the live rows that have a key of the source.
 
-    The result has one row for each file with such rows: the number of the file, the positions as a serialized bitmap, and the bytes of the
-    key ids.
+    The result has one row for each file with such rows, with the columns of POSITIONS_SCHEMA: the number of the file, the positions as a
+    serialized bitmap, and the bytes of the key ids.
 
     Args:
         spec: The keys and the columns.
@@ -137,7 +137,7 @@ def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int 
         row_count = 0
         for file, (positions, key_ids) in _map_task_files(batches, spec, file_lists, 1, find_in_file):
             if len(positions):
-                row = {"file": file.index, "positions": serialize(positions.astype(np.uint64)), "key_ids": key_ids.tobytes()}
+                row = {"file": file.number, "positions": serialize(positions.astype(np.uint64)), "key_ids": key_ids.tobytes()}
                 yield pa.RecordBatch.from_pylist([row], POSITIONS_SCHEMA)
             row_count += len(positions)
             if max_rows is not None and row_count > max_rows:

@@ -19,7 +19,7 @@ import pytest
 from rowmerge.session.startup.class_archive import java_options
 from tests.support.jvm import JAVA_OPTIONS
 
-WORKER_PACKAGES = ("pyarrow", "numpy", "pandas", "pyroaring")
+WORKER_PACKAGES = ("pyarrow", "numpy", "pandas")
 _SECONDS_TO_START = 120
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,9 +33,8 @@ _ID_BYTES, _ESTIMATED_BYTES = 8, 64 * 1024 * 1024
 def rows_on_executors(spark: SparkSession, files: Sequence[LookedUpFile], columns: Struct, keys: SourceKeys) -> DataFrame:
     """Return the live rows that have a key of the source, with the address of each row. Each job that reads the result looks them up again.
 
-    Spark estimates the size of the result from the number of ids in the range, before the filter. The estimate must be so large that Spark
-    does not decide on a broadcast before it runs the query: the number of rows with a key is unknown. Spark's adaptive execution decides on
-    it when it knows the size.
+    Spark estimates the size of the result from the number of ids in the range, before the filter. The number of rows with a key is unknown,
+    so the estimate is too large for a broadcast. Spark's adaptive execution broadcasts the rows if their actual size is small.
 
     Args:
         spark: The session of the result.
@@ -62,7 +61,7 @@ def positions_on_executors(
     *,
     with_key_ids: bool,
     max_rows: int | None,
-) -> Iterator[tuple[LookedUpFile, tuple[Positions, NumpyArray]]]:
+) -> Generator[tuple[LookedUpFile, tuple[Positions, NumpyArray]], None, None]:
     """Yield each file that contains live rows with a key of the source, with the positions of these rows and the ids of their keys.
 
     Args:

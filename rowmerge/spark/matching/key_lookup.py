@@ -21,7 +21,7 @@ In local mode, the driver reads the files. On a cluster, executors do if there a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,6 +55,10 @@ than a lookup."""
 ROWS_ON_DRIVER, DISTANT_FILES_ON_DRIVER = 4_000_000, 64
 """The maximum number of rows among which a driver looks up keys if executors run elsewhere, and the maximum number of files in a remote
 store. A job on executors takes half a second longer than a lookup in a few rows."""
+
+
+_FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
+"""A data file, the positions of its rows that have a key of the source, and the key ids of these rows."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,7 @@ def rows_by_keys(
     lookup_files = _describe_files(spark, snapshot, files, columns, lineage)
     if lookup_files is None:
         return None
-    row_fields = tuple(columns)
-    if lineage is not None:
-        row_fields += (Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type))
+    row_fields = (*columns, *_lineage_fields(lineage))
     path_by_index = {str(index): spark_path(file.path) for index, file in enumerate(lookup_files)}
     if _executors_look_up(spark, files):
         return LookedUpRows(rows_on_executors(spark, lookup_files, Struct(row_fields), keys), path_by_index, are_few=False)
@@ -131,6 +133,10 @@ def rows_by_keys(
     except TooManyRows:
         return None
     return LookedUpRows(frame_of(spark, rows, bare(Struct((*row_fields, *ADDRESS_FIELDS)))), path_by_index, are_few=True)
+
+
+def _lineage_fields(lineage: Lineage | None) -> tuple[Field, ...]:
+    return () if lineage is None else (Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type))
 
 
 def _executors_look_up(spark: SparkSession, files: FileListing) -> bool:
@@ -184,20 +190,31 @@ def find_key_matches(
     lookup_files = _describe_files(spark, snapshot, files, columns, lineage=None)
     if lookup_files is None:
         return None
-    # If there are more target rows than source rows, the matches are not one-to-one.
-    max_rows, with_key_ids = source.row_count if one_to_one else None, one_to_one or with_sources
-    if _executors_look_up(spark, files):
-        task_matches = positions_on_executors(
-            spark, snapshot.name, lookup_files, columns, keys, with_key_ids=with_key_ids, max_rows=max_rows
-        )
-        rows = _collect_rows(task_matches, max_rows, distinct_keys=not one_to_one)
-    else:
-        find_in_file = partial(_find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=with_key_ids)
-        with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:  # closing it stops reading other files
-            rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
+    max_rows = source.row_count if one_to_one else None  # with more target rows, the matches are not one-to-one
+    with closing(_find_in_files(spark, snapshot, files, lookup_files, columns, keys, max_rows, one_to_one or with_sources)) as matches:
+        rows = _collect_rows(matches, max_rows, distinct_keys=not one_to_one)
     if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
     return _matches_with_ordinals(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
+
+
+def _find_in_files(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: FileListing,
+    lookup_files: Sequence[LookedUpFile],
+    columns: Struct,
+    keys: SourceKeys,
+    max_rows: int | None,
+    with_key_ids: bool,
+) -> Generator[_FileMatches, None, None]:
+    """Yield files with the positions and key ids of their matching rows, on executors or on the driver. Closing it stops reading files."""
+    if _executors_look_up(spark, files):
+        yield from positions_on_executors(spark, snapshot.name, lookup_files, columns, keys, with_key_ids=with_key_ids, max_rows=max_rows)
+        return
+    find_in_file = partial(_find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=with_key_ids)
+    with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:
+        yield from zip(lookup_files, matches_by_file, strict=True)
 
 
 def _find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool) -> tuple[Positions, NumpyArray]:
@@ -209,10 +226,6 @@ def _find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *,
 def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -> bool:
     """Return whether a lookup of these keys finds exactly the rows that have all keys of a source row."""
     return keys.is_exact and len(keys.columns) >= len(source.keys) and (keys.is_distinct or not one_to_one)
-
-
-_FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
-"""A data file, the positions of its rows that have a key of the source, and the key ids of these rows."""
 
 
 class _RowsWithKeys(NamedTuple):
