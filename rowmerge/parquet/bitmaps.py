@@ -115,7 +115,8 @@ def _sorted_distinct(positions: Positions) -> Positions:
     if (positions[1:] > positions[:-1]).all():
         return positions
     in_order = np.sort(positions)
-    return in_order[np.append(True, in_order[1:] != in_order[:-1])]
+    distinct: Positions = in_order[np.append(True, in_order[1:] != in_order[:-1])]
+    return distinct
 
 
 def _count_below(positions: Positions, end: int) -> int:
