@@ -191,11 +191,10 @@ class _Checkpoint:
 
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
         self.alias, self.key_columns, self._pairs = alias, key_names(pairs), pairs
-        rows = with_nullable_fields(with_keys(frame, alias, pairs))
-        # An executor may be lost with its rows. Spark evaluates them again until a first job has finished, perhaps to other rows. So on
-        # a cluster, nothing is read from this evaluation before it is complete. Later, a loss is an error (`lost_source_rows`).
-        is_cluster = not is_local_mode(frame.sparkSession)
-        self._rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=is_cluster)
+        rows = with_nullable_fields(with_keys(frame, alias, pairs)).select("*", F.monotonically_increasing_id().alias(ORDINAL))
+        # Until a first job has finished, Spark evaluates rows of a lost executor again, perhaps to other rows. So on a cluster, nothing is
+        # read from this evaluation before it is complete. Later, a loss is an error (`lost_source_rows`).
+        self._rows = rows.localCheckpoint(eager=not is_local_mode(frame.sparkSession))
         self._statistics = Observation()
         row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
         self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)
@@ -248,7 +247,7 @@ class SourceRowsOnce:
         return self._kept_source is not None or self.was_streamed
 
     def discard_rows(self) -> None:
-        """Discard the rows that executors keep, because some are lost. The next attempt evaluates the whole source again."""
+        """Discard the rows that executors keep, so that the next attempt evaluates the whole source again."""
         self._kept_source = None
 
     def is_broadcastable(self, row_count: int) -> bool:
@@ -300,9 +299,9 @@ def _evaluate_prepared(checkpoint: _Checkpoint, schema: Struct, max_keys: int, p
         The source, or None if the job failed: the cause may be the conversion of a row that the statement does not write.
     """
     is_first_row = _in_share_of_task(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
-    first_rows = checkpoint.observed_rows.where(is_first_row)
+    first_rows = checkpoint.observed_rows.where(is_first_row).alias(checkpoint.alias)
     try:
-        prepared_rows = prepare(first_rows.alias(checkpoint.alias), checkpoint.key_columns).toArrow()
+        prepared_rows = prepare(first_rows, checkpoint.key_columns).toArrow()
     except PySparkException:
         return None
     source = checkpoint.to_source(schema, prepared_rows, max_keys)
@@ -363,7 +362,7 @@ def _and_short_texts(schema: Struct, most_bytes: int) -> str:
 
 def is_unchanged_by_arrow(schema: Struct) -> bool:
     """Return whether conversion to Arrow and back preserves rows: types are simple, without collations, and column names are distinct."""
-    types = [field.type for field in schema]
+    types = (field.type for field in schema)
     are_unchanged = all(isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _UNCHANGED_TYPES) for type_ in types)
     return are_unchanged and len({field.name.lower() for field in schema}) == len(schema) and not has_collation(schema)
 
