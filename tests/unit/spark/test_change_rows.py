@@ -44,7 +44,7 @@ def run(table_spec: WriteSpec, *batches: list[Row], columns: OutcomeColumns = CO
     sink = outcome_sink(table_spec, columns, change_rows_spec(table_spec, f"{table_spec.root}/_change_data"))
     records = [pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA) for rows in batches]
     (message,) = sink(iter(records))
-    report: dict[str, Any] = pickle.loads(message["message"][0].as_py())
+    report: dict[str, Any] = pickle.loads(message["message"][0].as_py())["message"]
     return report
 
 

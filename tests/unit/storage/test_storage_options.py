@@ -162,5 +162,5 @@ def test_an_executor_without_environment_credentials_writes_to_the_store(signed_
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_") or "METADATA" in name}
     subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True, env=environment)
-    commit(table, FileChanges(tuple(AddedFile(**file) for file in pickle.loads(message.read_bytes())["files"])))
+    commit(table, FileChanges(tuple(AddedFile(**file) for file in pickle.loads(message.read_bytes())["message"]["files"])))
     assert ids(table.snapshot()) == [*range(10), 77]
