@@ -35,6 +35,10 @@ class StopReason(Enum):
     CONSTRAINT = "constraint"
 
 
+_TOO_DEEP = ("java.lang.StackOverflowError", "FAILED_TO_PARSE_TOO_COMPLEX", "maximum recursion depth exceeded")
+"""The signs of a statement that is nested too deeply, in messages of Java, of Spark's parser, and of Python while it parses a type."""
+
+
 @contextmanager
 def translated(text: str, table: str = "the table") -> Iterator[None]:
     """Translate PySpark exceptions in a `with` block to rowmerge errors.
@@ -103,8 +107,8 @@ def _java_error(message: str, table: str) -> errors.RowmergeError:
 
 
 def _nesting_error(message: str) -> errors.PlanError | None:
-    """Return the error for a statement that overflowed Java's stack, or None for any other message."""
-    if "java.lang.StackOverflowError" not in message and "FAILED_TO_PARSE_TOO_COMPLEX" not in message:
+    """Return the error for a statement that is nested too deeply for Java, Spark or Python, or None for any other message."""
+    if not any(sign in message for sign in _TOO_DEEP):
         return None
     return errors.PlanError(
         "The statement is nested too deeply for Spark, or a chain of operators in it is too long. Nothing was written. Divide it, for "
