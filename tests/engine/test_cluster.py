@@ -106,7 +106,7 @@ def test_a_folder_that_executors_do_not_share_is_an_error_with_host_and_path(tmp
         for statement in (
             "insert into t select id, id from range(20000, 40000)",
             f"create table other using {format_} as select id from range(20000)",
-            "merge into t using (select id, 0L as v from range(30000)) s on t.id = s.id when not matched then insert *",
+            "merge into t using (select id, 0L as v from range(500000)) s on t.id = s.id when not matched then insert *",
         ):
             with pytest.raises(StatementError) as raised:
                 driver.sql(statement)
@@ -134,11 +134,11 @@ def test_settings_of_a_single_process_do_not_reach_a_cluster(connect: Callable[.
 def test_a_killed_executor_never_mixes_rows_of_two_evaluations(
     cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str, moment: str
 ) -> None:
-    driver, rows = connect(), 40_000
+    driver, rows = connect(), 300_000  # more than the driver writes itself
     driver.sql(f"create table t using {format_} as select id * 10 as id, -1L as n from range({rows})")
     folder = tmp_path / "warehouse" / "default" / "t"
     old_files = set(files_of(folder, "*.parquet"))
-    slow = "if(id % 10000 = 0, reflect('java.lang.Thread', 'sleep', 500L), '')"
+    slow = "if(id % 75000 = 0, reflect('java.lang.Thread', 'sleep', 500L), '')"
     source = f"select {RANDOM_KEY} as id, id as n, {slow} as pause from range(0, {rows}, 1, 4)"
     driver.send(
         f"merge into t using ({source}) s on t.id = s.id and s.pause is not distinct from s.pause "

@@ -94,11 +94,8 @@ class StandaloneCluster:
 
     def executors(self) -> list[int]:
         """Return the process ids of all executors of this cluster."""
-        lines = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
         workers = {pid for process in self._processes for pid in (process.pid, *_children(process.pid))}
-        return [
-            int(line.split()[0]) for line in lines if "CoarseGrainedExecutorBackend" in line and _parent(int(line.split()[0])) in workers
-        ]
+        return [pid for worker in workers for pid in _children(worker) if "CoarseGrainedExecutorBackend" in _command_line(pid)]
 
     def kill_executor(self) -> None:
         """Kill one executor, as the kernel does when the memory is exhausted. Wait until there is one."""
@@ -212,6 +209,13 @@ def _parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return -1
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
 
 
 def _children(pid: int) -> list[int]:
