@@ -120,8 +120,8 @@ def _all_rows(file: LookedUpFile, spec: LookupSpec) -> list[tuple[pa.Table, Nump
 def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int | None, with_key_ids: bool) -> TaskFunction:
     """Return the function for `DataFrame.mapInArrow` that returns the positions of the live rows that have a key of the source.
 
-    The result has one row for each file with such rows. Its columns are the number of the file, the positions as a serialized bitmap, and the
-    bytes of the key ids (POSITIONS_SCHEMA).
+    The result has one row for each file with such rows. Its columns are the number of the file, the positions as a serialized bitmap, and
+    the bytes of the key ids (POSITIONS_SCHEMA).
 
     Args:
         spec: The keys and the columns.

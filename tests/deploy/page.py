@@ -71,7 +71,8 @@ def _row(result: dict[str, Any], results: list[dict[str, Any]]) -> str:
         "yes" if outcome["debug"] else "no",
         f"{passed} of {len(nodes)}",
     ]
-    cells += [f"{outcome.get('statements', 0)}{failures}", "–" if result is laptop else "yes" if agrees(outcome, laptop["outcome"]) else "no"]
+    agreement = "–" if result is laptop else "yes" if agrees(outcome, laptop["outcome"]) else "no"
+    cells += [f"{outcome.get('statements', 0)}{failures}", agreement]
     return f"| {' | '.join([*cells, result['date'], result['versions']])} |"
 
 
