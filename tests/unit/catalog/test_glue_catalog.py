@@ -13,11 +13,11 @@ from pyiceberg.types import LongType
 
 from rowmerge.catalog import IcebergCatalog
 from rowmerge.errors import CatalogFailed, RowmergeError, TableError
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
-from rowmerge.storage.configuration import StorageConfiguration
-from rowmerge.storage.store import Storage
 from tests.support.glue import needs_moto, serving_glue
 
 pytestmark = needs_moto
