@@ -14,7 +14,7 @@ from rowmerge.catalog.renames import is_chosen_location, unused_location
 from rowmerge.catalog.views import check_has_views, commit_view, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files, set_location
-from rowmerge.iceberg.catalogs.file_io import file_io_properties
+from rowmerge.iceberg.catalogs.file_io import aws_client_properties, file_io_properties
 from rowmerge.iceberg.metadata.parsing import parse_metadata
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.store import Storage
@@ -391,4 +391,5 @@ def _with_defaults(configuration: Mapping[str, Any], warehouse: str | None, opti
     """Add the warehouse and the storage options to the configuration of a catalog without a service, which writes metadata files itself."""
     if str(configuration.get("type", "")).lower() == "rest":
         return dict(configuration)
-    return {**({} if warehouse is None else {"warehouse": warehouse}), **file_io_properties(options), **configuration}
+    defaults = {**file_io_properties(options), **aws_client_properties(options, configuration)}
+    return {**({} if warehouse is None else {"warehouse": warehouse}), **defaults, **configuration}

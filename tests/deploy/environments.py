@@ -10,16 +10,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from tests.deploy.trial import PROFILE
-from tests.support.connect_server import ConnectServer, server_python
+from tests.deploy.trial import PARTS, PROFILE
+from tests.support.connect_server import ConnectServer
+from tests.support.faulty_s3 import BUCKET, create_bucket, needs_moto, serving_moto
+from tests.support.postgresql import needs_postgresql, serving_postgresql
 from tests.support.rest_catalog import serving
+from tests.support.s3_session import S3_JARS
+from tests.support.standalone import StandaloneCluster, worker_python
 from tests.support.tls_proxy import TlsProxy
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +42,8 @@ class Environment:
         start: Starts the components in a folder, and yields the environment variables of the profile and of the process.
         formats: The table formats that the environment supports.
         missing: Returns the component that this machine lacks, or None.
+        additions: Keys of the profile that lead to a component of the trial, such as the endpoint of an emulated service.
+        parts: The parts of the trial.
     """
 
     name: str
@@ -44,6 +51,8 @@ class Environment:
     start: Callable[[Path], AbstractContextManager[Variables]]
     formats: tuple[str, ...] = ("delta", "iceberg")
     missing: Callable[[], str | None] = lambda: None
+    additions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    parts: tuple[str, ...] = PARTS
 
 
 def run_trial(environment: Environment, folder: Path, format_: str, *parts: str) -> dict[str, Any]:
@@ -52,10 +61,12 @@ def run_trial(environment: Environment, folder: Path, format_: str, *parts: str)
     target = profile[PROFILE]["outputs"][profile[PROFILE]["target"]]
     if format_ != target.get("file_format", "iceberg" if "catalog" in target else "delta"):
         target["file_format"] = format_
+    for key, addition in environment.additions.items():
+        target[key] = {**target.get(key, {}), **addition}
     folder.mkdir(parents=True)
     (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
     with environment.start(folder) as variables:
-        command = [sys.executable, "-m", "tests.deploy.trial", str(folder), format_, *parts]
+        command = [sys.executable, "-m", "tests.deploy.trial", str(folder), format_, *(parts or environment.parts)]
         process_variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
         process = subprocess.run(command, cwd=ROOT, env=process_variables, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout[-4000:] + process.stderr[-4000:]
@@ -72,7 +83,7 @@ def _laptop(folder: Path) -> Iterator[Variables]:
 def _spark_connect(folder: Path) -> Iterator[Variables]:
     """Start a server without rowmerge that requires a token, and a proxy that ends TLS in front of it."""
     settings = {"spark.connect.authenticate.token": "a-token"}
-    server = ConnectServer(folder / "server", python=server_python(folder / "python"), settings=settings)
+    server = ConnectServer(folder / "server", python=worker_python(), settings=settings)
     with server, TlsProxy(folder / "proxy", server.port) as proxy:
         yield {
             "WAREHOUSE": str(folder / "warehouse"),
@@ -90,10 +101,83 @@ def _rest_catalog(folder: Path) -> Iterator[Variables]:
         yield {"CATALOG_URI": address, "WAREHOUSE": warehouse, "DBT_ENV_SECRET_CATALOG_TOKEN": "a-token"}
 
 
+@contextmanager
+def _standalone(folder: Path) -> Iterator[Variables]:
+    """Start a master and two workers whose Python lacks rowmerge."""
+    cluster = StandaloneCluster(folder / "cluster", workers=2)
+    try:
+        yield {
+            "WAREHOUSE": str(folder / "warehouse"),
+            "SPARK_MASTER": cluster.master,
+            "DRIVER_HOST": "localhost",
+            "EXECUTOR_PYTHON": worker_python(),
+        }
+    finally:
+        cluster.close()
+
+
+@contextmanager
+def _sql_catalog(folder: Path) -> Iterator[Variables]:
+    with ExitStack() as stack:
+        database = f"sqlite:///{folder}/catalog.db" if _missing(needs_postgresql) else stack.enter_context(serving_postgresql())
+        yield {"DBT_ENV_SECRET_CATALOG_URI": database, "WAREHOUSE": f"file://{folder}/warehouse"}
+
+
+@contextmanager
+def _aws(folder: Path) -> Iterator[Variables]:
+    """Start moto, with a bucket. The keys are in the profile only: without the shared files of AWS, no library finds others."""
+    with serving_moto() as port:
+        create_bucket(port)
+        yield {
+            "WAREHOUSE": f"s3://{BUCKET}/warehouse" if S3_JARS else f"file://{folder}/warehouse",
+            "AWS_ENDPOINT": f"http://localhost:{port}",
+            "DBT_ENV_SECRET_AWS_KEY": "testing",
+            "DBT_ENV_SECRET_AWS_SECRET": "testing",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+
+@contextmanager
+def _s3_standalone(folder: Path) -> Iterator[Variables]:
+    with _standalone(folder) as cluster, _aws(folder) as aws:
+        yield {**cluster, **aws}
+
+
+def _missing(mark: pytest.MarkDecorator) -> str | None:
+    """Return the reason of a mark that skips tests here, or None."""
+    return str(mark.kwargs["reason"]) if mark.args[0] else None
+
+
+_ENDPOINT = "{{ env_var('AWS_ENDPOINT') }}"
+_STORE = {"aws_endpoint_url": _ENDPOINT, "allow_http": "true"}
+_NO_PACKAGES = {"spark.jars.packages": ""}
+_JARS = {**_NO_PACKAGES, "spark.driver.extraClassPath": f"{S3_JARS}/*", "spark.executor.extraClassPath": f"{S3_JARS}/*"}
+"""The S3 connector from a folder, because the trial downloads no packages."""
+_DATABASE = "SQLite" if _missing(needs_postgresql) else "PostgreSQL"
+_GLUE_FILES = "S3 of moto" if S3_JARS else "a folder"
+
 ENVIRONMENTS = (
     Environment("laptop", "Spark in dbt's process", _laptop),
     Environment("server", "Spark in dbt's process, 1 GB and two cores", _laptop),
+    Environment("standalone", "Spark standalone with two workers without rowmerge, and a folder that they share", _standalone),
+    Environment(
+        "s3_standalone",
+        "Spark standalone with two workers without rowmerge, and S3 of moto",
+        _s3_standalone,
+        missing=lambda: _missing(needs_moto) if S3_JARS else "ROWMERGE_S3_JARS names no folder with the jars of hadoop-aws",
+        additions={"storage_options": _STORE, "spark_config": _JARS},
+    ),
     Environment("spark_connect", "Spark Connect server without rowmerge, with a token, behind a TLS proxy", _spark_connect),
     Environment("rest_catalog", "REST server over a SQL catalog of pyiceberg", _rest_catalog, ("iceberg",)),
+    Environment("sql_catalog", f"SQL catalog on {_DATABASE}", _sql_catalog, ("iceberg",)),
+    Environment(
+        "glue",
+        f"Glue of moto, data files in {_GLUE_FILES}",
+        _aws,
+        ("iceberg",),
+        missing=lambda: _missing(needs_moto),
+        additions={"catalog": {"glue.endpoint": _ENDPOINT}, "storage_options": _STORE, "spark_config": _JARS if S3_JARS else _NO_PACKAGES},
+        parts=tuple(part for part in PARTS if part != "views"),
+    ),
 )
 """The environments whose components start here, the laptop first. `docs/deploy` also documents others, which no test runs."""

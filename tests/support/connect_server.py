@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 import sys
 import time
-import venv
-from collections.abc import Iterable, Mapping
-from importlib import metadata
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -19,7 +16,6 @@ import pytest
 from rowmerge.session.startup.class_archive import java_options
 from tests.support.jvm import JAVA_OPTIONS
 
-WORKER_PACKAGES = ("pyarrow", "numpy", "pandas")
 _SECONDS_TO_START = 120
 
 
@@ -88,30 +84,3 @@ def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
-
-
-def server_python(folder: Path) -> str:
-    """Create a Python environment for the workers of a server, which has only the packages that Spark needs, and return its interpreter.
-
-    It links the packages of this environment, so that a test needs no network. The workers get PySpark from the folder of Spark.
-    """
-    venv.EnvBuilder(with_pip=False).create(folder)
-    packages = next(folder.glob("lib/python*/site-packages"))
-    for name in _with_requirements(WORKER_PACKAGES):
-        distribution = metadata.distribution(name)
-        for top in {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}:
-            if not (packages / top).exists():
-                (packages / top).symlink_to(distribution.locate_file(top))
-    return str(folder / "bin/python")
-
-
-def _with_requirements(names: Iterable[str]) -> set[str]:
-    """Return the names of distributions, and of all that they require."""
-    closure, names = set(), set(names)
-    while names:
-        name = names.pop()
-        closure.add(name)
-        # A requirement with a semicolon depends on an extra or on the platform.
-        required = {re.split(r"[^\w.-]", text)[0] for text in metadata.requires(name) or () if ";" not in text}
-        names |= required - closure
-    return closure

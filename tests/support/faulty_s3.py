@@ -104,9 +104,9 @@ class FaultyS3:
         return status, [], b"<Error><Code>Injected</Code></Error>"
 
 
-@pytest.fixture(scope="session")
-def moto_port() -> Iterator[int]:
-    """Serve S3 with moto and yield the port."""
+@contextmanager
+def serving_moto() -> Iterator[int]:
+    """Serve S3 and other services of AWS with moto, and yield the port."""
     from moto.server import ThreadedMotoServer  # an optional dependency
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -116,17 +116,29 @@ def moto_port() -> Iterator[int]:
     server.stop()
 
 
+def create_bucket(port: int) -> None:
+    """Create the bucket in the store of moto."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    scope = "Credential=testing/20260101/us-east-1/s3/aws4_request"
+    connection.request("PUT", f"/{BUCKET}", headers={"Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none"})
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+@pytest.fixture(scope="session")
+def moto_port() -> Iterator[int]:
+    """Serve S3 with moto and yield the port."""
+    with serving_moto() as port:
+        yield port
+
+
 @pytest.fixture
 def s3(moto_port: int) -> Iterator[FaultyS3]:
     """Yield a proxy without faults in front of the S3 server.
 
     Each test creates its bucket: `mock_aws`, with which other tests of the process emulate AWS Glue, deletes all buckets.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", moto_port)
-    scope = "Credential=testing/20260101/us-east-1/s3/aws4_request"
-    connection.request("PUT", f"/{BUCKET}", headers={"Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none"})
-    assert connection.getresponse().status == 200
-    connection.close()
+    create_bucket(moto_port)
     with serving(FaultyS3(moto_port)) as proxy:
         yield proxy
 

@@ -6,16 +6,21 @@ JSON, and writes one line of JSON for each.
 
 from __future__ import annotations
 
+import atexit
 import importlib.metadata
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+import venv
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +35,34 @@ DRIVER_SETTINGS = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+@cache
 def worker_python(packages: Sequence[str] = WORKER_PACKAGES) -> str:
-    """Return the Python of a virtual environment with only these packages, in the versions of this process. It is created once.
+    """Return the Python of a new environment with only these packages and what they require. It exists until this process ends.
 
-    `ROWMERGE_CACHE` names the folder of such environments.
+    The environment links the packages of this environment, so that a test needs no network.
     """
-    requirements = [f"{package}=={importlib.metadata.version(package)}" for package in packages]
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    cache = Path(os.environ.get("ROWMERGE_CACHE") or Path.home() / ".cache" / "rowmerge")
-    folder = cache / f"worker-{version}" / ("_".join(requirements) or "bare")
-    if not (folder / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        if requirements:
-            subprocess.run([folder / "bin" / "pip", "install", "--quiet", *requirements], check=True)
-        (folder / "complete").touch()
+    folder = Path(tempfile.mkdtemp(prefix="worker-python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    venv.EnvBuilder(with_pip=False).create(folder)
+    site_packages = next(folder.glob("lib/python*/site-packages"))
+    for name in _with_requirements(packages):
+        distribution = importlib.metadata.distribution(name)
+        for top in {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}:
+            if not (site_packages / top).exists():
+                (site_packages / top).symlink_to(distribution.locate_file(top))
     return str(folder / "bin" / "python")
+
+
+def _with_requirements(packages: Iterable[str]) -> set[str]:
+    """Return the names of packages, and of all that they require."""
+    closure, names = set(), set(packages)
+    while names:
+        name = names.pop()
+        closure.add(name)
+        # A requirement with a semicolon depends on an extra or on the platform.
+        required = {re.split(r"[^\w.-]", text)[0] for text in importlib.metadata.requires(name) or () if ";" not in text}
+        names |= required - closure
+    return closure
 
 
 class StandaloneCluster:

@@ -36,6 +36,7 @@ _SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 """The properties of pyiceberg for each setting of obstore, the first one with precedence."""
+_AWS_SERVICES = ("glue", "dynamodb")
 _EXPIRY = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 _SAS_TOKEN, _SAS_EXPIRY = "adls.sas-token.", "adls.sas-token-expires-at-ms."
 """The beginnings of properties that end with the host of an Azure account."""
@@ -75,6 +76,23 @@ def file_io_properties(configuration: StorageConfiguration) -> dict[str, str]:
     if configuration.is_true("s3", "virtual_hosted_style_request"):
         properties["s3.force-virtual-addressing"] = "true"
     return properties
+
+
+def aws_client_properties(configuration: StorageConfiguration, catalog: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties with which a catalog that is a service of AWS signs its requests with the keys of a store.
+
+    There are none if the configuration of the catalog contains credentials. Keys and a profile of different accounts must not mix.
+
+    Args:
+        configuration: The storage options.
+        catalog: The configuration of the catalog.
+    """
+    service = str(catalog.get("type", "")).lower()
+    own = {f"{prefix}.{name}" for prefix in (service, "client") for name in ("access-key-id", "profile-name", "session-token")}
+    if service not in _AWS_SERVICES or any(catalog.get(name) for name in own):
+        return {}
+    settings = configuration.settings.get("s3", {})
+    return {names[1]: str(settings[key]) for key, names in _SETTINGS["s3"].items() if len(names) > 1 and settings.get(key)}
 
 
 def expiry_of(properties: Mapping[str, str]) -> float | None:

@@ -78,7 +78,7 @@ def check_environment(
     yield attempt("versions", partial(_check_versions, needs_java=spark is None and not _remote_address(settings)))
     warehouse = location
     if catalog is not None:
-        catalog_check, warehouse = _check_catalog(catalog, location, schema)
+        catalog_check, warehouse = _check_catalog(catalog, location, schema, configuration)
         yield catalog_check
     if warehouse is None:
         return
@@ -126,17 +126,20 @@ def _java_version() -> str:
     return reported[1]
 
 
-def _check_catalog(settings: Mapping[str, Any], location: str | None, schema: str) -> tuple[EnvironmentCheck, str | None]:
+def _check_catalog(
+    settings: Mapping[str, Any], location: str | None, schema: str, configuration: StorageConfiguration
+) -> tuple[EnvironmentCheck, str | None]:
     """List the schemas of a catalog. Return also the location whose store is checked, or None if it is unknown.
 
     Args:
         settings: The configuration of the catalog.
         location: The location of the warehouse, or None if the catalog chooses the locations of tables.
         schema: A schema whose tables determine the location. If it does not exist, the first schema does.
+        configuration: The storage options.
     """
     name, warehouse = "catalog", location or _location_in(settings)
     try:
-        catalog = IcebergCatalog(settings, location)
+        catalog = IcebergCatalog(settings, location, partial(Storage, options=configuration))
         schemas = catalog.schemas()
         detail = f"{settings.get('type', 'configured')}, {len(schemas)} schemas"
         if warehouse is None and schemas:

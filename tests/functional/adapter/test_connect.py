@@ -20,7 +20,8 @@ import pyspark
 import pytest
 import yaml
 
-from tests.support.connect_server import ConnectServer, server_python
+from tests.support.connect_server import ConnectServer
+from tests.support.standalone import worker_python
 
 ROOT = Path(__file__).parents[3]
 STATEMENTS = (
@@ -64,8 +65,7 @@ def model(dbt, session):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """Yield the address of a Spark Connect server without rowmerge, for the tests of the module."""
-    folder = tmp_path_factory.mktemp("server")
-    with ConnectServer(folder, python=server_python(folder / "python")) as server:
+    with ConnectServer(tmp_path_factory.mktemp("server"), python=worker_python()) as server:
         yield server.address
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from pyiceberg.types import LongType
 
 from rowmerge.catalog import IcebergCatalog
 from rowmerge.errors import CatalogFailed, RowmergeError, TableError
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -94,3 +97,17 @@ def test_tables_of_other_formats_in_the_database_are_not_listed(configuration: d
     with pytest.raises((TableError, CatalogFailed)):
         catalog.drop_schema("raw")
     assert glue.get_table(DatabaseName="raw", Name="hive")
+
+
+def test_keys_of_the_storage_options_sign_requests_to_glue_unless_the_catalog_has_its_own(configuration: dict[str, Any]) -> None:
+    options = StorageConfiguration.parse({"aws_access_key_id": "of the store", "aws_secret_access_key": "hush", "aws_region": "us-east-1"})
+
+    def access_key(catalog: dict[str, Any]) -> str:
+        glue = IcebergCatalog(catalog, None, partial(Storage, options=options))._client.catalog.glue  # type: ignore[attr-defined]
+        key: str = glue._request_signer._credentials.get_frozen_credentials().access_key
+        return key
+
+    without_keys = {name: value for name, value in configuration.items() if not name.endswith(("access-key-id", "secret-access-key"))}
+    assert access_key(without_keys) == "of the store"
+    assert access_key(configuration) == "testing"
+    assert access_key({**without_keys, "client.access-key-id": "other", "client.secret-access-key": "hush"}) == "other"
