@@ -78,7 +78,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._announcements: Dict[str, object] = {}
-        RowmergeRelation.use_catalogs(self.config.credentials)
+        RowmergeRelation.use_catalogs(self.config.credentials.databases, self.config.credentials.further_catalogs)
 
     @property
     def session(self) -> Any:

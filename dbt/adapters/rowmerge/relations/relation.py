@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, FrozenSet, Iterator, Optional, Tuple
+from typing import Any, ClassVar, FrozenSet, Iterable, Iterator, Optional, Tuple
 
 from dbt.adapters.base.relation import BaseRelation, Policy
 from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig
 from dbt.adapters.spark import SparkRelation
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 from dbt.adapters.rowmerge.relations.external_sources import read_files_call
 from dbt.adapters.rowmerge.relations.names import quote
 
@@ -52,9 +51,9 @@ class RowmergeRelation(SparkRelation):
         """Accept a database, which dbt-spark rejects in this method."""
 
     @classmethod
-    def use_catalogs(cls, credentials: RowmergeCredentials) -> None:
-        """Set the catalogs of the profile. dbt creates relations by their class, and has one adapter of this type at a time."""
-        cls.databases, cls.further_catalogs = credentials.databases, frozenset(credentials.further_catalogs)
+    def use_catalogs(cls, databases: Tuple[str, ...], further_catalogs: Iterable[str]) -> None:
+        """Set the names of the catalogs. dbt creates relations by their class, and has one adapter of this type at a time."""
+        cls.databases, cls.further_catalogs = databases, frozenset(further_catalogs)
 
     @classmethod
     def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
