@@ -20,6 +20,7 @@ from rowmerge.errors import (
     TableError,
     TableNotFound,
     UnsupportedStatement,
+    VersionNotFound,
 )
 from tests.support.rest_catalog import serving
 
@@ -205,6 +206,10 @@ def test_statements_that_cannot_cross_catalogs_are_rejected_by_name(session: row
         session.sql("insert into pond.raw.orders values (1, 'x')")
     with pytest.raises(SchemaNotFound, match="lake.missing"):
         session.sql("create table lake.missing.t (id int)")
+    with pytest.raises(VersionNotFound, match="lake.raw.orders has no snapshot 7"):
+        session.sql("select * from lake.raw.orders version as of 7")
+    with pytest.raises(VersionNotFound, match="cold.raw.orders"):
+        session.sql("select * from cold.raw.orders version as of 7")
     with pytest.raises(TableNotFound, match="In the catalog lake"):
         session.sql("drop table lake.raw.missing")
 

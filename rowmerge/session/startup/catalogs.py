@@ -99,8 +99,8 @@ def default_format_of(configuration: Mapping[str, Any]) -> str:
 
 def _open_further(configuration: Mapping[str, Any], open_storage: Callable[[str], Storage]) -> FurtherCatalog:
     """Open a further catalog whose configuration has been checked."""
-    format_ = default_format_of(configuration)
+    format_, prefix = default_format_of(configuration), f"{str(configuration['name']).lower()}."
     if is_folder(configuration):
-        return FurtherCatalog(DirectoryCatalog(open_storage(str(configuration["warehouse"]))), format_)
+        return FurtherCatalog(DirectoryCatalog(open_storage(str(configuration["warehouse"])), prefix), format_)
     settings = {key: value for key, value in configuration.items() if key != _FORMAT}
-    return FurtherCatalog(IcebergCatalog(settings, None, open_storage), format_)
+    return FurtherCatalog(IcebergCatalog(settings, None, open_storage, prefix), format_)

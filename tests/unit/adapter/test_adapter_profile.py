@@ -76,7 +76,7 @@ def test_wrong_further_catalogs_are_rejected_without_their_secrets(catalogs, pro
 def test_each_catalog_has_its_own_default_format_and_secrets_of_catalogs_are_hidden():
     new_credentials = credentials(catalogs=[LAKE, COLD])
     assert [new_credentials.file_format_in(name) for name in (None, "rowmerge", "LAKE", "cold")] == ["delta", "delta", "iceberg", "delta"]
-    assert new_credentials.databases == ("rowmerge", "rowmerge", "spark_catalog", "lake", "cold")
+    assert new_credentials.databases == ("rowmerge", "spark_catalog", "lake", "cold")
     assert "hush" not in str(list(new_credentials.connection_info())) + repr(new_credentials)
     assert dict(new_credentials.connection_info())["catalogs"][1] == COLD
     assert "catalogs" not in dict(credentials().connection_info())

@@ -116,7 +116,7 @@ class RowmergeCredentials(Credentials):
     @property
     def databases(self) -> Tuple[str, ...]:
         """The names of all catalogs in lower case: those of the default catalog first."""
-        return (str(self.database).lower(), *CATALOGS, *self.further_catalogs)
+        return tuple(dict.fromkeys((str(self.database).lower(), *CATALOGS, *self.further_catalogs)))
 
     def is_service(self, database: Optional[str]) -> bool:
         """Return whether a catalog is one of pyiceberg, and not a folder. `database`: None for the default catalog."""
@@ -270,7 +270,7 @@ def _check_host(host: str) -> None:
 
 def _is_harmless(name: str, text: str) -> bool:
     """Return whether a catalog property cannot be a secret. Only some names are known to be safe, and a URL may contain a password."""
-    return name in ("type", "name", "uri", "warehouse") and "@" not in text and "?" not in text
+    return name in ("type", "name", "uri", "warehouse", "file_format") and "@" not in text and "?" not in text
 
 
 def _unknown_key_message(key: str, valid_keys: list[str]) -> str:

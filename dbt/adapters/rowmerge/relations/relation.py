@@ -73,7 +73,7 @@ class RowmergeRelation(SparkRelation):
         elif cls.databases and str(relation_config.database or cls.databases[0]).lower() not in cls.databases:
             raise CompilationError(
                 f"{relation_config.identifier} has the database {relation_config.database!r}, but the profile has "
-                f"no catalog of this name. Use one of {', '.join(dict.fromkeys(cls.databases))}, or add it to `catalogs` in the profile."
+                f"no catalog of this name. Use one of {', '.join(cls.databases)}, or add it to `catalogs` in the profile."
             )
         return super().create_from(quoting, relation_config, **kwargs)
 
