@@ -176,6 +176,9 @@ def test_procedures_of_a_catalog_find_its_tables(session: rowmerge.Session) -> N
     first = rows(session, "select min_by(snapshot_id, committed_at) from lake.raw.orders.snapshots")[0][0]
     session.sql(f"call lake.system.rollback_to_snapshot('lake.raw.orders', {first})")
     assert rows(session, "select id from lake.raw.orders") == [(1,), (2,)]
+    metadata_file = rows(session, "select max_by(file, timestamp) from lake.raw.orders.metadata_log_entries")[0][0]
+    session.sql(f"call lake.system.register_table('raw.again', '{metadata_file}')")
+    assert rows(session, "select id from lake.raw.again") == [(1,), (2,)]
     with pytest.raises(TableNotFound):
         session.sql("call system.rollback_to_snapshot('analytics.missing', 1)")
 

@@ -86,7 +86,7 @@ def _drop(context: SessionContext, command: commands.Drop) -> None:
         return
     drop = context.catalog.drop_view if command.view else context.catalog.drop_table
     drop(name.schema, name.name)
-    context.views.uncache(f"{name.schema}.{name.name}".lower())
+    context.views.uncache(str(name.relation or name).lower())
 
 
 def _run_schema_command(context: SessionContext, command: commands.SchemaCommand) -> StatementResult:
