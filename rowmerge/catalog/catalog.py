@@ -51,6 +51,7 @@ class View:
     """The newest definition of a view. The metadata of `columns` contains their comments.
 
     `version`: the number of the definition, counted from 1. `modified`: the time of the last change in milliseconds since the epoch.
+    `default_catalog`: the name of the catalog of `default_schema` in the session that created the view, or None for the view's catalog.
     """
 
     relation: Relation
@@ -61,6 +62,7 @@ class View:
     properties: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
     modified: int = 0
+    default_catalog: str | None = None
 
 
 class Catalog(Protocol):

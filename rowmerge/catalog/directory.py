@@ -36,8 +36,8 @@ class DirectoryCatalog:
     Every method raises StorageError if the storage fails. A method that creates a folder raises TableError for an invalid name.
     """
 
-    def __init__(self, storage: Storage) -> None:
-        """Create the warehouse folder if it does not exist. Raises StorageError if it is not a folder, or is not writable."""
+    def __init__(self, storage: Storage, prefix: str = "") -> None:
+        """Create a missing warehouse folder. Raises StorageError if it is not writable. `prefix`: the beginning of names in messages."""
         normalize_location(storage.location)
         self._storage, self._names = storage, Names(storage)
         self._known_iceberg_files: Cache[bool] = Cache(_MAX_ICEBERG_FILES)
@@ -45,7 +45,7 @@ class DirectoryCatalog:
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
         """Returns whether a mismatch between a Delta table's version and its checksum file is an error rather than a warning."""
         # The session replaces the attribute later. With the lambda, tables use the attribute's value of the moment.
-        self._open_tables = OpenTables(lambda: self.is_mismatch_fatal())
+        self._open_tables = OpenTables(lambda: self.is_mismatch_fatal(), prefix)
         layout.check_warehouse(storage)
 
     def schemas(self) -> list[str]:

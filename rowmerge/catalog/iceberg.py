@@ -28,18 +28,22 @@ class IcebergCatalog:
     case-insensitively. Every method raises CatalogFailed if the catalog fails.
     """
 
-    def __init__(self, configuration: Mapping[str, Any], warehouse: str | None, open_storage: Callable[[str], Storage] = Storage) -> None:
+    def __init__(
+        self, configuration: Mapping[str, Any], warehouse: str | None, open_storage: Callable[[str], Storage] = Storage, prefix: str = ""
+    ) -> None:
         """Connect to a catalog.
 
         Args:
             configuration: The arguments of pyiceberg's `load_catalog`, including the catalog's `name`, which is `default` by default.
             warehouse: The folder that contains a folder `<schema>/<table>` for each new table; None for the catalog's default.
             open_storage: A function that returns the storage of a table's location.
+            prefix: The beginning of tables' names in messages, such as `lake.`.
 
         Raises:
             CatalogFailed: The catalog cannot be reached.
             ConfigurationError: The configuration is invalid, or the warehouse location contains credentials.
         """
+        self._prefix = prefix
         self._warehouse = None if warehouse is None else normalize_location(warehouse)
         session_options = open_storage(warehouse or ".").configuration
         self._client = CatalogClient(_with_defaults(configuration, self._warehouse, session_options), open_storage)
@@ -383,7 +387,7 @@ class IcebergCatalog:
         table = self._cached_tables.get(key)
         if table is None or table.location != location:
             operations = CatalogOperations(self._client, namespace, stored_name, location)
-            table = self._cached_tables[key] = IcebergTable(operations, f"{lower_case(schema)}.{lower_case(name)}")
+            table = self._cached_tables[key] = IcebergTable(operations, f"{self._prefix}{lower_case(schema)}.{lower_case(name)}")
         return table
 
 

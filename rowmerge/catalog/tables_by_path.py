@@ -31,9 +31,10 @@ FORMATS = {"delta": METADATA, "iceberg": LOG}
 class OpenTables:
     """The tables of a warehouse that this process has opened, by the location of the folder and the name. Threads may share it."""
 
-    def __init__(self, is_mismatch_fatal: Callable[[], bool]) -> None:
-        """Create the collection without tables. `is_mismatch_fatal`: see `DeltaTable`."""
+    def __init__(self, is_mismatch_fatal: Callable[[], bool], prefix: str = "") -> None:
+        """Create the collection without tables. `is_mismatch_fatal`: see `DeltaTable`. `prefix`: the beginning of names in messages."""
         self._tables: dict[tuple[str, str, str], Table] = {}
+        self._prefix = prefix
         self._is_mismatch_fatal = is_mismatch_fatal
 
     def open(self, folder: Storage, schema: str, name: str, format_: str) -> Table:
@@ -48,7 +49,7 @@ class OpenTables:
         table_name = f"{lower_case(schema)}.{lower_case(name)}"
         key = (format_, folder.location, table_name)
         if key not in self._tables:
-            table = open_table(folder, table_name, format_, is_mismatch_fatal=self._is_mismatch_fatal)
+            table = open_table(folder, f"{self._prefix}{table_name}", format_, is_mismatch_fatal=self._is_mismatch_fatal)
             # With `setdefault`, two threads that open the same table get the same object.
             self._tables.setdefault(key, table)
         return self._tables[key]

@@ -122,6 +122,7 @@ def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str
         "schema-id": schema_id,
         "summary": {"engine-name": "rowmerge", "writer": str(uuid4())},
         "representations": [{"type": "sql", "sql": view.sql, "dialect": "spark"}],
+        **({} if view.default_catalog is None else {"default-catalog": view.default_catalog}),
         "default-namespace": [view.default_schema],
     }
 
@@ -167,6 +168,7 @@ def _parse_current_version(relation: Relation, metadata: Mapping[str, Any], file
         properties=properties,
         version=file_version,
         modified=int(version["timestamp-ms"]),
+        default_catalog=version.get("default-catalog"),
     )
 
 

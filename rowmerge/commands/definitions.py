@@ -315,7 +315,15 @@ class Describe:
 
 @dataclass(frozen=True)
 class ShowSchemas:
-    """SHOW SCHEMAS [LIKE 'pattern']."""
+    """SHOW SCHEMAS [IN catalog] [LIKE 'pattern']. `catalog`: None for the current catalog."""
+
+    like: str | None = None
+    catalog: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowCatalogs:
+    """SHOW CATALOGS [LIKE 'pattern']."""
 
     like: str | None = None
 
@@ -367,7 +375,7 @@ ColumnCommand = AddColumns | ReplaceColumns | ChangeIdentifiers | RenameColumn |
 PropertyCommand = SetProperties | UnsetProperties
 ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 AlterTable = ColumnCommand | ConstraintCommand | PropertyCommand | CommentOn | CommentOnColumns | ChangePartitioning | SetWriteOrder
-ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns | TableListing
+ListingCommand = Describe | ShowCatalogs | ShowSchemas | ShowTables | ShowProperties | ShowColumns | TableListing
 TableCommand = CreateTable | CloneTable | CreateTableLike | CreateView | Drop | Rename | SetLocation
 DefinitionCommand = TableCommand | SchemaCommand | AlterTable | ListingCommand
 

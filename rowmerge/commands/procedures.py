@@ -144,7 +144,11 @@ PROCEDURES: Mapping[str, Procedure] = {
 
 @dataclass(frozen=True)
 class Call:
-    """CALL [catalog.]system.procedure(…). `arguments` maps the name of each parameter to the SQL text of its argument."""
+    """CALL [catalog.]system.procedure(…). `arguments` maps the name of each parameter to the SQL text of its argument.
+
+    `catalog`: the catalog of tables whose names have none, or None for the current catalog.
+    """
 
     procedure: str
     arguments: Mapping[str, SqlText]
+    catalog: str | None = None

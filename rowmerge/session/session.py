@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
-from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath, with_paths
+from rowmerge.catalog import Catalog, Relation, TablesByPath, with_paths
 from rowmerge.commands.definitions import Explain, Query
 from rowmerge.commands.functions import FunctionCommand
 from rowmerge.commands.maintenance import MaintenanceCommand
@@ -21,18 +21,19 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, Overwrite, insert
 from rowmerge.execution.result import ChangeResult
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.description import RelationDescription
+from rowmerge.session.answers.description import RelationDescription, describe
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.creation import NewTable, create_or_replace_table, with_comments
 from rowmerge.session.definitions.definitions import run_definition
-from rowmerge.session.definitions.listings import describe_files, describe_relation
+from rowmerge.session.definitions.listings import describe_files
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
 from rowmerge.session.names.audit import Audit
 from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.names.spark_names import SparkViews, TemporaryViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import sql_constant
+from rowmerge.session.startup.catalogs import open_catalogs
 from rowmerge.session.startup.cluster import check_executors
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.statements.explanations import run_explain
@@ -67,6 +68,7 @@ def connect(
     location: str | None = None,
     *,
     catalog: Mapping[str, Any] | None = None,
+    catalogs: Sequence[Mapping[str, Any]] = (),
     spark: SparkSession | None = None,
     spark_config: Mapping[str, object] | None = None,
     schema: str = "default",
@@ -82,6 +84,8 @@ def connect(
             None for the folder that the catalog chooses.
         catalog: The configuration of an Iceberg catalog for pyiceberg, such as `{"type": "rest", "uri": …}`. The type may also be sql, hive
             or glue. Its `name` may qualify a schema (`lake.db.orders`).
+        catalogs: Further catalogs, each with a `name`, and the `warehouse` of a folder or the settings of pyiceberg. `file_format` is the
+            format of new tables in a folder. The tables have names such as `lake.db.orders`.
         spark: A running Spark session, classic or Connect. None starts Spark inside this process.
         spark_config: The Spark settings of the session that starts.
         schema: The current schema, in which unqualified names are looked up.
@@ -96,7 +100,7 @@ def connect(
         StorageError: The location is a file or not writable.
         ConfigurationError: The arguments contradict each other, or Java is missing.
     """
-    # Over 40 lines: the signature and the documentation of nine public arguments.
+    # Over 40 lines: the signature and the documentation of ten public arguments.
     if default_format is None:
         default_format = "delta" if catalog is None else "iceberg"
     if spark is not None and spark_config:
@@ -104,7 +108,7 @@ def connect(
     _check_settings(default_format, commit_retries, durability)
     configuration = StorageConfiguration.parse(storage_options or {})
     open_storage = partial(Storage, options=configuration, durability=Durability(durability))
-    tables = _open_catalog(location, catalog, default_format, open_storage)
+    tables = open_catalogs(location, catalog, catalogs, default_format, open_storage)
     if spark is not None:
         check_session(spark)
     check_executors(spark_session := spark or start_spark(spark_config))
@@ -130,19 +134,6 @@ def _check_settings(default_format: str, commit_retries: int | None, durability:
     levels = [level.value for level in Durability]
     if durability not in levels:
         raise ConfigurationError(f"durability {durability!r} is unknown. Use one of {', '.join(levels)}.")
-
-
-def _open_catalog(
-    location: str | None, configuration: Mapping[str, Any] | None, default_format: str, open_storage: Callable[[str], Storage]
-) -> Catalog:
-    """Open the configured Iceberg catalog, or the warehouse folder if there is none. Raise ConfigurationError for wrong arguments."""
-    if configuration is not None:
-        if default_format != "iceberg":
-            raise ConfigurationError(f"The catalog does not support the default_format {default_format!r}. Omit it, or use 'iceberg'.")
-        return IcebergCatalog(configuration, location, open_storage)
-    if location is None:
-        raise ConfigurationError("Neither a location nor a catalog is specified. Specify the folder or URL of a warehouse, or a catalog.")
-    return DirectoryCatalog(open_storage(location))
 
 
 class Session:
@@ -214,7 +205,7 @@ class Session:
         Raises:
             RowmergeError: The base class of all errors of the engine and of Spark.
         """
-        command, context = parse(text), replace(self._context, audit=Audit(self._spark, wap_branch, wap_id))
+        command, context = parse(text, self._context.names.catalogs), replace(self._context, audit=Audit(self._spark, wap_branch, wap_id))
         key = key_of_statement(command, text, idempotency_key)
         with translated(text):
             options = self._options if isinstance(command, Query) else with_settings(self._spark, self._options, key, command)
@@ -326,9 +317,13 @@ class Session:
         target = Audit(self._spark).target(Target(self._context.names.table(name), name))
         return insert(target.table, rows_for, None if mode == "append" else Overwrite(dynamic=False), options)
 
-    def schemas(self) -> list[str]:
-        """Return the names of all schemas."""
-        return self._catalog.schemas()
+    def schemas(self, catalog: str | None = None) -> list[str]:
+        """Return the names of the schemas of one catalog. Without `catalog`, return those of all catalogs: `raw`, `lake.raw`.
+
+        Raises:
+            ConfigurationError: There is no such catalog.
+        """
+        return self._catalog.schemas() if catalog is None else self._context.names.catalog_with_name(catalog).schemas()
 
     def relations(self, schema: str) -> list[Relation]:
         """Return the tables and views of a schema, with unquoted names. Return an empty list if the schema does not exist."""
@@ -346,15 +341,16 @@ class Session:
         """Return the columns, partitioning, properties, size and version of a table or view.
 
         Args:
-            schema: The unquoted name of the schema.
+            schema: The unquoted name of the schema, after the name of a further catalog and a dot: `lake.raw`.
             name: The unquoted name of the table or view.
 
         Raises:
             TableNotFound: No table or view has this name.
         """
-        if self._catalog.relation(schema, name) is None:
-            raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
-        return describe_relation(self._context, TableName((schema, name)))
+        relation = self._catalog.relation(schema, name)
+        if relation is None:
+            raise TableNotFound(f"{schema}.{name}", [str(existing) for existing in self._catalog.relations(schema)])
+        return describe(self._catalog, relation)
 
     def describe_files(self, text: str) -> RelationDescription:
         """Return the columns, size and age of the files that `read_files(…)` reads, or the description of the table at its path.

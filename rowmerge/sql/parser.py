@@ -67,10 +67,11 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
 """For the first words of each kind of statement, the function that parses the tokens after these words."""
 
 
-def parse(text: str) -> Statement:
+def parse(text: str, catalogs: tuple[str, ...] = ()) -> Statement:
     """Parse SQL text that contains a single statement. Its expressions, queries and relations remain the user's verbatim text.
 
-    A statement that the engine does not execute becomes a `Query`, without the semicolons at the end.
+    A statement that the engine does not execute becomes a `Query`, without the semicolons at the end. `catalogs`: the names of all catalogs
+    in lower case, if there are several.
 
     Raises:
         Unparsable: The text contains no statement, the statement does not follow the grammar, or a string, name or comment is not closed.
@@ -85,6 +86,7 @@ def parse(text: str) -> Statement:
     if len(tokens) == 1:  # only the END token
         raise Unparsable("The text contains no statement. Write one", text=text)
     cursor = Cursor(tokens)
+    cursor.catalogs = catalogs
     if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # BEGIN … END is a script of statements, which Spark executes
         second_statement = tokens[tokens.keys.index(";") + 1]
         raise cursor.unsupported("A second statement begins here. Execute one statement at a time", second_statement)

@@ -78,6 +78,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._announcements: Dict[str, object] = {}
+        RowmergeRelation.use_catalogs(self.config.credentials.databases, self.config.credentials.further_catalogs)
 
     @property
     def session(self) -> Any:
@@ -106,7 +107,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     def list_schemas(self, database: Optional[str]) -> List[str]:
         with self.connections.exception_handler("list schemas"):
-            return list(self.session.schemas())
+            return list(self.session.schemas(database or self.config.credentials.database))
 
     @available.parse(lambda *a, **k: False)
     def check_schema_exists(self, database: Optional[str], schema: str) -> bool:
@@ -135,14 +136,15 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> List[BaseRelation]:
         """Return the functions, tables and views of a schema; an empty list if the schema does not exist."""
         database, schema = schema_relation.database, schema_relation.schema
+        engine_schema = self.Relation.engine_schema_of(database, str(schema))
         with self.connections.exception_handler(f"list relations in {schema}"):
             try:
-                relations = self.session.relations(schema)
+                relations = self.session.relations(engine_schema)
             except SchemaNotFound:
                 return []
             # dbt's cache has one relation per name. If a function and a table share a name, dbt manages the table.
-            function_names = set(self.session.functions(schema)) - {relation.name for relation in relations}
-        # SQL never contains the database, but dbt's cache needs it to find a relation.
+            function_names = set(self.session.functions(engine_schema)) - {relation.name for relation in relations}
+        # SQL contains only the names of further catalogs, but dbt's cache needs it to find a relation.
         create_function = partial(self.Relation.create, database=database, schema=schema.lower(), type=self.Relation.Function)
         functions = [create_function(identifier=name) for name in sorted(function_names)]
         return [*functions, *(self.Relation.from_engine(relation, database) for relation in relations)]
@@ -154,7 +156,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             if relation.is_read_by_query:
                 return self._columns_of_query(relation)
             try:
-                fields = self.session.describe(relation.schema, relation.identifier).columns
+                fields = self.session.describe(relation.engine_schema, relation.identifier).columns
             except (TableNotFound, SchemaNotFound):
                 source = self._source_of_files(relation)
                 return [] if source is None else self._columns_of_query(source)
@@ -207,7 +209,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
         """Return the comments of a table and of its columns: {"relation": comment or None, "columns": {name: comment or None}}."""
         with self.connections.exception_handler(f"comments of {relation}"):
-            description = self.session.describe(relation.schema, relation.identifier)
+            description = self.session.describe(relation.engine_schema, relation.identifier)
         return {"relation": description.comment, "columns": {field.name: field.comment for field in description.columns}}
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
@@ -395,4 +397,4 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     def _describe(self, relation: BaseRelation) -> Any:
         files = getattr(relation, "files", None)
-        return self.session.describe(relation.schema, relation.identifier) if files is None else self.session.describe_files(files)
+        return self.session.describe(relation.engine_schema, relation.identifier) if files is None else self.session.describe_files(files)

@@ -60,11 +60,12 @@ class Operations(metaclass=AdapterMeta):
         """Return the relation of a table. `target`: a relation, a name `schema.table`, or the name of a model, a seed or a snapshot."""
         if isinstance(target, BaseRelation):
             return target
-        schema, dot, identifier = (name.strip("`") for name in str(target).rpartition("."))
+        qualifier, dot, identifier = (name.strip("`") for name in str(target).rpartition("."))
+        database, _, schema = (name.strip("`") for name in qualifier.rpartition("."))
         if not dot:
             node_table = schema_and_alias(identifier, graph.get("nodes", {}).values())
             schema, identifier = node_table or (self.config.credentials.schema, identifier)
-        return self.Relation.create(schema=schema, identifier=identifier, type="table")
+        return self.Relation.create(database=database or None, schema=schema, identifier=identifier, type="table")
 
 
 def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:

@@ -15,7 +15,17 @@ from pyspark.sql import SparkSession
 import rowmerge
 from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 
-_SESSION_SETTINGS = ("address", "warehouse", "schema", "file_format", "durability", "catalog", "spark_config", "storage_options")
+_SESSION_SETTINGS = (
+    "address",
+    "warehouse",
+    "schema",
+    "file_format",
+    "durability",
+    "catalog",
+    "catalogs",
+    "spark_config",
+    "storage_options",
+)
 
 _lock = threading.Lock()
 _sessions: dict[tuple[Any, ...], Any] = {}
@@ -78,6 +88,7 @@ def _environment(credentials: RowmergeCredentials) -> dict[str, Any]:
     # A mapping is empty if the profile does not set it. None then selects the default.
     return {
         "catalog": credentials.catalog or None,
+        "catalogs": credentials.catalogs,
         "spark_config": {**credentials.spark_config, **remote} or None,
         "schema": credentials.schema,
         "storage_options": credentials.storage_options or None,

@@ -31,7 +31,7 @@ def create_table_text(description: RelationDescription, snapshot: Snapshot, entr
     constraints = [f"CONSTRAINT {backquote(check.name)} CHECK ({check.expression})" for check in rules.checks if check.name]
     constraint_keys = {f"delta.constraints.{check.name}" for check in rules.checks if check.name}
     clauses = [
-        f"CREATE TABLE {_quoted(relation)} (\n  {_lines([*columns, *constraints])})",
+        f"CREATE TABLE {_quoted(relation, entry.catalog)} (\n  {_lines([*columns, *constraints])})",
         f"USING {relation.format}",
         _partitioned_by(description.partitioning),
         _clustered_by(snapshot),
@@ -43,15 +43,16 @@ def create_table_text(description: RelationDescription, snapshot: Snapshot, entr
     return "\n".join(clause for clause in clauses if clause)
 
 
-def create_view_text(view: View) -> str:
+def create_view_text(view: View, catalog: str) -> str:
     """Return the CREATE VIEW statement of a view. Its query resolves unqualified names in the schema that is current when it runs.
 
     Args:
         view: The view.
+        catalog: The name of its catalog.
     """
     columns = [f"{backquote(field.name)}{_comment(field.comment, before=' ')}" for field in view.columns]
     clauses = [
-        f"CREATE VIEW {_quoted(view.relation)} (\n  {_lines(columns)})",
+        f"CREATE VIEW {_quoted(view.relation, catalog)} (\n  {_lines(columns)})",
         _comment(view.comment),
         _properties_text(view.properties),
         f"AS {view.sql}",
@@ -59,8 +60,11 @@ def create_view_text(view: View) -> str:
     return "\n".join(clause for clause in clauses if clause)
 
 
-def _quoted(relation: Relation) -> str:
-    return f"{backquote(relation.schema)}.{backquote(relation.name)}"
+def _quoted(relation: Relation, catalog: str) -> str:
+    """Return the quoted name of a relation, with its catalog if the schema begins with it."""
+    schema = relation.schema.removeprefix(f"{catalog}.")
+    parts = (relation.schema, relation.name) if schema == relation.schema else (catalog, schema, relation.name)
+    return ".".join(map(backquote, parts))
 
 
 def _lines(items: Iterable[str]) -> str:

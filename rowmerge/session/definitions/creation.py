@@ -86,7 +86,7 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     partition_fields = resolve_partitioning(columns, command.partitioned_by)
     checks = checks_by_name(command.checks, name.name)
     replaced_format = None if name.relation is None else name.relation.format
-    format_ = command.format or replaced_format or format_of_path(name.schema, name.name) or context.default_format
+    format_ = command.format or replaced_format or format_of_path(name.schema, name.name) or context.format_of_new(name.schema)
     defaults = default_properties(context.spark) if format_ == "delta" else {}
     definition = TableDefinition(columns, partition_fields, {**defaults, **command.properties}, command.comment, checks or None)
     if command.write_order is not None:
@@ -144,7 +144,7 @@ def check_no_view(name: QualifiedName) -> None:
 def _create_and_register(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:
     """Create a table under an unused name, or keep the existing table at the LOCATION, and register it in the catalog."""
     name, location = new_table.name, new_table.location
-    format_ = new_table.format or format_of_path(name.schema, name.name) or context.default_format
+    format_ = new_table.format or format_of_path(name.schema, name.name) or context.format_of_new(name.schema)
     table = context.catalog.new_table(name.schema, name.name, format_, location)
     has_only_location = location is not None and new_table.rows is None and not new_table.definition.schema
     keeps_table = has_only_location and table.exists()

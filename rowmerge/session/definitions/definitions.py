@@ -7,6 +7,7 @@ from dataclasses import replace
 from rowmerge.commands import definitions as commands
 from rowmerge.commands.listings import DescribeAsJson, DescribeColumn, DescribePartition
 from rowmerge.commands.tables import CreateTableLike, Rename, SetLocation
+from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers.results import StatementResult, empty_result
@@ -85,12 +86,12 @@ def _drop(context: SessionContext, command: commands.Drop) -> None:
         return
     drop = context.catalog.drop_view if command.view else context.catalog.drop_table
     drop(name.schema, name.name)
-    context.views.uncache(f"{name.schema}.{name.name}".lower())
+    context.views.uncache(str(name.relation or name).lower())
 
 
 def _run_schema_command(context: SessionContext, command: commands.SchemaCommand) -> StatementResult:
     """Run CREATE SCHEMA, DROP SCHEMA or USE. Raise SchemaNotFound for a missing schema, and the errors of the catalog."""
-    catalog, name = context.catalog, command.name
+    catalog, name = context.catalog, context.names.schema_of(command.name)
     match command:
         case commands.CreateSchema(_, if_not_exists, comment, properties):
             catalog.create_schema(name, if_not_exists=if_not_exists, comment=comment, properties=properties)
@@ -99,6 +100,8 @@ def _run_schema_command(context: SessionContext, command: commands.SchemaCommand
             catalog.drop_schema(name, if_exists=if_exists, cascade=cascade)
             return empty_result(context.spark, "DROP SCHEMA")
         case commands.UseSchema():
+            if name.lower() in context.names.catalogs and not catalog.schema_exists(name):
+                raise PlanError(f"{name} is a catalog. Name a schema in it: USE {name}.default.")
             context.names.check_schema(name)
             context.names.schema = name.lower()
             return empty_result(context.spark, "USE")

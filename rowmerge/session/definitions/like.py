@@ -59,7 +59,7 @@ def create_table_like(context: SessionContext, command: CreateTableLike, options
     if name.relation is not None and command.if_not_exists:
         return empty_result(context.spark, "CREATE TABLE")
     source_format, definition = _source_definition(context, command.source)
-    format_ = command.format or source_format or context.default_format
+    format_ = command.format or source_format or context.format_of_new(name.schema)
     if format_ != source_format:
         definition = _in_other_format(context, definition, format_)
     definition = replace(definition, properties={**(definition.properties or {}), **command.properties})

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Relation
-from rowmerge.commands.definitions import Describe, Detail, ListingCommand, ShowColumns, ShowProperties, ShowSchemas, ShowTables
+from rowmerge.commands.definitions import (
+    Describe,
+    Detail,
+    ListingCommand,
+    ShowCatalogs,
+    ShowColumns,
+    ShowProperties,
+    ShowSchemas,
+    ShowTables,
+)
 from rowmerge.commands.listings import TableListing
 from rowmerge.commands.names import TABLE_FORMATS, FileSource, TableName
 from rowmerge.session.answers import frames, relation_rows
@@ -79,10 +89,14 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
         case Describe(name, detail):
             is_extended = detail is Detail.EXTENDED
             description = describe_relation(context, name)
-            return relation_rows.describe_columns(spark, description, catalog_entry(context, description) if is_extended else None)
-        case ShowSchemas(like):
-            schemas = [schema for schema in context.catalog.schemas() if frames.matches_pattern(schema, like)]
-            return frames.text_column(spark, "namespace", schemas)
+            entry = catalog_entry(context, description) if is_extended else None
+            return relation_rows.describe_columns(spark, replace(description, relation=names.in_catalog(description.relation)), entry)
+        case ShowCatalogs(like):
+            catalogs = [name for name in names.catalog_names if frames.matches_pattern(name, like)]
+            return frames.text_column(spark, "catalog", catalogs)
+        case ShowSchemas(like, catalog_name):
+            _, catalog, _ = names.catalog_of(names.schema if catalog_name is None else names.within(catalog_name).schema)
+            return frames.text_column(spark, "namespace", [schema for schema in catalog.schemas() if frames.matches_pattern(schema, like)])
         case ShowTables():
             return _show_relations(context, command)
         case ShowProperties():
@@ -105,12 +119,14 @@ def _show_properties(context: SessionContext, command: ShowProperties) -> DataFr
 
 def _show_relations(context: SessionContext, command: ShowTables) -> DataFrame:
     """Return the rows of SHOW TABLES (with views), SHOW VIEWS or SHOW TABLE EXTENDED. Raise SchemaNotFound for a missing schema."""
-    catalog, schema = context.catalog, command.schema or context.names.schema
+    catalog, schema = context.catalog, context.names.schema_of(command.schema or context.names.schema)
     context.names.check_schema(schema)
     relations = [relation for relation in catalog.relations(schema) if frames.matches_pattern(relation.name, command.like)]
     if command.views:
         relations = [relation for relation in relations if relation.kind == "view"]
     if command.extended:
         descriptions = [describe(catalog, relation) for relation in relations]
-        return relation_rows.show_relations_extended(context.spark, [(each, catalog_entry(context, each)) for each in descriptions])
+        entries = [(replace(each, relation=context.names.in_catalog(each.relation)), catalog_entry(context, each)) for each in descriptions]
+        return relation_rows.show_relations_extended(context.spark, entries)
+    relations = [context.names.in_catalog(relation) for relation in relations]
     return frames.show_relations(context.spark, relations, "viewName" if command.views else "tableName")

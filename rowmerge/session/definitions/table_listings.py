@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rowmerge.catalog import Relation
 from rowmerge.commands import listings as commands
-from rowmerge.commands.names import TableName
 from rowmerge.errors import UnknownColumn
 from rowmerge.session.answers import frames, relation_rows
 from rowmerge.session.answers.description import RelationDescription, describe, describe_snapshot
@@ -51,7 +51,8 @@ def table_listing_rows(context: SessionContext, command: commands.TableListing) 
             return _describe_column(context, relation, command)
         case commands.DescribeAsJson():
             description = describe(context.catalog, relation)
-            return relation_rows.describe_as_json(spark, description, catalog_entry(context, description))
+            entry = catalog_entry(context, description)
+            return relation_rows.describe_as_json(spark, replace(description, relation=context.names.in_catalog(relation)), entry)
         case commands.ShowCreateTable():
             return frames.text_column(spark, "createtab_stmt", [_create_text(context, relation)])
         case commands.ShowPartitions():
@@ -59,10 +60,12 @@ def table_listing_rows(context: SessionContext, command: commands.TableListing) 
             return frames.text_column(spark, "partition", [partition.name for partition in partitions])
         case commands.DescribePartition():
             partition = find_partition(spark, context.names.table(name), command.partition)
-            return relation_rows.describe_partition(spark, describe(context.catalog, relation), partition)
+            return relation_rows.describe_partition(
+                spark, replace(describe(context.catalog, relation), relation=context.names.in_catalog(relation)), partition
+            )
         case commands.ShowTablePartition():
             partition = find_partition(spark, context.names.table(name), command.partition)
-            return relation_rows.show_partition_extended(spark, relation, partition)
+            return relation_rows.show_partition_extended(spark, context.names.in_catalog(relation), partition)
 
 
 def _describe_temporary_view(command: commands.DescribeColumn | commands.DescribeAsJson) -> str:
@@ -80,7 +83,7 @@ def catalog_entry(context: SessionContext, description: RelationDescription, sna
         description: The description of the table or view.
         snapshot: The version of the table, or None to read the newest one.
     """
-    relation, catalog_name = description.relation, context.names.catalog_name
+    relation, (catalog_name, _, _) = description.relation, context.names.catalog_of(description.relation.schema)
     if relation.kind == "view":
         return CatalogEntry(catalog_name, is_managed=True)
     is_managed = context.catalog.is_managed(relation, description.location)
@@ -91,8 +94,9 @@ def catalog_entry(context: SessionContext, description: RelationDescription, sna
 def _create_text(context: SessionContext, relation: Relation) -> str:
     """Return the statement that creates a table or a view as it is now."""
     if relation.kind == "view":
-        return create_view_text(context.catalog.view(relation.schema, relation.name))
-    snapshot = context.names.table(TableName((relation.schema, relation.name))).snapshot()
+        catalog_name, _, _ = context.names.catalog_of(relation.schema)
+        return create_view_text(context.catalog.view(relation.schema, relation.name), catalog_name)
+    snapshot = context.catalog.open(relation.schema, relation.name).snapshot()
     description = describe_snapshot(relation, snapshot)
     return create_table_text(description, snapshot, catalog_entry(context, description, snapshot))
 

@@ -9,6 +9,7 @@ from rowmerge.catalog import Catalog, Relation
 from rowmerge.commands.names import TableName
 from rowmerge.session.answers.description import describe
 from rowmerge.session.answers.frames import rows_frame
+from rowmerge.session.names.resolver import NameResolver
 from rowmerge.table.metadata.schema import DataType, Primitive
 
 if TYPE_CHECKING:
@@ -32,15 +33,18 @@ TABLES: dict[str, dict[str, DataType]] = {
 }
 
 
-def is_information_table(name: TableName, default_schema: str) -> bool:
+def is_information_table(names: NameResolver, name: TableName, default_schema: str) -> bool:
     """Return whether a name refers to a table of `information_schema`.
 
     Args:
+        names: The resolver of names.
         name: The name without the name of the catalog.
         default_schema: The schema of an unqualified name.
     """
-    schema, table = name.parts if len(name.parts) == 2 else (default_schema, name.parts[-1])
-    return len(name.parts) <= 2 and schema.lower() == INFORMATION_SCHEMA and table.lower() in TABLES
+    if len(name.parts) > 2 or name.parts[-1].lower() not in TABLES:
+        return False
+    _, _, schema = names.catalog_of(names.locate(name, default_schema)[0])
+    return schema.lower() == INFORMATION_SCHEMA
 
 
 def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:

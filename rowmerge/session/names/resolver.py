@@ -5,13 +5,14 @@ The functions return a feature that some table formats lack, or raise an error t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from rowmerge.catalog import Catalog, Relation
+from rowmerge.catalog import Catalog, Catalogs, Relation, without_paths
 from rowmerge.catalog.names import format_of_path
 from rowmerge.commands.names import CATALOGS, TableName
-from rowmerge.errors import ChangesNotRecorded, PlanError, SchemaNotFound, TableError, TableNotFound
+from rowmerge.errors import ChangesNotRecorded, ConfigurationError, PlanError, SchemaNotFound, TableError, TableNotFound
 from rowmerge.session.names.spark_names import TemporaryViews
 from rowmerge.table.metadata.schema import quote
 from rowmerge.table.snapshots.change_feed import ChangeFeed
@@ -56,10 +57,10 @@ class ResolvedName:
 
 
 class NameResolver:
-    """The resolver of names in one catalog. It opens tables, but does not read their snapshots.
+    """The resolver of names in the catalogs of a session. It opens tables, but does not read their snapshots.
 
     `schema`: the session's current schema, in which unqualified names are looked up. USE assigns it. `catalog_name`: a name that may
-    qualify a schema, in addition to `rowmerge` and `spark_catalog`. None adds no name.
+    qualify a schema, in addition to `rowmerge` and `spark_catalog`. None adds no name. The current catalog is that of the current schema.
     """
 
     def __init__(self, catalog: Catalog, temporary_views: TemporaryViews, schema: str, catalog_name: str | None = None) -> None:
@@ -67,13 +68,94 @@ class NameResolver:
         self.temporary_views, self.schema = temporary_views, schema
         self._catalog = catalog
         self._catalog_names = CATALOGS if catalog_name is None else (catalog_name.lower(), *CATALOGS)
-        self.catalog_name = self._catalog_names[0]
-        """The catalog's name as `information_schema` shows it."""
+        several = without_paths(catalog)
+        self._several = several if isinstance(several, Catalogs) else None
+        """The catalogs, if there are further catalogs."""
+
+    @property
+    def catalogs(self) -> tuple[str, ...]:
+        """The names of all catalogs, or an empty tuple if there are no further catalogs."""
+        return () if self._several is None else (*self._catalog_names, *self._several.further)
+
+    @property
+    def catalog_names(self) -> tuple[str, ...]:
+        """The names of the catalogs as SHOW CATALOGS lists them, which are without the other names of the default catalog."""
+        return (self._catalog_names[0], *(() if self._several is None else self._several.further))
+
+    def catalog_with_name(self, name: str) -> Catalog:
+        """Return the catalog of this name, in any capitalization.
+
+        Raises:
+            ConfigurationError: There is no such catalog.
+        """
+        if name.lower() not in (*self._catalog_names, *self.catalogs):
+            raise ConfigurationError(f"There is no catalog {name!r}. The catalogs are {', '.join(self.catalog_names)}.")
+        _, catalog, _ = self.catalog_of(f"{name}.default" if self.catalogs else "default")
+        return catalog
+
+    def catalog_of(self, schema: str) -> tuple[str, Catalog, str]:
+        """Return the name of the catalog that contains a schema, the catalog, and the name of the schema in it.
+
+        Args:
+            schema: A schema that `locate` has returned.
+        """
+        if self._several is None:
+            return self._catalog_names[0], self._catalog, schema
+        name = self._several.name_of(schema) or self._catalog_names[0]
+        return name, self._several.catalog_of(schema), self._several.schema_in_catalog(schema)
+
+    def in_catalog(self, relation: Relation) -> Relation:
+        """Return a relation whose schema has no name of a catalog. DESCRIBE and SHOW print the catalog apart from the schema."""
+        _, _, schema = self.catalog_of(relation.schema)
+        return replace(relation, schema=schema)
+
+    def default_format(self, schema: str) -> str | None:
+        """Return the format of new tables in a further catalog, or None for the format of the session."""
+        name = None if self._several is None else self._several.name_of(schema)
+        return None if self._several is None or name is None else self._several.further[name].default_format
+
+    def within(self, catalog: str) -> NameResolver:
+        """Return a resolver whose current catalog is `catalog`. Its current schema is `default`, unless it already is in the catalog."""
+        resolver = copy(self)
+        current, _, _ = self.catalog_of(self.schema)
+        is_current = catalog == current or {catalog, current} <= {*self._catalog_names}
+        resolver.schema = self.schema if is_current else self.schema_of(f"{catalog}.default")
+        return resolver
 
     def without_catalog(self, name: TableName) -> TableName:
-        """Return the name without the name of the catalog, if the name begins with it and two or more parts follow."""
-        has_catalog = len(name.parts) > 2 and name.parts[0].lower() in self._catalog_names
-        return TableName(name.parts[1:]) if has_catalog else name
+        """Return the name without the name of the default catalog, or with one part for another catalog and the schema (`lake.raw`).
+
+        The name does not change unless it begins with the name of a catalog, and two or more parts follow.
+        """
+        first, *others = name.parts
+        if len(others) < 2 or first.lower() not in (self.catalogs or self._catalog_names):
+            return name
+        return TableName((f"{first.lower()}.{others[0]}", *others[1:]) if self.catalogs else tuple(others))
+
+    def full_name(self, name: TableName) -> TableName:
+        """Return a name that stays the same after USE: the schema and the name, after the catalog where there are several.
+
+        Raises:
+            TableNotFound: The name has too many parts.
+        """
+        schema, relation = self.locate(name)
+        catalog, dot, schema_in_catalog = schema.partition(".")
+        return TableName((catalog, schema_in_catalog, relation) if dot and catalog in self.catalogs else (schema, relation))
+
+    def schema_of(self, schema: str, current_schema: str | None = None) -> str:
+        """Return the name of a schema with its catalog, if there are several catalogs and the default catalog is not the current one.
+
+        Args:
+            schema: The name of a schema in the current catalog, or after the name of another catalog and a dot.
+            current_schema: A schema in the current catalog. None means the current schema of the session.
+        """
+        if self._several is None or self._several.name_of(schema) is not None:
+            return schema
+        name = self._several.schema_in_catalog(schema)
+        catalog = None if name != schema else self._several.name_of(current_schema or self.schema)
+        if catalog is not None:
+            return f"{catalog}.{name}"
+        return name if self._several.name_of(self.schema) is None else f"{self._catalog_names[0]}.{name}"
 
     def locate(self, name: TableName, default_schema: str | None = None) -> tuple[str, str]:
         """Return the schema and the name of a relation, which need not exist.
@@ -84,12 +166,16 @@ class NameResolver:
 
         Raises:
             TableNotFound: The name has more than two parts after the catalog's name.
+            PlanError: There are several catalogs, and none has the name before the schema.
         """
         match self.without_catalog(name).parts:
             case (relation,):
-                return default_schema or self.schema, relation
+                return self.schema_of(default_schema or self.schema, default_schema), relation
             case (schema, relation):
-                return schema, relation
+                is_path = format_of_path(schema, relation) is not None
+                return schema if is_path else self.schema_of(schema, default_schema), relation
+        if self.catalogs and len(name.parts) == 3:
+            raise PlanError(f"There is no catalog {quote(name.parts[0])} for {name}. The catalogs are {', '.join(self.catalog_names)}.")
         raise TableNotFound(str(name))
 
     def qualify(self, name: TableName) -> QualifiedName:
@@ -125,7 +211,7 @@ class NameResolver:
         Raises:
             TableNotFound: The name has a branch or tag, and too many other parts.
         """
-        table_name, branch_or_tag = self._split_branch_or_tag(name)
+        table_name, branch_or_tag = self._split_branch_or_tag(name, default_schema)
         if branch_or_tag is None and len(table_name.parts) > 2:
             return None
         relation, table = self._catalog.look_up(*self.locate(table_name, default_schema)) or (None, None)
@@ -150,7 +236,9 @@ class NameResolver:
             SchemaNotFound: The catalog has no such schema.
         """
         if not self._catalog.schema_exists(schema):
-            raise SchemaNotFound(quote(schema), self._catalog.schemas())
+            name, catalog, schema_in_catalog = self.catalog_of(schema)
+            prefix = f"{quote(name)}." if self.catalogs else ""
+            raise SchemaNotFound(f"{prefix}{quote(schema_in_catalog)}", [f"{prefix}{existing}" for existing in catalog.schemas()])
 
     def refuse_path(self, name: TableName, statement: str) -> None:
         """Check that a statement that changes the name of a table does not get a path.
@@ -183,15 +271,15 @@ class NameResolver:
             raise TableError(f"{name} is a temporary view, which has no rows to change. Name the table that the view reads.")
         table_name, branch = self._split_branch_or_tag(name)
         table = self.table(table_name)
-        return Target(table if branch is None else branch_of(table, branch), TableName(self.locate(table_name)), branch)
+        return Target(table if branch is None else branch_of(table, branch), self.full_name(table_name), branch)
 
-    def _split_branch_or_tag(self, name: TableName) -> tuple[TableName, str | None]:
+    def _split_branch_or_tag(self, name: TableName, default_schema: str | None = None) -> tuple[TableName, str | None]:
         """Return the name without the catalog's name and without its branch or tag, and the branch or tag: (`db.orders`, `audit`).
 
         A table or view whose name looks like a branch takes precedence.
         """
         name = self.without_catalog(name)
-        if name.reference is None or (len(name.parts) == 2 and self._catalog.relation(*name.parts) is not None):
+        if name.reference is None or (len(name.parts) == 2 and self._catalog.relation(*self.locate(name, default_schema)) is not None):
             return name, None
         return name.reference
 

@@ -56,6 +56,10 @@ class SessionContext:
     audit: Audit
     explains: bool = False
 
+    def format_of_new(self, schema: str) -> str:
+        """Return the format of a new table in a schema if the statement names none."""
+        return self.names.default_format(schema) or self.default_format
+
     def table_at_path(self, source: FileSource) -> Table:
         """Open the table at the path of `read_files(…)`. Raises FilesNotFound if there is no table."""
         return self.tables_by_path.open(absolute(source.path), source.format, source.display_name)
@@ -200,10 +204,11 @@ class StatementScope:
 
     def _read_metadata(self, name: TableName, reference: TableReference) -> MetadataRead | str | None:
         """Return the name of a view of a table of `information_schema`, or the read of a metadata table. Return None for any other name."""
-        spark, catalog, views = self.context.spark, self.context.catalog, self.context.views
-        if is_information_table(name, self.schema):
-            return views.register_frame(information_rows(spark, catalog, self.context.names.catalog_name, name.parts[-1].lower()))
-        table_name = table_of(self.context.names, name, self.schema) if is_metadata_table(name) else None
+        spark, catalog, views, names = self.context.spark, self.context.catalog, self.context.views, self.context.names
+        if is_information_table(names, name, self.schema):
+            catalog_name, catalog_of_rows, _ = names.catalog_of(names.locate(name, self.schema)[0])
+            return views.register_frame(information_rows(spark, catalog_of_rows, catalog_name, name.parts[-1].lower()))
+        table_name = table_of(names, name, self.schema) if is_metadata_table(name) else None
         return None if table_name is None else metadata_read(catalog, table_name, reference, self.snapshots)
 
     def _catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> ViewRead:
@@ -246,11 +251,12 @@ class StatementScope:
     def function_for(self, name: TableName) -> CalledFunction | None:
         """Return the function of the warehouse that a call names, or None for a Spark function. Raises PlanError if it calls itself."""
         # In a call without a schema, Spark's functions take precedence.
-        match self.context.names.without_catalog(name).parts:
+        names = self.context.names
+        match names.without_catalog(name).parts:
             case (function_name,) if function_name.lower() not in BUILT_IN:
-                return self._find_function(self.schema, function_name, is_qualified=False)
+                return self._find_function(names.schema_of(self.schema, self.schema), function_name, is_qualified=False)
             case (schema, function_name):
-                return self._find_function(schema, function_name, is_qualified=True)
+                return self._find_function(names.schema_of(schema, self.schema), function_name, is_qualified=True)
         return None
 
     def _find_function(self, schema: str, name: str, *, is_qualified: bool) -> CalledFunction | None:
@@ -261,7 +267,7 @@ class StatementScope:
         if key not in self._functions:
             function = self.context.functions.find(schema, name, is_qualified=is_qualified)
             if function is None:
-                self._functions[key] = self._system_function(name) if schema.lower() == "system" else None
+                self._functions[key] = self._system_function(name) if self.context.names.catalog_of(schema)[2].lower() == "system" else None
             else:
                 self._functions[key] = self.called_function(function)
         return self._functions[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from rowmerge.commands.procedures import Call
 from rowmerge.execution.commit import CommitOptions
@@ -50,5 +51,7 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
         TableNotFound: The table does not exist.
         CommitConflict: All attempts conflict with concurrent commits.
     """
+    if command.catalog is not None:
+        context = replace(context, names=context.names.within(command.catalog))
     arguments = evaluate_arguments(context.spark, command.procedure, command.arguments)
     return _FUNCTIONS[command.procedure](ProcedureCall(context, options, command.procedure, arguments))

@@ -189,7 +189,7 @@ def _create(
     if name.relation is not None:
         raise AlreadyExists(f"{name} already exists. Drop it first, or choose another name.")
     properties = dict(arguments.get("properties", {}))
-    format_ = properties.pop(_PROVIDER, context.default_format).lower()
+    format_ = properties.pop(_PROVIDER, context.format_of_new(name.schema)).lower()
     if format_ not in TABLE_FORMATS:
         raise PlanError(f"The property {_PROVIDER} of {call.procedure} is {format_!r}. Set it to one of {', '.join(TABLE_FORMATS)}.")
     schema, partition_columns = _columns(call, source)

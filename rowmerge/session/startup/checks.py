@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from rowmerge.catalog import IcebergCatalog
 from rowmerge.catalog.names import normalize_location
 from rowmerge.errors import ConfigurationError, RowmergeError, StorageError
+from rowmerge.session.startup.catalogs import is_folder
 from rowmerge.session.startup.class_archive import java_executable
 from rowmerge.session.startup.embedded import check_java, start_spark
 from rowmerge.session.startup.store_checks import EnvironmentCheck, ScratchFile, attempt
@@ -44,6 +45,7 @@ def check_environment(
     location: str | None = None,
     *,
     catalog: Mapping[str, Any] | None = None,
+    catalogs: Sequence[Mapping[str, Any]] = (),
     spark: SparkSession | None = None,
     spark_config: Mapping[str, object] | None = None,
     schema: str = "default",
@@ -57,6 +59,7 @@ def check_environment(
     Args:
         location: The path or URL of the warehouse folder, or None for the folder that the catalog chooses.
         catalog: The configuration of an Iceberg catalog for pyiceberg.
+        catalogs: The configurations of further catalogs, as in `connect`.
         spark: A running Spark session, or None for a session that `connect` would start.
         spark_config: The Spark settings of the session that would start.
         schema: A schema whose tables determine the location to check, if the catalog chooses locations.
@@ -65,7 +68,7 @@ def check_environment(
     Raises:
         ConfigurationError: The storage options are invalid, or neither a location nor a catalog is specified.
     """
-    # Over 40 lines: the signature and the documentation of six public arguments.
+    # Over 40 lines: the signature and the documentation of seven public arguments.
     settings = {} if spark is not None else dict(spark_config or {})
     configuration = StorageConfiguration.parse(storage_options or {})
     configuration = replace(
@@ -76,6 +79,8 @@ def check_environment(
     if location is None and catalog is None:
         raise ConfigurationError("Neither a location nor a catalog is specified. Specify the folder or URL of a warehouse, or a catalog.")
     yield attempt("versions", partial(_check_versions, needs_java=spark is None and not _remote_address(settings)))
+    for further in catalogs:
+        yield from _check_further(further, schema, configuration)
     warehouse = location
     if catalog is not None:
         catalog_check, warehouse = _check_catalog(catalog, location, schema, configuration)
@@ -89,6 +94,24 @@ def check_environment(
             yield attempt("executors", partial(_check_executors, spark, settings, scratch_file, configuration))
         if scratch_file.is_written:
             yield scratch_file.deletion()
+    finally:
+        scratch_file.discard()
+
+
+def _check_further(settings: Mapping[str, Any], schema: str, configuration: StorageConfiguration) -> Iterator[EnvironmentCheck]:
+    """Yield the checks of a further catalog and of its store, whose names end with that of the catalog."""
+    warehouse = settings.get("warehouse")
+    if not is_folder(settings):
+        catalog_check, warehouse = _check_catalog(settings, None, schema)
+        yield replace(catalog_check, name=f"{catalog_check.name} {settings.get('name')}")
+    if warehouse is None:
+        return
+    scratch_file = ScratchFile(Storage(normalize_location(str(warehouse)), configuration))
+    try:
+        for check in scratch_file.checks(with_conditional_puts=is_folder(settings)):
+            yield replace(check, name=f"{check.name} {settings.get('name')}")
+        if scratch_file.is_written:
+            yield replace(scratch_file.deletion(), name=f"store delete {settings.get('name')}")
     finally:
         scratch_file.discard()
 

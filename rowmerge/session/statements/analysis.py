@@ -36,7 +36,7 @@ def run_analysis(context: SessionContext, command: AnalyzeCommand, options: Comm
     """
     match command:
         case AnalyzeTables(schema):
-            context.names.check_schema(schema or context.names.schema)
+            context.names.check_schema(context.names.schema_of(schema or context.names.schema))
             return empty_result(context.spark, "ANALYZE TABLES")
         case AnalyzeTable():
             _analyze(context, command)

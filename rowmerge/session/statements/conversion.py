@@ -129,7 +129,7 @@ def clone_files(context: SessionContext, command: CloneFiles, options: CommitOpt
     if name.relation is not None and command.if_not_exists:
         return empty_result(context.spark, "CLONE")
     check_no_view(name)
-    target_format = context.default_format if name.relation is None else name.relation.format
+    target_format = context.format_of_new(name.schema) if name.relation is None else name.relation.format
     if kind == "iceberg" and (target_format == "iceberg" or not command.shallow):
         return clone_table(context, command, options)
     table = _open_target(context, command, name)

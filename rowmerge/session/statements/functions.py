@@ -82,7 +82,7 @@ def _describe_function(context: SessionContext, command: DescribeFunction) -> St
 
 
 def _show_functions(context: SessionContext, command: ShowFunctions) -> StatementResult:
-    schema = command.schema or context.names.schema
+    schema = context.names.schema_of(command.schema or context.names.schema)
     context.names.check_schema(schema)
     names = [f"{schema.lower()}.{name}" for name in context.catalog.functions.names(schema) if frames.matches_pattern(name, command.like)]
     return StatementResult(frames.text_column(context.spark, "function", names), "SHOW")

@@ -271,7 +271,7 @@ def _resolve_source_table(command: Merge, target: Side, source_path: tuple[str, 
 def _source_path(name: TableName, names: NameResolver) -> tuple[str, ...]:
     """Return the parts of the name of a source table: with its schema, or unchanged if Spark resolves the name."""
     is_resolved_by_spark = names.is_temporary_view(name) or len(name.parts) > 2
-    return name.parts if is_resolved_by_spark else names.locate(name)
+    return name.parts if is_resolved_by_spark else names.full_name(name).parts
 
 
 def _source_table_name(command: Merge) -> TableName | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import Catalog, DirectoryCatalog, TablesByPath
+from rowmerge.catalog import Catalog, Catalogs, DirectoryCatalog, TablesByPath
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.rows import CopyInto, RowCommand
 from rowmerge.errors import ConfigurationError, UnsupportedStatement
@@ -73,8 +73,9 @@ def apply_checksum_setting(spark: SparkSession, catalog: Catalog, tables_by_path
         tables_by_path: The tables that queries read by their paths.
     """
     tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
-    if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables
-        catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
+    for each in catalog.members if isinstance(catalog, Catalogs) else (catalog,):
+        if isinstance(each, DirectoryCatalog):  # other catalogs have no Delta tables
+            each.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
 
 
 def writes_rows(command: Statement) -> bool:

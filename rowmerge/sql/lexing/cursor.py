@@ -7,7 +7,7 @@ from collections.abc import Callable
 from difflib import SequenceMatcher, get_close_matches
 from typing import TypeVar
 
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.errors import Unparsable, UnsupportedStatement
 from rowmerge.sql.lexing.lexer import CLOSING, Kind, Token, Tokens, string_value, unparsable
 
@@ -18,11 +18,14 @@ _KEYWORDS = re.compile("[A-Z]{2,}")
 class TokenCursor:
     """A cursor that steps over the tokens of a statement. `index` is the index of the next token.
 
+    `catalogs`: the names of the catalogs that can precede a schema, in lower case. It is empty if the session has only one catalog.
+
     The parameter `ahead` counts tokens from the next one, which is 0. The previous token is -1.
     """
 
     def __init__(self, tokens: Tokens) -> None:
         self.text, self.tokens, self.index = tokens.text, tokens, 0
+        self.catalogs: tuple[str, ...] = ()
 
     def token(self, ahead: int = 0) -> Token:
         """Return the token `ahead` positions after the next one. Beyond the end of the text, return the END token."""
@@ -197,6 +200,24 @@ class Cursor(TokenCursor):
         while self.accept("."):
             names.append(self.identifier(f"{description} after the dot"))
         return tuple(names)
+
+    def schema_name(self) -> str:
+        """Read the name of a schema. After a catalog's name, return both with a dot between them if the session has several catalogs.
+
+        Raises:
+            Unparsable: The next token is not a name.
+            UnsupportedStatement: The name has more than one level, or there is no such catalog.
+        """
+        token = self.token()
+        path = self.path("the name of a schema")
+        catalog = path[0].lower()
+        if len(path) == 2 and catalog in self.catalogs:
+            return f"{catalog}.{path[1]}"
+        if len(path) == 2 and self.catalogs:
+            raise self.unsupported(f"There is no catalog `{path[0]}`. The catalogs are {', '.join(self.catalogs)}", token)
+        if len(path) == 1 or (len(path) == 2 and catalog in CATALOGS):
+            return path[-1]
+        raise self.unsupported(f"Schemas have one level. Write only the schema's name `{path[-1]}`", token)
 
     def table_name(self, description: str = "the name of a table") -> TableName:
         """Read the name of a table, a view or a function.

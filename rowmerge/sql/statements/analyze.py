@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rowmerge.commands.maintenance import AnalyzeTable, AnalyzeTables, ComputeDeltaStatistics
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.statements.definitions import parse_schema_name
 from rowmerge.sql.statements.rows import parse_optional_partition
 
 
@@ -38,7 +37,7 @@ def parse_analyze(cursor: Cursor) -> AnalyzeTable | AnalyzeTables | ComputeDelta
 
 def _parse_tables(cursor: Cursor) -> AnalyzeTables:
     """Parse `[FROM|IN schema] COMPUTE STATISTICS [NOSCAN]` after ANALYZE TABLES."""
-    schema = parse_schema_name(cursor) if cursor.accept_any("FROM", "IN") else None
+    schema = cursor.schema_name() if cursor.accept_any("FROM", "IN") else None
     cursor.expect("COMPUTE", "STATISTICS")
     cursor.accept("NOSCAN")
     cursor.expect_end("STATISTICS")

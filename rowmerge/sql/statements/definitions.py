@@ -16,7 +16,7 @@ from rowmerge.commands.definitions import (
 )
 from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.maintenance import CloneFiles
-from rowmerge.commands.names import CATALOGS, TABLE_FORMATS, SqlText, TableName
+from rowmerge.commands.names import TABLE_FORMATS, SqlText, TableName
 from rowmerge.commands.tables import CreateTableLike
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, parse_time_travel
@@ -61,24 +61,10 @@ def parse_drop(cursor: Cursor) -> Drop | DropSchema | DropFunction | None:
 
 def _parse_drop_schema(cursor: Cursor, if_exists: bool) -> DropSchema:
     """Parse `name [RESTRICT|CASCADE]` after DROP SCHEMA [IF EXISTS]."""
-    schema = parse_schema_name(cursor)
+    schema = cursor.schema_name()
     cascade = cursor.accept_any("RESTRICT", "CASCADE") == "CASCADE"
     cursor.expect_end("the schema's name")
     return DropSchema(schema, if_exists, cascade)
-
-
-def parse_schema_name(cursor: Cursor) -> str:
-    """Parse the single-level name of a schema, with or without the engine's catalog before the name.
-
-    Raises:
-        Unparsable: The next token is not a name.
-        UnsupportedStatement: The name has more than one level.
-    """
-    token = cursor.token()
-    path = cursor.path("the name of a schema")
-    if len(path) == 1 or (len(path) == 2 and path[0].lower() in CATALOGS):
-        return path[-1]
-    raise cursor.unsupported(f"Schemas have one level. Write only the schema's name `{path[-1]}`", token)
 
 
 def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | CreateTableLike | None:
@@ -282,7 +268,7 @@ def _parse_view_clauses(cursor: Cursor) -> tuple[str | None, dict[str, str]]:
 def _parse_schema(cursor: Cursor) -> CreateSchema:
     """Parse `[IF NOT EXISTS] name [COMMENT '…'] [WITH DBPROPERTIES (…)]` after CREATE SCHEMA."""
     if_not_exists = _accept_if_not_exists(cursor)
-    schema = CreateSchema(parse_schema_name(cursor), if_not_exists)
+    schema = CreateSchema(cursor.schema_name(), if_not_exists)
     while not cursor.at_end:
         schema = _parse_schema_clause(cursor, schema)
     return schema

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from rowmerge.commands.definitions import Describe, Detail, ShowColumns, ShowProperties, ShowSchemas, ShowTables, UseSchema
+from rowmerge.commands.definitions import (
+    Describe,
+    Detail,
+    ListingCommand,
+    ShowCatalogs,
+    ShowColumns,
+    ShowProperties,
+    ShowSchemas,
+    ShowTables,
+    UseSchema,
+)
 from rowmerge.commands.functions import DescribeFunction, ShowFunctions
 from rowmerge.commands.listings import (
     DescribeAsJson,
@@ -18,7 +28,7 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import begins_query
 from rowmerge.sql.lexing.lexer import Kind
 from rowmerge.sql.statements.columns import parse_property_key
-from rowmerge.sql.statements.definitions import SCHEMA_WORDS, parse_schema_name
+from rowmerge.sql.statements.definitions import SCHEMA_WORDS
 from rowmerge.sql.statements.functions import parse_describe_function, parse_like, parse_show_functions
 from rowmerge.sql.statements.rows import parse_partition_values
 
@@ -72,14 +82,16 @@ def _accept_detail(cursor: Cursor) -> Detail:
     return _DETAILS.get(word, Detail.COLUMNS)
 
 
-def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | TableListing | ShowFunctions | None:
-    """Parse SHOW for schemas, tables, views, partitions, properties, columns or functions. Return None for other objects of Spark."""
+def parse_show(cursor: Cursor) -> ListingCommand | ShowFunctions | None:
+    """Parse SHOW for the objects of catalogs, and for catalogs themselves. Return None for other objects of Spark."""
     if cursor.accept("CREATE", "TABLE"):
         return _parse_show_create(cursor)
-    subject = cursor.accept_any(*_SCHEMAS, "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS", "PARTITIONS")
+    subject = cursor.accept_any(*_SCHEMAS, "CATALOGS", "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS", "PARTITIONS")
     match subject:
         case "SCHEMAS" | "DATABASES" | "NAMESPACES":
             return _parse_show_schemas(cursor)
+        case "CATALOGS":
+            return ShowCatalogs(_parse_last_pattern(cursor))
         case "TABLES" | "VIEWS":
             return ShowTables(_parse_optional_schema(cursor), _parse_last_pattern(cursor), views=subject == "VIEWS")
         case "TABLE":
@@ -95,24 +107,32 @@ def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | Sh
 
 
 def parse_use(cursor: Cursor) -> UseSchema:
-    """Parse `USE [SCHEMA|DATABASE|NAMESPACE] name`."""
+    """Parse `USE [SCHEMA|DATABASE|NAMESPACE] name`.
+
+    Raises:
+        UnsupportedStatement: The statement is USE CATALOG, which names no schema.
+    """
+    if cursor.next_is("CATALOG") and cursor.token(1).is_name:
+        raise cursor.unsupported(f"USE CATALOG is not supported. Name a schema, too: USE {cursor.token(1).name}.default")
     cursor.accept_before_name(*SCHEMA_WORDS)
-    name = parse_schema_name(cursor)
+    name = cursor.schema_name()
     cursor.expect_end("the schema's name")
     return UseSchema(name)
 
 
 def _parse_show_schemas(cursor: Cursor) -> ShowSchemas | None:
-    """Parse `[FROM|IN catalog] [[LIKE] 'pattern']` after SHOW SCHEMAS. Return None for a catalog other than the engine's."""
+    """Parse `[FROM|IN catalog] [[LIKE] 'pattern']` after SHOW SCHEMAS. Return None for a catalog of Spark."""
+    name: str | None = None
     if cursor.accept_any("FROM", "IN"):
         catalog = cursor.path("a catalog")
-        if len(catalog) > 1 or catalog[0].lower() not in CATALOGS:
+        name = catalog[0].lower()
+        if len(catalog) > 1 or name not in (cursor.catalogs or CATALOGS):
             return None
-    return ShowSchemas(_parse_last_pattern(cursor))
+    return ShowSchemas(_parse_last_pattern(cursor), name if cursor.catalogs else None)
 
 
 def _parse_optional_schema(cursor: Cursor) -> str | None:
-    return parse_schema_name(cursor) if cursor.accept_any("FROM", "IN") else None
+    return cursor.schema_name() if cursor.accept_any("FROM", "IN") else None
 
 
 def _parse_last_pattern(cursor: Cursor) -> str | None:

@@ -100,7 +100,7 @@ def parse_show_functions(cursor: Cursor) -> functions.ShowFunctions | None:
     user = cursor.accept("USER")
     if not cursor.accept("FUNCTIONS"):
         return None
-    schema = cursor.path("the name of a schema")[-1] if cursor.accept_any("FROM", "IN") else None
+    schema = cursor.schema_name() if cursor.accept_any("FROM", "IN") else None
     if not user and schema is None:
         return None
     pattern = parse_like(cursor)

@@ -8,12 +8,10 @@ from rowmerge.sql.lexing.cursor import Cursor, suggest
 from rowmerge.sql.lexing.expressions import at_comma, parse_expression
 
 _SYSTEM = "system"
-_NAMESPACES = ([_SYSTEM], *([catalog, _SYSTEM] for catalog in CATALOGS))
-"""The qualifiers that can precede the name of a procedure in the engine's catalog."""
 
 
 def parse_call(cursor: Cursor) -> Call | None:
-    """Parse CALL for a procedure in the engine's catalog. Return None for procedures in other catalogs, which Spark executes.
+    """Parse CALL for a procedure in a catalog of the session. Return None for procedures in other catalogs, which Spark executes.
 
     Raises:
         Unparsable: The statement does not follow the grammar.
@@ -21,7 +19,8 @@ def parse_call(cursor: Cursor) -> Call | None:
     """
     token = cursor.token()
     *namespace, name = cursor.path("the name of a procedure")
-    if [part.lower() for part in namespace] not in _NAMESPACES:
+    *catalog, system = [part.lower() for part in namespace] or [""]
+    if system != _SYSTEM or catalog not in ([], *([name_of_catalog] for name_of_catalog in cursor.catalogs or CATALOGS)):
         return None
     procedure = PROCEDURES.get(name.lower())
     if procedure is None:
@@ -32,7 +31,7 @@ def parse_call(cursor: Cursor) -> Call | None:
         if parameter not in arguments:
             description = procedure.parameters[parameter].value
             raise cursor.unsupported(f"{name} needs the argument {parameter}: {description}. Add {parameter} => …")
-    return Call(name.lower(), arguments)
+    return Call(name.lower(), arguments, catalog[0] if catalog and cursor.catalogs else None)
 
 
 def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, SqlText]:

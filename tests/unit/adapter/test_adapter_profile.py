@@ -52,6 +52,36 @@ def test_a_database_other_than_the_catalog_is_rejected():
     assert credentials(catalog={"type": "rest", "name": "lake"}).database == "lake"
 
 
+LAKE = {"name": "Lake", "type": "sql", "uri": "postgresql://me:hush@host/x", "token": "hush"}
+COLD = {"name": "cold", "warehouse": "/cold"}
+
+
+@pytest.mark.parametrize(
+    ("catalogs", "problem"),
+    [
+        (LAKE, "`catalogs` in the profile must be a list of mappings"),
+        (["lake"], "`catalogs` in the profile must be a list of mappings"),
+        ([{"warehouse": "/cold"}], "needs a name without a dot"),
+        ([LAKE, {**COLD, "name": "lake"}], "'lake' cannot have this name: another catalog has it"),
+        ([{**COLD, "name": "ROWMERGE"}], "'rowmerge' cannot have this name: another catalog has it"),
+        ([{**COLD, "token": "hush"}], "'cold' has the key 'token'. A folder has the keys name, warehouse, file_format"),
+    ],
+)
+def test_wrong_further_catalogs_are_rejected_without_their_secrets(catalogs, problem):
+    with pytest.raises(DbtRuntimeError, match=problem) as caught:
+        RowmergeCredentials.validate(GOOD | {"catalogs": catalogs})
+    assert "hush" not in str(caught.value)
+
+
+def test_each_catalog_has_its_own_default_format_and_secrets_of_catalogs_are_hidden():
+    new_credentials = credentials(catalogs=[LAKE, COLD])
+    assert [new_credentials.file_format_in(name) for name in (None, "rowmerge", "LAKE", "cold")] == ["delta", "delta", "iceberg", "delta"]
+    assert new_credentials.databases == ("rowmerge", "spark_catalog", "lake", "cold")
+    assert "hush" not in str(list(new_credentials.connection_info())) + repr(new_credentials)
+    assert dict(new_credentials.connection_info())["catalogs"][1] == COLD
+    assert "catalogs" not in dict(credentials().connection_info())
+
+
 def test_storage_options_must_be_a_mapping():
     with pytest.raises(DbtRuntimeError, match="`storage_options` in the profile must be a mapping"):
         RowmergeCredentials.validate(GOOD | {"storage_options": "key=value"})

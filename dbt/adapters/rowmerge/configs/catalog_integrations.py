@@ -49,7 +49,7 @@ class WarehouseCatalog(CatalogIntegration):
         if str(self.file_format or "parquet").lower() != "parquet":
             problems.append(f"file_format is {self.file_format!r}. All data files are Parquet files. Set table_format to {FORMAT_CHOICES}.")
         if catalog_database:
-            problems.append("catalog_database is set. Remove it, because all tables are in the catalog of the profile.")
+            problems.append("catalog_database is set. Remove it, and set the config database of models to a catalog of the profile.")
         if properties.get("location_root") and self.external_volume:
             problems.append("external_volume and location_root have the same meaning. Keep one of them.")
         return problems

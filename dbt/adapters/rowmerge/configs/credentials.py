@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, ClassVar, Dict, Optional, Tuple
+from typing import Any, ClassVar, Dict, List, Optional, Tuple
 from urllib.parse import quote, urlsplit
 
 from dbt.adapters.contracts.connection import Credentials
@@ -14,7 +14,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.configs.table_format import FORMAT_CHOICES
 from dbt.adapters.rowmerge.relations.names import as_text
-from rowmerge import CATALOGS, TABLE_FORMATS
+from rowmerge import CATALOGS, TABLE_FORMATS, check_further_catalogs, default_format_of, is_folder
+from rowmerge.errors import ConfigurationError
 
 HIDDEN = "********"
 METHODS = ("session", "connect", "existing")
@@ -22,7 +23,7 @@ DURABILITIES = ("full", "process")
 CONNECT_PORT = 15002
 _ADDRESS_KEYS = ("host", "port", "token", "remote")
 _MAPPINGS = ("spark_config", "storage_options", "catalog")
-_HIDDEN_IF_EMPTY = ("database", "host", "port", "remote", "spark_config", "catalog")
+_HIDDEN_IF_EMPTY = ("database", "host", "port", "remote", "spark_config", "catalog", "catalogs")
 """The keys that `dbt debug` does not print if they have no value."""
 _SECRET_KEY = re.compile(r"secret|passw|token|credential|(access|account|private|encryption)\.?key|sas", re.IGNORECASE)
 
@@ -39,6 +40,7 @@ class RowmergeCredentials(Credentials):
         host: The host of a Spark Connect server, to use with `port` and `token`.
         remote: The complete address of a Spark Connect server (`sc://…`), instead of `host`.
         catalog: The properties of a catalog of Iceberg tables, as in pyiceberg.
+        catalogs: Further catalogs, each with a `name`, and a `warehouse` folder or the properties of pyiceberg.
         file_format: The default table format of models: `delta`, or `iceberg` with a catalog.
         spark_config: The Spark settings, which are passed to Spark unchanged.
         storage_options: The engine's options for object stores. `dbt debug` never shows them.
@@ -54,6 +56,7 @@ class RowmergeCredentials(Credentials):
     remote: Optional[str] = field(default=None, repr=False)
     warehouse: Optional[str] = None
     catalog: Dict[str, Any] = field(default_factory=dict, repr=False)
+    catalogs: List[Dict[str, Any]] = field(default_factory=list, repr=False)
     file_format: Optional[str] = None
     spark_config: Dict[str, Any] = field(default_factory=dict, repr=False)
     storage_options: Dict[str, Any] = field(default_factory=dict, repr=False)
@@ -81,6 +84,7 @@ class RowmergeCredentials(Credentials):
         _check_database(data)
         _check_file_format(data)
         _check_mappings(data)
+        _check_catalogs(data)
         _check_durability(data)
         _check_method(data)
         super().validate(data)
@@ -104,8 +108,28 @@ class RowmergeCredentials(Credentials):
         host = f"[{self.host}]" if ":" in str(self.host) and not str(self.host).startswith("[") else self.host
         return f"sc://{host}:{self.port or CONNECT_PORT}{token}"
 
+    @property
+    def further_catalogs(self) -> Dict[str, Dict[str, Any]]:
+        """The configurations of the catalogs beside the default catalog, by their names in lower case."""
+        return {str(each["name"]).lower(): each for each in self.catalogs}
+
+    @property
+    def databases(self) -> Tuple[str, ...]:
+        """The names of all catalogs in lower case: those of the default catalog first."""
+        return tuple(dict.fromkeys((str(self.database).lower(), *CATALOGS, *self.further_catalogs)))
+
+    def is_service(self, database: Optional[str]) -> bool:
+        """Return whether a catalog is one of pyiceberg, and not a folder. `database`: None for the default catalog."""
+        configuration = self.further_catalogs.get(str(database).lower())
+        return bool(self.catalog) if configuration is None else not is_folder(configuration)
+
+    def file_format_in(self, database: Optional[str]) -> str:
+        """Return the default table format in a catalog. `database`: None for the default catalog."""
+        configuration = self.further_catalogs.get(str(database).lower())
+        return str(self.file_format) if configuration is None else default_format_of(configuration)
+
     def _connection_keys(self) -> Tuple[str, ...]:
-        return tuple("database method host port remote warehouse catalog schema file_format durability spark_config".split())
+        return tuple("database method host port remote warehouse catalog catalogs schema file_format durability spark_config".split())
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
         """Return the keys and values that `dbt debug` prints. Hide possible secrets.
@@ -118,7 +142,7 @@ class RowmergeCredentials(Credentials):
             catalog_name = {"catalog": self.database} if "catalog" in entries else {}
             return {**entries, **catalog_name, "endpoint": self.endpoint}.items()
         # `dbt debug` prints keys that most profiles do not set, such as `port`, only if they have a value.
-        return [(key, value) for key, value in entries.items() if key not in _HIDDEN_IF_EMPTY or value not in (None, {})]
+        return [(key, value) for key, value in entries.items() if key not in _HIDDEN_IF_EMPTY or value not in (None, {}, [])]
 
 
 def _hide_secrets(key: str, value: Any) -> Any:
@@ -128,6 +152,8 @@ def _hide_secrets(key: str, value: Any) -> Any:
             return {name: HIDDEN if _SECRET_KEY.search(name) else setting for name, setting in value.items()}
         case "catalog":
             return {name: setting if _is_harmless(str(name), str(setting)) else HIDDEN for name, setting in value.items()}
+        case "catalogs":
+            return [_hide_secrets("catalog", each) for each in value]
         case "warehouse" if value is not None and _has_credentials(str(value)):
             return HIDDEN
         case "remote" if value is not None:
@@ -177,6 +203,17 @@ def _check_mappings(profile: Any) -> None:
     for key in _MAPPINGS:
         if profile.get(key) is not None and not isinstance(profile[key], dict):
             raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")
+
+
+def _check_catalogs(profile: Any) -> None:
+    """Raise DbtRuntimeError unless `catalogs` is a list of mappings with valid and different names."""
+    catalogs, catalog = profile.get("catalogs") or [], profile.get("catalog") or {}
+    if not isinstance(catalogs, list) or not all(isinstance(each, dict) for each in catalogs):
+        raise DbtRuntimeError("`catalogs` in the profile must be a list of mappings, each with a `name`. Begin each entry with a hyphen.")
+    try:
+        check_further_catalogs(catalogs, [name.lower() for name in (str(catalog.get("name") or CATALOGS[0]), *CATALOGS)])
+    except ConfigurationError as error:
+        raise DbtRuntimeError(f"`catalogs` in the profile: {error}") from None
 
 
 def _check_durability(profile: Any) -> None:
@@ -233,7 +270,7 @@ def _check_host(host: str) -> None:
 
 def _is_harmless(name: str, text: str) -> bool:
     """Return whether a catalog property cannot be a secret. Only some names are known to be safe, and a URL may contain a password."""
-    return name in ("type", "name", "uri", "warehouse") and "@" not in text and "?" not in text
+    return name in ("type", "name", "uri", "warehouse", "file_format") and "@" not in text and "?" not in text
 
 
 def _unknown_key_message(key: str, valid_keys: list[str]) -> str:

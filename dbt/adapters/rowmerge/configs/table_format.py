@@ -31,8 +31,8 @@ class TableFormats(metaclass=AdapterMeta):
     @available
     def table_format(self, config: Any) -> str:
         """Return the format of a model's table. Raises CompilationError for an unknown format, and for configs of other formats."""
-        catalog = self._catalog_of(config)
-        return table_format(config, (catalog and catalog.table_format) or self.config.credentials.file_format)
+        catalog, database = self._catalog_of(config), config.get("database") or config.get("target_database")
+        return table_format(config, (catalog and catalog.table_format) or self.config.credentials.file_format_in(database))
 
     def pre_model_hook(self, config: Mapping[str, Any]) -> None:
         """Apply the configs `wap_branch` and `wap_id` of a model or test to the statements of this thread.
@@ -64,14 +64,15 @@ class TableFormats(metaclass=AdapterMeta):
         Ask the engine, because dbt's cache does not contain the formats of tables that this run creates.
         """
         with self.connections.exception_handler(f"look at {relation}"):
-            existing = self.session.relation(relation.schema, relation.identifier)
+            existing = self.session.relation(relation.engine_schema, relation.identifier)
         return None if existing is None else existing.format
 
     @available.parse(lambda *a, **k: True)
     def can_clone(self, relation: Optional[BaseRelation]) -> bool:
         """Return whether `dbt clone` can create a table that references the files of this relation."""
         # A catalog of Iceberg tables assigns new ids to schemas and specs, but the manifests of the source contain the old ids.
-        return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
+        credentials = self.config.credentials
+        return relation is not None and not (credentials.is_service(relation.database) and self.format_of(relation) == "iceberg")
 
     @available.parse_none
     def check_format_change(self, relation: BaseRelation, location_root: Optional[str]) -> None:
@@ -87,7 +88,7 @@ class TableFormats(metaclass=AdapterMeta):
         if not location_root:
             return
         with self.connections.exception_handler(f"describe {relation}"):
-            location = self.session.describe(relation.schema, relation.identifier).location
+            location = self.session.describe(relation.engine_schema, relation.identifier).location
         # The format changes, so the old table is dropped. If it has a location_root, DROP keeps its files in the folder of the new table.
         new_location = location_of(f"{location_root}/{relation.identifier}")
         if location == new_location:

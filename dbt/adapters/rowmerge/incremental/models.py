@@ -167,7 +167,7 @@ class IncrementalModels(metaclass=AdapterMeta):
     def _check_partitioned(self, relation: BaseRelation) -> None:
         """Raise CompilationError for a table without partitions, because `insert_overwrite` would replace all of its rows."""
         with self.connections.exception_handler(f"describe {relation}"):
-            partitioning = self.session.describe(relation.schema, relation.identifier).partitioning
+            partitioning = self.session.describe(relation.engine_schema, relation.identifier).partitioning
         if not partitioning:
             raise CompilationError(f"{relation} is not partitioned, but the model sets partition_by. Run it with --full-refresh.")
 
@@ -180,7 +180,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         if not (changes.dropped or changes.retyped):
             return changes
         with self.connections.exception_handler(f"describe {relation}"):
-            description = self.session.describe(relation.schema, relation.identifier)
+            description = self.session.describe(relation.engine_schema, relation.identifier)
         if description.relation.format != "delta":
             return changes
         required_properties = needed_properties(changes, description.properties, tblproperties)

@@ -11,6 +11,7 @@ import agate
 from dbt_common.clients.agate_helper import Integer
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
+from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from rowmerge import RelationDescription
 
 _TEXT, _NUMBER, _FLAG = agate.Text(null_values=()), Integer(), agate.Boolean()
@@ -56,7 +57,8 @@ def catalog_table(description: RelationDescription, database: str | None = None)
         database: The database name of the relation in dbt; None if it has none.
     """
     relation = description.relation
-    metadata = TableMetadata(type=relation.kind, database=database, schema=relation.schema, name=relation.name, comment=description.comment)
+    schema = RowmergeRelation.from_engine(relation, database).schema
+    metadata = TableMetadata(type=relation.kind, database=database, schema=str(schema), name=relation.name, comment=description.comment)
     columns = {
         field.name: ColumnMetadata(type=field.sql_type, index=index, name=field.name, comment=field.comment)
         for index, field in enumerate(description.columns, start=1)
@@ -68,7 +70,7 @@ def _column_rows(description: RelationDescription, database: str | None) -> Iter
     """Yield a row for each column, as a dictionary with the keys in `_COLUMNS`. Each row repeats the statistics of the relation."""
     relation_values = {
         "table_database": database,
-        "table_schema": description.relation.schema,
+        "table_schema": RowmergeRelation.from_engine(description.relation, database).schema,
         "table_name": description.relation.name,
         "table_type": description.relation.kind,
         "table_comment": description.comment,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, ClassVar, FrozenSet, Iterable, Iterator, Optional, Tuple
 
 from dbt.adapters.base.relation import BaseRelation, Policy
 from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig
 from dbt.adapters.spark import SparkRelation
+from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge.relations.external_sources import read_files_call
 from dbt.adapters.rowmerge.relations.names import quote
@@ -21,7 +22,7 @@ def location_of(path: str) -> str:
 
 @dataclass
 class RowmergePolicy(Policy):
-    """The parts of a relation's name that are quoted and rendered: schema and identifier. The database names the only catalog."""
+    """The parts of a relation's name that are quoted and rendered: schema and identifier, and the database only of further catalogs."""
 
     database: bool = False
     schema: bool = True
@@ -42,9 +43,17 @@ class RowmergeRelation(SparkRelation):
     files: Optional[str] = None
     # Spark does not require an alias for a subquery, and a second alias would be an error in SQL. dbt-spark has this setting since 1.9.3.
     require_alias: bool = False
+    # The names of the catalogs of the profile. Only the name of a further catalog is part of a relation's name in SQL.
+    databases: ClassVar[Tuple[str, ...]] = ()
+    further_catalogs: ClassVar[FrozenSet[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        """Accept a database, which dbt-spark rejects in this method. The adapter does not render the database."""
+        """Accept a database, which dbt-spark rejects in this method."""
+
+    @classmethod
+    def use_catalogs(cls, databases: Tuple[str, ...], further_catalogs: Iterable[str]) -> None:
+        """Set the names of the catalogs. dbt creates relations by their class, and has one adapter of this type at a time."""
+        cls.databases, cls.further_catalogs = databases, frozenset(further_catalogs)
 
     @classmethod
     def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
@@ -56,11 +65,16 @@ class RowmergeRelation(SparkRelation):
             **kwargs: Additional fields of the relation.
 
         Raises:
-            CompilationError: A setting of a source with files is not valid.
+            CompilationError: A setting of a source with files is not valid, or the profile has no catalog with the name of the database.
         """
         read_files_sql = read_files_call(relation_config) if relation_config.resource_type == "source" else None
         if read_files_sql is not None:
             kwargs = {"files": read_files_sql, **kwargs}
+        elif cls.databases and str(relation_config.database or cls.databases[0]).lower() not in cls.databases:
+            raise CompilationError(
+                f"{relation_config.identifier} has the database {relation_config.database!r}, but the profile has "
+                f"no catalog of this name. Use one of {', '.join(cls.databases)}, or add it to `catalogs` in the profile."
+            )
         return super().create_from(quoting, relation_config, **kwargs)
 
     @classmethod
@@ -72,7 +86,27 @@ class RowmergeRelation(SparkRelation):
             database: The database name of the relation in dbt; None for a relation without a database.
         """
         formats = {"is_delta": relation.format == "delta", "is_iceberg": relation.format == "iceberg"}
-        return cls.create(database=database, schema=relation.schema, identifier=relation.name, type=relation.kind, **formats)
+        prefix = f"{database}.".lower() if str(database).lower() in cls.further_catalogs else ""
+        return cls.create(
+            database=database, schema=relation.schema.removeprefix(prefix), identifier=relation.name, type=relation.kind, **formats
+        )
+
+    @classmethod
+    def engine_schema_of(cls, database: Optional[str], schema: str) -> str:
+        """Return the name that the engine's session has for a schema: `lake.raw` for a schema of a further catalog."""
+        return f"{database}.{schema}".lower() if str(database).lower() in cls.further_catalogs else schema
+
+    @property
+    def engine_schema(self) -> str:
+        """The name that the engine's session has for the schema."""
+        return self.engine_schema_of(self.database, str(self.schema))
+
+    def _render_iterator(self) -> Iterator[Tuple[Optional[ComponentName], Optional[str]]]:
+        """Return the parts of the rendered name. The database is a part if the schema is one, and the database is a further catalog."""
+        shows_database = self.include_policy.schema and str(self.database).lower() in self.further_catalogs
+        for component, part in super()._render_iterator():
+            is_shown = shows_database and component == ComponentName.Database
+            yield component, self.quoted(str(self.database)) if is_shown else part
 
     @property
     def is_read_by_query(self) -> bool:

@@ -68,7 +68,7 @@ def _parse_column_of_table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
     path = cursor.table_name("the name of a column").parts
     if len(path) == 1:
         raise cursor.error(f"COMMENT ON COLUMN needs the name of the table. Write table.{path[0]}", path_token)
-    longest_table_name = 3 if path[0].lower() in CATALOGS else 2
+    longest_table_name = 3 if path[0].lower() in (cursor.catalogs or CATALOGS) else 2
     size = min(len(path) - 1, longest_table_name)
     return TableName(path[:size]), path[size:]
 
