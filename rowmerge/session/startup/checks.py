@@ -102,7 +102,7 @@ def _check_further(settings: Mapping[str, Any], schema: str, configuration: Stor
     """Yield the checks of a further catalog and of its store, whose names end with that of the catalog."""
     warehouse = settings.get("warehouse")
     if not is_folder(settings):
-        catalog_check, warehouse = _check_catalog(settings, None, schema)
+        catalog_check, warehouse = _check_catalog(settings, None, schema, configuration)
         yield replace(catalog_check, name=f"{catalog_check.name} {settings.get('name')}")
     if warehouse is None:
         return
