@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.metadata import files_table
 from benchmarks.metadata.delta_logs import write_commits, write_log
 from benchmarks.metadata.driver_memory import SIZES, measured_apart
 from benchmarks.metadata.iceberg_logs import write_table
@@ -34,13 +35,18 @@ def main() -> None:
     parser.add_argument("--iceberg-files", type=int, nargs="*", default=[1_000, 100_000], help="live files of the Iceberg tables")
     parser.add_argument("--memory", type=int, nargs="*", default=SIZES, help="rows of tables whose deletion is measured, with Spark")
     parser.add_argument("--merges", type=int, default=MERGES, help="small merges into one table, with and without auto-compaction")
+    parser.add_argument("--files-table", type=int, default=files_table.FILES, help="files of the tables whose t.files is queried, or 0")
+    parser.add_argument("--only-files-table", action="store_true", help="measure only t.files, and keep the other results of the JSON")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the tables here, and use those that are there")
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "metadata" / "results.json")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance_metadata.md")
     parser.add_argument("--only-page", action="store_true", help="write the page of an earlier run's JSON")
     arguments = parser.parse_args()
-    if not arguments.only_page:
+    if arguments.only_files_table:
+        results = json.loads(arguments.json.read_text()) | _files_table_results(arguments.files_table)
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    elif not arguments.only_page:
         with tempfile.TemporaryDirectory(prefix="bench-metadata-") as scratch:
             results = _results(arguments, Path(scratch))
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
@@ -63,7 +69,12 @@ def _results(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             print(name, engine, json.dumps(measured[name][engine]), file=sys.stderr, flush=True)
     memory = {"memory": measured_apart(arguments.memory)} if arguments.memory else {}
     merges = {"merges": {"machine": machine(), "cases": cases_apart(arguments.merges)}} if arguments.merges else {}
-    return {"machine": machine(), "runs": arguments.runs, "tables": measured, **memory, **merges}
+    queries = _files_table_results(arguments.files_table)
+    return {"machine": machine(), "runs": arguments.runs, "tables": measured, **memory, **merges, **queries}
+
+
+def _files_table_results(files: int) -> dict[str, Any]:
+    return {"files_table": {"machine": machine(), "formats": files_table.measured_apart(files)}} if files else {}
 
 
 def _tables(folder: Path, sizes: list[int], iceberg_sizes: list[int]) -> list[tuple[str, int]]:

@@ -49,7 +49,33 @@ def page(results: dict[str, Any]) -> str:
         parts.append(_memory(results["memory"]))
     if "merges" in results:
         parts.append(_merges(results["merges"]))
+    if "files_table" in results:
+        parts.append(_files_table(results["files_table"]))
     return "\n".join(parts)
+
+
+def _files_table(measurements: dict[str, Any]) -> str:
+    lines = [
+        "## Queries of `t.files`",
+        "",
+        "The metadata table `t.files` has one row for each data file. The logs are those of the tables above: a typed checkpoint of Delta,",
+        "and manifests of Iceberg. Opening a table ends when there is a list of all live files. *Three columns* is",
+        "`SELECT count(*), sum(record_count), sum(file_size_in_bytes) FROM t.files`. *All columns* is `SELECT * FROM t.files`, written",
+        "to Spark's `noop`. The cold query is the first one of a session, which opens the table; warm is the median of the next five.",
+        "Seconds are of the wall clock.",
+        "",
+        measurements["machine"],
+        "",
+        "| format | files | open the table | three columns, cold | warm | all columns, cold | warm |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *map(_files_table_row, measurements["formats"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _files_table_row(case: dict[str, Any]) -> str:
+    keys = ("open", "three columns, cold", "three columns, warm", "all columns, cold", "all columns, warm")
+    return f"| {case['format'].title()} | {case['files']:,} | {' | '.join(_short(case[key]) for key in keys)} |"
 
 
 def _memory(measurements: list[dict[str, float]]) -> str:
