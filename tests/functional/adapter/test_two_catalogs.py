@@ -40,7 +40,7 @@ class TestTwoCatalogs:
     def models(self):
         return {
             "grown.sql": """
-{{ config(materialized='incremental', unique_key='id', database='lake') }}
+{{ config(materialized='incremental', unique_key='id', database='lake', on_schema_change='append_new_columns') }}
 select id, town from {{ ref('towns') }}
 {% if is_incremental() %} union all select max(id) + 1, 'Bonn' from {{ this }} {% endif %}
 """,
