@@ -100,8 +100,8 @@ def _run_schema_command(context: SessionContext, command: commands.SchemaCommand
             catalog.drop_schema(name, if_exists=if_exists, cascade=cascade)
             return empty_result(context.spark, "DROP SCHEMA")
         case commands.UseSchema():
-            if name.lower() in context.names.catalogs and not catalog.schema_exists(name):
-                raise PlanError(f"{name} is a catalog. Name a schema in it: USE {name}.default.")
+            if command.name.lower() in context.names.catalogs and not catalog.schema_exists(name):
+                raise PlanError(f"{command.name} is a catalog. Name a schema in it: USE {command.name}.default.")
             context.names.check_schema(name)
             context.names.schema = name.lower()
             return empty_result(context.spark, "USE")

@@ -40,7 +40,7 @@ class TestTwoCatalogs:
     def models(self):
         return {
             "grown.sql": """
-{{ config(materialized='incremental', unique_key='id', database='lake') }}
+{{ config(materialized='incremental', unique_key='id', database='lake', on_schema_change='append_new_columns') }}
 select id, town from {{ ref('towns') }}
 {% if is_incremental() %} union all select max(id) + 1, 'Bonn' from {{ this }} {% endif %}
 """,
@@ -49,7 +49,8 @@ select id, town from {{ ref('towns') }}
 select id, upper(town) as town {% if is_incremental() %}, 1 as added {% endif %} from {{ ref('grown') }}
 """,
             "shown.sql": "{{ config(materialized='view', database=var('database', 'lake')) }} select * from {{ ref('counted') }}",
-            "grown_again.sql": "{{ config(materialized='table', alias='grown') }} select * from {{ source('raw', 'grown') }}",
+            "grown_again.sql": "{{ config(materialized='table', alias='grown') }} -- depends_on: {{ ref('grown') }}
+select * from {{ source('raw', 'grown') }}",
             "nodes.yml": """
 version: 2
 models:
@@ -61,7 +62,7 @@ sources:
   - name: raw
     database: lake
     schema: "{{ target.schema }}"
-    tables: [{name: grown, columns: [{name: id, data_tests: [not_null]}]}]
+    tables: [{name: grown}]
 """,
         }
 
