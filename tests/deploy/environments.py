@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -125,8 +126,10 @@ def _sql_catalog(folder: Path) -> Iterator[Variables]:
 
 @contextmanager
 def _aws(folder: Path) -> Iterator[Variables]:
-    """Start moto, with a bucket. The keys are in the profile only: without the shared files of AWS, no library finds others."""
+    """Start moto, with an empty bucket. The keys are in the profile only."""
     with serving_moto() as port:
+        # All servers of a process share their buckets and databases.
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")).close()
         create_bucket(port)
         yield {
             "WAREHOUSE": f"s3://{BUCKET}/warehouse" if S3_JARS else f"file://{folder}/warehouse",
