@@ -27,7 +27,8 @@ def credentials(**more):
         ("storage_option", "Did you mean `storage_options`?"),
         (
             "cluster",
-            "The keys are: `schema`, `method`, `host`, `port`, `token`, `remote`, `warehouse`, `catalog`, `catalogs`, `file_format`, `spark_config`, "
+            "The keys are: `schema`, `method`, `host`, `port`, `token`, `remote`, `warehouse`, `catalog`, `catalogs`, "
+            "`file_format`, `spark_config`, "
             "`storage_options`, `durability`.",
         ),
     ],
