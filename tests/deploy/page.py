@@ -19,12 +19,6 @@ from tests.deploy.environments import ENVIRONMENTS, PROFILES, Environment, run_t
 
 RESULTS = Path(__file__).with_name("results.json")
 _VERSIONS = ("pyspark", "dbt-core", "pyarrow", "pyiceberg")
-_UNTESTED = {
-    "kubernetes": "Kubernetes",
-    "yarn": "YARN",
-    "managed_spark": "managed Spark services",
-}
-"""The pages whose components no trial starts."""
 _HEAD = """<!-- Written by `python -m tests.deploy.page` from tests/deploy/results.json; change tests/deploy/page.py instead. -->
 # Tested deployments
 
@@ -46,14 +40,19 @@ Glue has no views. There, the staging model is ephemeral, and the case of views 
 def page(results: list[dict[str, Any]]) -> str:
     """Return the Markdown of results."""
     rows = [_row(result, results) for result in results]
-    pages = [f"- [{title}]({name}.md)" for name, title in _UNTESTED.items()]
+    tested = {result["environment"] for result in results}
+    pages = [f"- [{_title(path.stem)}]({path.stem}.md)" for path in sorted(PROFILES.glob("*.yml")) if path.stem not in tested]
     return (
         _HEAD
         + "\n".join(rows)
-        + "\n\n## Not tested\n\nThese pages come from documentation. No trial runs them:\n\n"
+        + "\n\n## Not tested\n\nNo trial with the profiles of these pages is recorded:\n\n"
         + "\n".join(pages)
         + "\n"
     )
+
+
+def _title(name: str) -> str:
+    return (PROFILES.parent / f"{name}.md").read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
 
 
 def _row(result: dict[str, Any], results: list[dict[str, Any]]) -> str:

@@ -58,9 +58,7 @@ def test_each_profile_has_a_page_that_shows_it() -> None:
         assert f"```yaml\n# profiles/{path.name}\n{path.read_text(encoding='utf-8')}```" in text, f"{path.stem}.md shows another profile"
 
 
-def test_the_page_of_results_has_each_environment() -> None:
-    results = read_results()
-    assert {result["environment"] for result in results} == {environment.name for environment in ENVIRONMENTS}
-    assert (PROFILES.parent / "tested.md").read_text(encoding="utf-8") == page(results), (
+def test_the_page_shows_the_recorded_results() -> None:
+    assert (PROFILES.parent / "tested.md").read_text(encoding="utf-8") == page(read_results()), (
         f"run python -m tests.deploy.page after {RESULTS.name}"
     )
