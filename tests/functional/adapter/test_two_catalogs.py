@@ -49,7 +49,10 @@ select id, town from {{ ref('towns') }}
 select id, upper(town) as town {% if is_incremental() %}, 1 as added {% endif %} from {{ ref('grown') }}
 """,
             "shown.sql": "{{ config(materialized='view', database=var('database', 'lake')) }} select * from {{ ref('counted') }}",
-            "grown_again.sql": "{{ config(materialized='table', alias='grown') }} -- {{ ref('grown') }}\nselect * from {{ source('raw', 'grown') }}",
+            "grown_again.sql": """
+{{ config(materialized='table', alias='grown') }} -- {{ ref('grown') }}
+select * from {{ source('raw', 'grown') }}
+""",
             "nodes.yml": """
 version: 2
 models:
