@@ -18,7 +18,7 @@ EXCEPTIONS = {
     "catalog/renames.py register": "the claim of a name that a concurrent statement got first",
     "catalog/renames.py delete_claim": "the claim of a name that a relation no longer has",
     "catalog/functions.py drop": "the file of a function",
-    "iceberg/catalogs/metadata_files.py delete": "the FileIO of pyiceberg's catalogs: what pyiceberg deletes, such as metadata of a lost commit",
+    "iceberg/catalogs/metadata_files.py delete": "what pyiceberg's catalogs delete, such as metadata of a lost commit",
     "session/startup/store_checks.py _delete": "the scratch file of the check, and those of killed checks",
     "session/startup/class_archive.py make_class_archive": "archives of compiled classes in the cache folder of this machine",
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
