@@ -198,11 +198,13 @@ statements = st.one_of(merges(), merges(), merges(), merges_by_keys(), merges_by
 modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
 prepared_row_limits = st.sampled_from([100_000, 0])
 """The number of rows that a MERGE can prepare before it is decided which rows it needs."""
-MAX_FOUND_ROWS, MAX_KEYS_FOR_PAGE_SKIPPING = (
-    "rowmerge.parquet.key_lookup.MAX_FOUND_ROWS",
+MAX_FOUND_ROWS, MAX_KEYS_FOR_PAGE_SKIPPING, EXECUTORS_LOOK_UP = (
+    "rowmerge.spark.matching.driver_lookup.MAX_FOUND_ROWS",
     "rowmerge.spark.matching.key_lookup.MAX_KEYS_FOR_PAGE_SKIPPING",
+    "rowmerge.spark.matching.key_lookup._executors_look_up",
 )
-readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, {MAX_KEYS_FOR_PAGE_SKIPPING: 0}, {MAX_KEYS_FOR_PAGE_SKIPPING: 0}])
+ON_DRIVER: dict[str, Any] = {MAX_KEYS_FOR_PAGE_SKIPPING: 0}
+readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, ON_DRIVER, ON_DRIVER | {EXECUTORS_LOOK_UP: lambda spark, files: True}])
 """Settings for the search of matched rows: the engine's choice, always Spark, or a lookup wherever possible."""
 
 
@@ -230,7 +232,7 @@ def test_random_statements_give_the_same_rows_as_duckdb(
     target: list[list[tuple[Any, ...]]],
     changes: list[tuple[Change, list[tuple[Any, ...]]]],
     mode: str,
-    reader: dict[str, int],
+    reader: dict[str, Any],
     max_prepared_rows: int,
     partitioned: bool,
     format_: str,
