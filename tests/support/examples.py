@@ -65,7 +65,10 @@ RULES = (
     Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/deploy/\w+\.md", "yaml", r"# profiles/"),
     Rule("tests/deploy/test_environments.py::test_each_profile_has_a_page_that_shows_it", r"docs/deploy/\w+\.md", "yaml", r"# profiles/"),
     Rule(
-        f"{_COMMANDS}::test_the_adapter_accepts_each_part_of_a_target", r"docs/(profiles|formats)\.md", "yaml", r" *(storage_options|spark_config|type):"
+        f"{_COMMANDS}::test_the_adapter_accepts_each_part_of_a_target",
+        r"docs/(profiles|formats)\.md",
+        "yaml",
+        r" *(storage_options|spark_config|type):",
     ),
     Rule(f"{_STATEMENTS}::test_the_statement_of_a_strategy_runs", r"docs/strategies\.md", "sql", r"-- \{"),
     Rule(f"{_STATEMENTS}::test_the_statements_of_a_page_run", r"docs/(sql|functions|procedures)\.md", "sql", r"(create|call|select) "),
