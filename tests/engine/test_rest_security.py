@@ -1,4 +1,4 @@
-"""Statements with the credentials that a REST catalog vends, also in Spark's reader. tests/unit/catalog/test_rest_security.py has more."""
+"""Credentials that a REST catalog vends, in Spark's reader. tests/unit/catalog/test_rest_security.py has all others."""
 
 from __future__ import annotations
 
@@ -8,44 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-import rowmerge
 from tests.support.faulty_s3 import FaultyS3, needs_moto
 from tests.support.vending_server import VendingServer
 
 pytestmark = needs_moto
 S3_JARS = os.environ.get("ROWMERGE_S3_JARS", "")
 needs_s3_jars = pytest.mark.skipif(not S3_JARS, reason="ROWMERGE_S3_JARS names no folder with the jars of hadoop-aws")
-STATEMENTS = (
-    "create schema raw",
-    "create table raw.t using iceberg as select id, concat('v', id) as v from range(4)",
-    "merge into raw.t using (select 2 as id, 'u' as v) s on t.id = s.id when matched then update set * when not matched then insert *",
-    "delete from raw.t where id = 0",
-    "create view raw.v as select id, v from raw.t",
-    "create or replace view raw.v as select id, v from raw.t where id > 1",
-    "alter view raw.v rename to raw.w",
-    "alter table raw.t add column n int",
-    "vacuum raw.t",
-)
-
-
-@pytest.mark.one_of("warehouse")
-@pytest.mark.parametrize("warehouse", [None, "s3://lake/chosen"])
-def test_statements_run_with_vended_keys(spark: SparkSession, s3: FaultyS3, tmp_path: Path, warehouse: str | None) -> None:
-    server = VendingServer(s3, tmp_path)
-    with server.serve() as uri:
-        session = rowmerge.connect(warehouse, catalog={"type": "rest", "uri": uri}, spark=spark)
-        for statement in STATEMENTS:
-            session.sql(statement)
-        session.sql("create table raw.other using iceberg as select 7 as id")
-        rows = session.sql("select t.id, v from raw.t union all select id, 'o' from raw.other order by id").collect()
-        assert rows == [(1, "v1"), (2, "u"), (3, "v3"), (7, "o")]
-        session.sql("drop table raw.t")
-    assert server.denied == []
-    assert "hush" not in str(spark.sql("set").collect())
-
-
 SPARK_READER = """
 import json, sys, rowmerge
 catalog, jars, folder = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
