@@ -1,4 +1,4 @@
-"""Statements with the credentials that a REST catalog vends, with Spark's reader. tests/unit/catalog/test_rest_security.py has more."""
+"""Credentials that a REST catalog vends, in Spark's reader. tests/unit/catalog/test_rest_security.py has all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.support.vending_server import VendingServer
 pytestmark = needs_moto
 S3_JARS = os.environ.get("ROWMERGE_S3_JARS", "")
 needs_s3_jars = pytest.mark.skipif(not S3_JARS, reason="ROWMERGE_S3_JARS names no folder with the jars of hadoop-aws")
-
 SPARK_READER = """
 import json, sys, rowmerge
 catalog, jars, folder = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
