@@ -278,6 +278,7 @@ def test_many_short_keys_are_collected_instead_of_a_join(session: rowmerge.Sessi
     rows, pair = session.spark.sql("select id, cast(id as string) as name from range(5000)"), KeyPair("id", "=", "s.id")
     monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 1_000)
     monkeypatch.setattr(source, "MAX_UNMEASURED_KEYS", 100)
+    monkeypatch.setattr(source, "_RETURNED_KEY_SQL", "false")
 
     def collects_keys(pair: KeyPair, max_keys: int) -> bool:
         (key,) = source.evaluate_source(rows, "s", (pair,), max_keys=max_keys).keys
