@@ -60,7 +60,7 @@ for turn in (1, 2, 3):
 """
 # After the put of the commit, Delta lists the log and puts the checksum.
 # Iceberg verifies the version, and reads, writes and checks the hint.
-POINTS = [("delta", "copy-on-write", -5), ("delta", "merge-on-read", -2), ("iceberg", "merge-on-read", -15)]
+POINTS = [("delta", "copy-on-write", -3), ("delta", "merge-on-read", -2), ("iceberg", "merge-on-read", -15)]
 
 
 @pytest.mark.one_of("format_", "mode", "point")
@@ -68,7 +68,7 @@ POINTS = [("delta", "copy-on-write", -5), ("delta", "merge-on-read", -2), ("iceb
 def test_a_merge_killed_at_a_storage_call_leaves_a_version_and_files_for_vacuum(
     spark: SparkSession, tmp_path: Path, format_: str, mode: str, point: int
 ) -> None:
-    """Kill at the call that puts the commit, and at the third call before it."""
+    """Kill at the call that puts the commit, and at a call before it."""
     _kill_a_merge(spark, tmp_path, format_, mode, point)
 
 
