@@ -204,7 +204,7 @@ def test_executors_come_and_go_with_dynamic_allocation(connect: Callable[..., Dr
             "ConfigurationError",
             ["accepted a task for 5 seconds"],
         ),
-        ({"spark.executor.extraJavaOptions": "-XX:NoSuchOption"}, "SparkFailed", ["The cluster ended the Spark application", "logs"]),
+        ({"spark.executor.extraJavaOptions": "-agentlib:nowhere"}, "SparkFailed", ["The cluster ended the Spark application", "logs"]),
     ],
     ids=["missing Python", "missing PyArrow", "no master", "no resources", "executors that end"],
 )
@@ -223,7 +223,11 @@ def test_connecting_names_what_a_cluster_lacks(
 @FULL_SUITE
 def test_another_python_version_on_workers_is_an_error_with_both_versions(connect: Callable[..., Driver], tmp_path: Path) -> None:
     # A Python of another version is not available everywhere. So a site module changes the version that this one states.
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.version_info = (3, 9, 1, 'final', 0)\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import collections, sys\n"
+        "version = collections.namedtuple('version', 'major minor micro releaselevel serial')\n"
+        "sys.version_info = version(3, 9, 1, 'final', 0)\n"
+    )
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {worker_python()} "$@"\n')
     python.chmod(0o755)
@@ -248,12 +252,15 @@ def test_an_executor_that_ends_is_named_with_its_exit_code(connect: Callable[...
 @FORMATS
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root starts a worker as another user")
 def test_a_folder_that_executors_may_not_write_is_an_error_with_host_and_reason(tmp_path: Path, format_: str) -> None:
+    as_other_user = ["setpriv", "--reuid=65534", "--clear-groups"]
+    if subprocess.run([*as_other_user, worker_python(), "-c", ""], check=False).returncode:
+        pytest.skip("other users cannot run the Python of the workers")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
     warehouse = folder / "warehouse"
     cluster = StandaloneCluster(folder / "cluster", workers=0)
     cluster.folder.chmod(0o777)
-    cluster.start_worker(command=["setpriv", "--reuid=65534", "--clear-groups"])
+    cluster.start_worker(command=as_other_user)
     driver = Driver(str(warehouse), {**DRIVER_SETTINGS, "spark.master": cluster.master, "spark.pyspark.python": worker_python()})
     try:
         with pytest.raises(StatementError) as raised:

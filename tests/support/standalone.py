@@ -42,6 +42,7 @@ def worker_python(packages: Sequence[str] = WORKER_PACKAGES) -> str:
     The environment links the packages of this environment, so that a test needs no network.
     """
     folder = Path(tempfile.mkdtemp(prefix="worker-python-"))
+    folder.chmod(0o755)  # a worker may run as another user
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     venv.EnvBuilder(with_pip=False).create(folder)
     site_packages = next(folder.glob("lib/python*/site-packages"))
