@@ -204,9 +204,8 @@ def test_executors_come_and_go_with_dynamic_allocation(connect: Callable[..., Dr
             "ConfigurationError",
             ["accepted a task for 5 seconds"],
         ),
-        ({"spark.executor.extraJavaOptions": "-agentlib:nowhere"}, "SparkFailed", ["The cluster ended the Spark application", "logs"]),
     ],
-    ids=["missing Python", "missing PyArrow", "no master", "no resources", "executors that end"],
+    ids=["missing Python", "missing PyArrow", "no master", "no resources"],
 )
 def test_connecting_names_what_a_cluster_lacks(
     connect: Callable[..., Driver], settings: dict[str, str], kind: str, parts: list[str]
