@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -77,16 +76,17 @@ def _execute_until_rows_stay(execute: Callable[[], Attempt], sources: Sequence[S
     The files of each failed attempt are deleted, because rows of two evaluations must not mix. `sources`: the sources of all attempts, to
     which `execute` appends.
     """
-    for evaluation in count(1):
+    evaluations = 1
+    while True:
         try:
             return execute()
         except Exception as error:
             source = sources[-1] if sources else None
-            if source is None or evaluation == _MAX_EVALUATIONS or not lost_source_rows(error):
+            if source is None or evaluations == _MAX_EVALUATIONS or not lost_source_rows(error):
                 raise
             logger.warning("An executor that kept rows of the source was lost. The statement starts again with a new evaluation.")
             source.discard_rows()
-    raise AssertionError  # the loop has no end
+            evaluations += 1
 
 
 def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:

@@ -119,6 +119,11 @@ class SourceKeys:
         return tuple(column.name for column in self.columns)
 
     @property
+    def nbytes(self) -> int:
+        """Return the size in bytes of what a lookup needs: the values of the key columns and the key codes."""
+        return sum(column.values.nbytes for column in self.columns) + (0 if self.key_codes is None else self.key_codes.nbytes)
+
+    @property
     def min_rows_at_once(self) -> int:
         """Return the minimum number of rows to look up in one call, because each call hashes all values other than integers."""
         hashed_values = (len(column.values) for column in self.columns if not pa.types.is_integer(column.values.type))

@@ -111,7 +111,8 @@ def connect(
     tables = open_catalogs(location, catalog, catalogs, default_format, open_storage)
     if spark is not None:
         check_session(spark)
-    check_executors(spark_session := spark or start_spark(spark_config))
+    spark_session = spark or start_spark(spark_config)
+    check_executors(spark_session)
     set_hadoop_settings(spark_session, hadoop_settings(configuration))
     return Session(
         tables,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import DataFrame
 
@@ -82,6 +84,27 @@ def test_rows_are_looked_up_by_several_keys_without_a_scan(session: rowmerge.Ses
     assert all(parts[n] == n % 7 + 100 for n in matched if n not in set(deleted_ids))
     assert all(parts[n] == n % 7 for n in new)
     assert sum(row["name"].startswith("moved") for row in rows) == 100
+
+
+def test_keys_too_large_for_a_request_to_a_server_are_joined(
+    session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(key_lookup, "analyses_later", lambda spark: True)
+    session.sql("create table t as select id, 0 as v, 'x' as w from range(100)")
+    read_target, scans = RowChangeRequest.read_target, []
+
+    def scanned(request: RowChangeRequest, *arguments: Any, **options: Any) -> DataFrame:
+        scans.append(request)
+        return read_target(request, *arguments, **options)
+
+    monkeypatch.setattr(RowChangeRequest, "read_target", scanned)
+    merge = "merge into t using (select id, 1 as v from range(50)) s on t.id = s.id when matched then update set v = t.v + s.v"
+    for limit, is_joined in ((400, False), (399, place == "executors")):  # 50 keys of 8 bytes
+        monkeypatch.setattr(key_lookup, "MAX_CONNECT_KEY_BYTES", limit)
+        scans.clear()
+        session.sql(merge)
+        assert bool(scans) == is_joined
+    assert session.sql("select sum(v), count(*) from t").collect() == [(100, 100)]
 
 
 def test_a_duplicate_source_key_is_reported(session: rowmerge.Session) -> None:

@@ -21,6 +21,7 @@ from rowmerge.catalog.names import normalize_location
 from rowmerge.errors import ConfigurationError, RowmergeError, StorageError
 from rowmerge.session.startup.catalogs import is_folder
 from rowmerge.session.startup.class_archive import java_executable
+from rowmerge.session.startup.cluster import check_executors
 from rowmerge.session.startup.embedded import check_java, start_spark
 from rowmerge.session.startup.store_checks import EnvironmentCheck, ScratchFile, attempt
 from rowmerge.spark.executor_checks import executor_reports
@@ -200,18 +201,13 @@ def _check_executors(
 ) -> str:
     """Return the hosts of executors with their versions, and the version of Spark. Start Spark if `spark` is None.
 
-    Raise ConfigurationError if an executor has another minor version of Python, and StorageError if it cannot read the scratch file.
+    Raise ConfigurationError if no executor is free or its Python does not fit, and StorageError if it cannot read the scratch file.
     """
     session = spark or start_spark(settings)
+    check_executors(session)  # it also reports that no executor is free, for which a job would wait without an end
     set_hadoop_settings(session, hadoop_settings(configuration))
-    try:
-        with translated("the job that checks the executors"):
-            reports = executor_reports(session, scratch_file.path, scratch_file.content, configuration.filesystem_options())
-    except RowmergeError as error:
-        if (module := re.search(r"No module named '?(\w+)", error.message)) is None:
-            raise
-        advice = "Install PyArrow, NumPy and pandas into the Python of the executors: pip install 'pyspark[sql]'."
-        raise ConfigurationError(f"The Python of the executors lacks the module {module[1]}. {advice}") from error
+    with translated("the job that checks the executors"):
+        reports = executor_reports(session, scratch_file.path, scratch_file.content, configuration.filesystem_options())
     for host, _, _, problem in reports:
         if problem:
             advice = "Use a warehouse that all executors share: an object store, or a file system that each host mounts at this path"

@@ -41,7 +41,7 @@ from rowmerge.spark.reading.data_files import ADDRESS_FIELDS, lineage_columns, s
 from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.source.keys import is_unchanged_by_arrow, source_keys
 from rowmerge.spark.source.source import Source
-from rowmerge.spark.spark_session import is_local_mode
+from rowmerge.spark.spark_session import analyses_later, is_local_mode
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Struct, arrow_schema, bare
@@ -55,6 +55,9 @@ than a lookup."""
 ROWS_ON_DRIVER, DISTANT_FILES_ON_DRIVER = 4_000_000, 64
 """The maximum number of rows among which a driver looks up keys if executors run elsewhere, and the maximum number of files in a remote
 store. A job on executors takes half a second longer than a lookup in a few rows."""
+MAX_CONNECT_KEY_BYTES = 32 * 1024 * 1024
+"""The maximum size in bytes of keys that Spark Connect sends to executors: each request for the rows contains them. A server accepts
+requests of up to 128 MB."""
 
 
 _FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
@@ -116,7 +119,7 @@ def rows_by_keys(
         UnreadableDataFile: A data file is damaged.
     """
     keys = _lookup_keys(snapshot, source)
-    if keys is None:
+    if keys is None or not _can_send(spark, files, keys):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
     if not is_unchanged_by_arrow(columns):
@@ -184,7 +187,7 @@ def find_key_matches(
         UnreadableDataFile: A data file is damaged.
     """
     keys = _lookup_keys(snapshot, source)
-    if keys is None or not _can_decide_matches(keys, source, one_to_one=one_to_one):
+    if keys is None or not _can_send(spark, files, keys) or not _can_decide_matches(keys, source, one_to_one=one_to_one):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
     lookup_files = _describe_files(spark, snapshot, files, columns, lineage=None)
@@ -196,6 +199,11 @@ def find_key_matches(
     if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
     return _matches_with_ordinals(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
+
+
+def _can_send(spark: SparkSession, files: FileListing, keys: SourceKeys) -> bool:
+    """Return whether the keys reach the process that looks them up: executors get them in a request if the session is on Spark Connect."""
+    return not analyses_later(spark) or keys.nbytes <= MAX_CONNECT_KEY_BYTES or not _executors_look_up(spark, files)
 
 
 def _find_in_files(
