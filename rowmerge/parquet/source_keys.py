@@ -121,7 +121,8 @@ class SourceKeys:
     @property
     def nbytes(self) -> int:
         """Return the size in bytes of what a lookup needs: the values of the key columns and the key codes."""
-        return sum(column.values.nbytes for column in self.columns) + (0 if self.key_codes is None else self.key_codes.nbytes)
+        code_bytes = 0 if self.key_codes is None else self.key_codes.nbytes
+        return code_bytes + sum(int(column.values.nbytes) for column in self.columns)
 
     @property
     def min_rows_at_once(self) -> int:
