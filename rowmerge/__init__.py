@@ -6,7 +6,7 @@ from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult, TableScan
 from rowmerge.session.session import Session, connect
-from rowmerge.session.startup.catalogs import check_further_catalogs, default_format_of, is_folder
+from rowmerge.session.startup.catalogs import check_further_catalogs, default_format_of, is_warehouse_folder
 from rowmerge.session.startup.checks import check_environment
 from rowmerge.session.startup.store_checks import EnvironmentCheck
 from rowmerge.session.tables.expressions import literal
@@ -32,7 +32,7 @@ __all__ = [
     "check_further_catalogs",
     "connect",
     "default_format_of",
-    "is_folder",
+    "is_warehouse_folder",
     "literal",
     "split_statements",
 ]

@@ -76,31 +76,31 @@ def check_further_catalogs(further: Sequence[Mapping[str, Any]], default_names: 
 
 def _check_keys(name: str, configuration: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for an entry without a location, with an unknown key of a folder, or with a wrong format."""
-    if is_folder(configuration):
+    if is_warehouse_folder(configuration):
         unknown = [key for key in configuration if key not in _FOLDER_KEYS]
         if unknown or not configuration.get("warehouse"):
             problem = f"has the key {unknown[0]!r}" if unknown else "has neither a warehouse nor a type"
             advice = f"A folder has the keys {', '.join(_FOLDER_KEYS)}. A catalog of pyiceberg has a type, such as sql or rest."
             raise ConfigurationError(f"The further catalog {name!r} {problem}. {advice}")
-    formats = TABLE_FORMATS if is_folder(configuration) else ("iceberg",)
+    formats = TABLE_FORMATS if is_warehouse_folder(configuration) else ("iceberg",)
     if str(configuration.get(_FORMAT, formats[0])).lower() not in formats:
         raise ConfigurationError(f"{_FORMAT} of the further catalog {name!r} is not one of {', '.join(formats)}. Change or remove it.")
 
 
-def is_folder(configuration: Mapping[str, Any]) -> bool:
+def is_warehouse_folder(configuration: Mapping[str, Any]) -> bool:
     """Return whether a further catalog is a warehouse folder, and not a catalog of pyiceberg."""
     return not {"type", "uri", "py-catalog-impl"} & {*configuration}
 
 
 def default_format_of(configuration: Mapping[str, Any]) -> str:
     """Return the format of new tables in a further catalog: its `file_format`, or Delta in a folder and Iceberg in other catalogs."""
-    return str(configuration.get(_FORMAT) or ("delta" if is_folder(configuration) else "iceberg")).lower()
+    return str(configuration.get(_FORMAT) or ("delta" if is_warehouse_folder(configuration) else "iceberg")).lower()
 
 
 def _open_further(configuration: Mapping[str, Any], open_storage: Callable[[str], Storage]) -> FurtherCatalog:
     """Open a further catalog whose configuration has been checked."""
     format_, prefix = default_format_of(configuration), f"{str(configuration['name']).lower()}."
-    if is_folder(configuration):
+    if is_warehouse_folder(configuration):
         return FurtherCatalog(DirectoryCatalog(open_storage(str(configuration["warehouse"])), prefix), format_)
     settings = {key: value for key, value in configuration.items() if key != _FORMAT}
     return FurtherCatalog(IcebergCatalog(settings, None, open_storage, prefix), format_)

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from rowmerge.catalog import IcebergCatalog
 from rowmerge.catalog.names import normalize_location
 from rowmerge.errors import ConfigurationError, RowmergeError, StorageError
-from rowmerge.session.startup.catalogs import is_folder
+from rowmerge.session.startup.catalogs import is_warehouse_folder
 from rowmerge.session.startup.class_archive import java_executable
 from rowmerge.session.startup.cluster import check_executors
 from rowmerge.session.startup.embedded import check_java, start_spark
@@ -102,14 +102,14 @@ def check_environment(
 def _check_further(settings: Mapping[str, Any], schema: str, configuration: StorageConfiguration) -> Iterator[EnvironmentCheck]:
     """Yield the checks of a further catalog and of its store, whose names end with that of the catalog."""
     warehouse = settings.get("warehouse")
-    if not is_folder(settings):
+    if not is_warehouse_folder(settings):
         catalog_check, warehouse = _check_catalog(settings, None, schema, configuration)
         yield replace(catalog_check, name=f"{catalog_check.name} {settings.get('name')}")
     if warehouse is None:
         return
     scratch_file = ScratchFile(Storage(normalize_location(str(warehouse)), configuration))
     try:
-        for check in scratch_file.checks(with_conditional_puts=is_folder(settings)):
+        for check in scratch_file.checks(with_conditional_puts=is_warehouse_folder(settings)):
             yield replace(check, name=f"{check.name} {settings.get('name')}")
         if scratch_file.is_written:
             yield replace(scratch_file.deletion(), name=f"store delete {settings.get('name')}")

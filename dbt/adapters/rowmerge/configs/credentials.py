@@ -14,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.configs.table_format import FORMAT_CHOICES
 from dbt.adapters.rowmerge.relations.names import as_text
-from rowmerge import CATALOGS, TABLE_FORMATS, check_further_catalogs, default_format_of, is_folder
+from rowmerge import CATALOGS, TABLE_FORMATS, check_further_catalogs, default_format_of, is_warehouse_folder
 from rowmerge.errors import ConfigurationError
 
 HIDDEN = "********"
@@ -121,7 +121,7 @@ class RowmergeCredentials(Credentials):
     def is_service(self, database: Optional[str]) -> bool:
         """Return whether a catalog is one of pyiceberg, and not a folder. `database`: None for the default catalog."""
         configuration = self.further_catalogs.get(str(database).lower())
-        return bool(self.catalog) if configuration is None else not is_folder(configuration)
+        return bool(self.catalog) if configuration is None else not is_warehouse_folder(configuration)
 
     def file_format_in(self, database: Optional[str]) -> str:
         """Return the default table format in a catalog. `database`: None for the default catalog."""
