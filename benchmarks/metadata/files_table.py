@@ -14,6 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyiceberg.table import StaticTable
+
 from benchmarks.metadata.delta_logs import write_log
 from benchmarks.metadata.iceberg_logs import write_table
 
@@ -40,7 +44,7 @@ def measured_apart(files: int) -> list[dict[str, Any]]:
 
 
 def measured(format_: str, files: int, warehouse: Path) -> dict[str, Any]:
-    """Return the seconds of opening a table and of each query, cold and warm, for a new table of one format.
+    """Return the seconds of opening a table, of a peer's list of its files, and of each query, for a new table of one format.
 
     Args:
         format_: `delta` or `iceberg`.
@@ -61,12 +65,21 @@ def measured(format_: str, files: int, warehouse: Path) -> dict[str, Any]:
     catalog = DirectoryCatalog(Storage(str(warehouse)))
     seconds: dict[str, Any] = {"format": format_, "files": files}
     seconds["open"] = _seconds(lambda: len(catalog.open("default", "t").snapshot().files()))
+    seconds["peer"] = _seconds(partial(_list_with_peer, format_, folder))
     for name, query in QUERIES.items():
         session = rowmerge.connect(str(warehouse), spark=spark)  # a new session has no open tables
         run = partial(_evaluate, session, query)
         seconds[f"{name}, cold"] = _seconds(run)
         seconds[f"{name}, warm"] = statistics.median(_seconds(run) for _ in range(WARM_RUNS))
     return seconds
+
+
+def _list_with_peer(format_: str, folder: Path) -> pa.Table:
+    """Return the files with their statistics as delta-rs or pyiceberg lists them, from a table that is not open yet."""
+    if format_ == "iceberg":
+        newest = (folder / "metadata" / "version-hint.text").read_text()
+        return StaticTable.from_metadata(f"{folder}/metadata/v{newest}.metadata.json").inspect.files()
+    return pa.table(DeltaTable(str(folder)).get_add_actions(flatten=True))
 
 
 def _evaluate(session: Any, query: str) -> None:
