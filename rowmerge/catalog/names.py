@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from rowmerge.errors import ConfigurationError, TableError
 from rowmerge.iceberg import CatalogClient
+from rowmerge.storage.configuration import check_scheme
 from rowmerge.storage.deletion import percent_decodings
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.metadata.schema import quote
@@ -20,6 +21,8 @@ _FORMATS_OF_PATHS = {"delta": "delta", "iceberg": "iceberg", "path": "delta"}
 _SEGMENT_ADVICE = (
     "Choose a name that is not empty, . or .., and that has no slash, backslash or control character, not even percent-encoded."
 )
+_ONE_SLASH = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/(?!/)")
+"""The beginning of a URL that lacks a slash, which would otherwise be the name of a folder."""
 _UNESCAPED_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
@@ -132,12 +135,16 @@ def normalize_location(location: str) -> str:
     """Return the absolute form of a location. It must not contain credentials, because metadata files and messages repeat it.
 
     Raises:
-        ConfigurationError: The location is empty, or contains credentials or a query. The message does not repeat them.
+        ConfigurationError: The location is empty, in a store that rowmerge does not support (HDFS), or contains credentials or a query. The
+            message does not repeat them.
     """
     if not location.strip():
         raise ConfigurationError("The location is empty. Set it to a folder, or to a URL such as s3://bucket/folder.")
+    if scheme := _ONE_SLASH.match(location):
+        raise ConfigurationError(f"A location that begins with {scheme[0]} needs two slashes: {scheme[0]}/… (a folder: ./{scheme[0]}…).")
     location = absolute_location(location)
     if not location.startswith("file://"):
+        check_scheme(location)
         url = urlsplit(location)
         # abfss://container@account.… has a container, not a user, before the host.
         has_user = "@" in url.netloc and not url.scheme.startswith("abfs")

@@ -107,8 +107,14 @@ class StorageConfiguration:
         return hide(text, (value for settings in self.settings.values() for key, value in settings.items() if key in SECRETS))
 
     def obstore_arguments(self, location: str) -> dict[str, Any]:
-        """Return the keyword arguments of `obstore.store.from_url` for a location."""
+        """Return the keyword arguments of `obstore.store.from_url` for a location.
+
+        Raises:
+            ConfigurationError: The location is in HDFS or in another store that obstore does not support.
+        """
         provider = provider_of(location)
+        if provider is None:
+            check_scheme(location)
         arguments: dict[str, Any] = {
             "config": dict(self.settings.get(provider or "", {})),
             "client_options": dict(self.client_options),
@@ -194,8 +200,8 @@ class StorageConfiguration:
         account = azure.get("account_name") or _environment("AZURE_STORAGE_ACCOUNT_NAME")
         scheme, host = _split_endpoint(azure.get("endpoint"))
         # Arrow adds the account to an authority that begins with a dot: `acc.blob.core.windows.net` becomes `.blob.core.windows.net`.
-        # It adds the account to the path of any other authority, such as `127.0.0.1:10000` of an emulator.
-        authority = None if host is None else host.removeprefix(account or "")
+        # It adds the account to the path of any other authority: `127.0.0.1:10000` for `127.0.0.1:10000/acc` of an emulator.
+        authority = None if host is None else host.removeprefix(account or "").removesuffix(f"/{account}")
         sas_token = azure.get("sas_key")
         if sas_token:
             sas_token = f"?{sas_token.removeprefix('?')}"  # Arrow appends the token to URLs unchanged
@@ -218,6 +224,19 @@ def provider_of(location: str) -> str | None:
         host = host_and_path.partition("/")[0].partition(":")[0].lower()
         return next((provider for suffix, provider in _PROVIDER_OF_HOST.items() if host.endswith(suffix)), None)
     return next((provider for provider, schemes in PROVIDERS.items() if scheme.lower() in schemes), None)
+
+
+def check_scheme(location: str) -> None:
+    """Check that obstore has a client for the scheme of a location that is not on a disk.
+
+    Raises:
+        ConfigurationError: It has none, as for HDFS. The message does not repeat the location, which may contain credentials.
+    """
+    scheme = location.partition("://")[0].lower()
+    if provider_of(location) is None and scheme not in ("http", "https"):
+        problem = f"rowmerge does not support locations at {scheme}://, because its commits need conditional puts or atomic links"
+        alternatives = "a folder on a disk, s3://, gs:// or abfss://, or an Iceberg catalog whose tables are there"
+        raise ConfigurationError(f"{problem}. Use {alternatives}. Models can read files in other stores with Spark's own formats.")
 
 
 class _Settings:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, strategies as st
 
-from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of
-from rowmerge.errors import TableError
+from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location
+from rowmerge.errors import ConfigurationError, TableError
 
 SPECIAL_NAMES = [
     "a b",
@@ -97,3 +97,22 @@ def test_names_with_folders_above_200_bytes_are_refused() -> None:
 def test_a_lone_surrogate_is_refused() -> None:
     with pytest.raises(TableError, match="not valid Unicode"):
         folder_of("a\ud800")
+
+
+@pytest.mark.parametrize(
+    ("location", "problem"),
+    [
+        ("hdfs://namenode:8020/warehouse", "does not support locations at hdfs://.*s3://, gs:// or abfss://"),
+        ("wasbs://data@shop.blob.core.windows.net/lake", "does not support locations at wasbs://"),
+        ("dbfs:/lake", "begins with dbfs:/ needs two slashes"),
+        ("s3:/lake/warehouse", "begins with s3:/ needs two slashes"),
+    ],
+)
+def test_locations_in_stores_without_conditional_puts_are_rejected(location: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem) as error:
+        normalize_location(location)
+    assert "namenode" not in str(error.value) and "shop" not in str(error.value)
+
+
+def test_a_folder_may_have_a_colon_in_its_name() -> None:
+    assert normalize_location("./dbfs:/lake").endswith("/dbfs:/lake")
