@@ -3,68 +3,85 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.configuration import StorageConfiguration, is_true, region_of
+from rowmerge.storage.option_names import PROVIDERS
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
 _AUTHORITY = "https://login.microsoftonline.com"
 
 
-def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
-    """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has settings in the configuration.
+def hadoop_settings(configuration: StorageConfiguration, used_providers: Collection[str] = ()) -> dict[str, str]:
+    """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has settings, or that is used.
 
     Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
+
+    Args:
+        configuration: The configuration of the session.
+        used_providers: The providers of the session's warehouses. They get their settings also without any option.
     """
-    settings: dict[str, Any] = {}
-    for provider, provider_settings in (("s3", _s3_settings), ("gs", _gcs_settings), ("azure", _azure_settings)):
-        if configuration.settings.get(provider):
-            settings |= provider_settings(configuration)
-    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in settings.items() if value is not None}
+    settings: dict[str, str] = {}
+    for provider in PROVIDERS:
+        # Without options, Hadoop itself looks for the keys of files that do not belong to tables.
+        provider_settings = configuration.current(provider, is_used=False)
+        if provider_settings or provider in used_providers:
+            settings |= provider_hadoop_settings(provider, provider_settings)
+    return settings
 
 
-def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+def provider_hadoop_settings(provider: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return Hadoop's settings for one provider.
+
+    Args:
+        provider: The provider: `s3`, `gs` or `azure`.
+        settings: The settings of the provider, from `StorageConfiguration.current`.
+    """
+    values = {"s3": _s3_settings, "gs": _gcs_settings, "azure": _azure_settings}[provider](settings)
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items() if value is not None}
+
+
+def _s3_settings(s3: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of hadoop-aws. A value of None stands for the default of the setting."""
-    s3, endpoint = configuration.settings["s3"], configuration.s3_endpoint()
+    endpoint = s3.get("endpoint")
     # A custom endpoint usually has no host name for each bucket, so the bucket is part of the path.
-    path_style = None if endpoint is None else not configuration.is_true("s3", "virtual_hosted_style_request")
+    path_style = None if endpoint is None else not is_true(s3.get("virtual_hosted_style_request"))
     uses_tls = None if endpoint is None else not endpoint.startswith("http://")
     return {
         # Tables are at s3://, and Hadoop has no file system for this scheme.
         "fs.s3.impl": _S3A,
         "fs.s3n.impl": _S3A,
-        "fs.s3a.aws.credentials.provider": _s3_credentials_provider(configuration),
+        "fs.s3a.aws.credentials.provider": _s3_credentials_provider(s3),
         "fs.s3a.access.key": s3.get("access_key_id"),
         "fs.s3a.secret.key": s3.get("secret_access_key"),
         "fs.s3a.session.token": s3.get("session_token"),
         "fs.s3a.endpoint": endpoint,
-        "fs.s3a.endpoint.region": configuration.s3_region(),
+        "fs.s3a.endpoint.region": region_of(s3),
         "fs.s3a.path.style.access": path_style,
         "fs.s3a.connection.ssl.enabled": uses_tls,
     }
 
 
-def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:
+def _s3_credentials_provider(s3: Mapping[str, Any]) -> str | None:
     """Return the name of the class that provides the credentials for hadoop-aws, or None for the default chain."""
-    s3 = configuration.settings["s3"]
-    if configuration.is_true("s3", "skip_signature"):
+    if is_true(s3.get("skip_signature")):
         return f"{_S3_CREDENTIALS}AnonymousAWSCredentialsProvider"
     if "access_key_id" not in s3:
         return None
     return f"{_S3_CREDENTIALS}{'Temporary' if 'session_token' in s3 else 'Simple'}AWSCredentialsProvider"
 
 
-def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+def _gcs_settings(gcs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of Google's Cloud Storage connector. A value of None stands for the default of the setting.
 
     The key of a service account is in a file, or is JSON text in the configuration itself. The connector reads a file only with the
     authentication type SERVICE_ACCOUNT_JSON_KEYFILE. It has no authentication type for JSON text, but a setting for each field of the key.
     """
-    gcs = configuration.settings["gs"]
     key_file = gcs.get("service_account") or gcs.get("application_credentials")
     auth_type: str | None = key_file  # without a key file, None for the default; an empty path sets an empty type
-    if configuration.is_true("gs", "skip_signature"):
+    if is_true(gcs.get("skip_signature")):
         auth_type = "UNAUTHENTICATED"
     elif key_file:
         auth_type = "SERVICE_ACCOUNT_JSON_KEYFILE"
@@ -80,9 +97,8 @@ def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     }
 
 
-def _azure_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+def _azure_settings(azure: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of hadoop-azure. Their names contain no account, so they apply to every account without its own settings."""
-    azure = configuration.settings["azure"]
     if "account_key" in azure:
         return {"fs.azure.account.auth.type": "SharedKey", "fs.azure.account.key": azure["account_key"]}
     if "sas_key" in azure:
