@@ -47,12 +47,12 @@ def environment(*names: str) -> str | None:
 
 def with_environment(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of S3, with the endpoint, the region and the keys in the environment of this process where they have none."""
-    found = {key: environment(*names) for key, names in _ENVIRONMENT.items()}
+    defaults = {key: environment(*names) for key, names in _ENVIRONMENT.items()}
     if "default_region" in settings:
-        found["region"] = None
+        defaults["region"] = None
     if not has_credentials("s3", settings):
-        found |= {key: environment(name) for key, name in _KEYS_IN_ENVIRONMENT.items()}
-    return {**{key: value for key, value in found.items() if value is not None}, **settings}
+        defaults |= {key: environment(name) for key, name in _KEYS_IN_ENVIRONMENT.items()}
+    return {**{key: value for key, value in defaults.items() if value is not None}, **settings}
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,7 +111,7 @@ class _BotocoreKeys:
             ConfigurationError: botocore is missing, or the source yields no keys.
         """
         try:
-            from botocore.exceptions import BotoCoreError, ClientError
+            from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
         except ImportError as error:
             if not self._source.needs_botocore:
                 return {}, None
@@ -131,7 +131,7 @@ class _BotocoreKeys:
 
     def _resolve(self) -> None:
         """Find the credentials, and the region and the endpoint of the profile."""
-        import botocore.session
+        import botocore.session  # type: ignore[import-untyped]
 
         options = dict(self._source.options)
         session = botocore.session.Session(profile=options.get("profile"))

@@ -2,34 +2,110 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from rowmerge.storage.configuration import StorageConfiguration, is_true, region_of
+from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration, is_true, provider_of, region_of
 from rowmerge.storage.option_names import PROVIDERS
+from rowmerge.storage.renewal import has_credentials
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
+READER_MARK = "-rowmerge-"
+_READER_SCHEME = re.compile(rf"{READER_MARK}[0-9a-f]{{16}}(?=:)")
+_session_digests: dict[str, set[str]] = {provider: set() for provider in PROVIDERS}
+"""The digests of the settings of all sessions of this process, by provider."""
 _AUTHORITY = "https://login.microsoftonline.com"
 
 
-def hadoop_settings(configuration: StorageConfiguration, used_providers: Collection[str] = ()) -> dict[str, str]:
+def hadoop_settings(configuration: StorageConfiguration, locations: Iterable[str] = ()) -> dict[str, str]:
     """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has settings, or that is used.
 
     Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
 
     Args:
         configuration: The configuration of the session.
-        used_providers: The providers of the session's warehouses. They get their settings also without any option.
+        locations: The locations of the session's warehouses. Their stores get settings also without any option.
     """
     settings: dict[str, str] = {}
+    used_providers = {*map(provider_of, locations)}
     for provider in PROVIDERS:
         # Without options, Hadoop itself looks for the keys of files that do not belong to tables.
         provider_settings = configuration.current(provider, is_used=False)
         if provider_settings or provider in used_providers:
             settings |= provider_hadoop_settings(provider, provider_settings)
     return settings
+
+
+@dataclass(frozen=True, repr=False)
+class ReaderAccess:
+    """The options with which Spark's reader opens files, and the paths under which it does.
+
+    Hadoop keeps one open file system for each scheme, bucket and user in a JVM, with the keys of its first use. So each set of keys for S3
+    that is not that of the session gets a scheme of its own, such as `s3-rowmerge-0123456789abcdef`.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    suffix: str = ""
+
+    def reader_path(self, path: str) -> str:
+        """Return the path under which Spark's reader opens a file."""
+        scheme, separator, bucket_and_key = path.partition("://")
+        return f"{scheme}{self.suffix}{separator}{bucket_and_key}" if scheme in PROVIDERS["s3"] else path
+
+    def original_sql(self, sql: str) -> str:
+        """Return SQL whose result has the scheme of the table. `sql`: SQL that has a path of Spark's reader at its beginning."""
+        path, _, name = sql.partition(" as ")
+        return f"replace({path}, '{self.suffix}:', ':') as {name}" if self.suffix and path.endswith(".file_path") else sql
+
+
+def without_reader_scheme(text: str) -> str:
+    """Return a text in which paths have the scheme of their table instead of one of Spark's reader."""
+    return _READER_SCHEME.sub("", text)
+
+
+def register_session(configuration: StorageConfiguration) -> None:
+    """Remember the settings of a session, which Spark's reader uses without options as long as all sessions have the same ones."""
+    for provider in PROVIDERS:
+        if settings := configuration.current(provider, is_used=False):
+            _session_digests[provider].add(_digest(provider_hadoop_settings(provider, settings)))
+
+
+def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared: bool) -> ReaderAccess:
+    """Return the access of Spark's reader to files: that of the session, or options with the credentials of a table.
+
+    Args:
+        options: The arguments of Arrow's file systems for the same files.
+        paths: The absolute paths of the files.
+        is_shared: Whether other processes use the same JVM, with settings that this process does not know.
+    """
+    schemes = {path.partition("://")[0].lower() for path in paths}
+    reader_options: dict[str, str] = {}
+    suffix = ""
+    for provider in (provider for provider, names in PROVIDERS.items() if not schemes.isdisjoint(names)):
+        settings = options.settings_of(provider)
+        if not settings:
+            continue
+        own = provider_hadoop_settings(provider, settings)
+        digest = _digest(own)
+        is_constant = not options.configuration.has_changing_credentials(provider) or not has_credentials(provider, settings)
+        if is_constant and _session_digests[provider] == {digest} and not is_shared:
+            continue
+        reader_options |= own
+        if provider == "s3":
+            suffix = f"{READER_MARK}{digest}"
+            reader_options |= {f"fs.{scheme}{suffix}.impl": _S3A for scheme in PROVIDERS["s3"]}
+        else:  # their file systems do not accept other schemes
+            reader_options |= {f"fs.{scheme}.impl.disable.cache": "true" for scheme in PROVIDERS[provider]}
+    return ReaderAccess(reader_options, suffix)
+
+
+def _digest(settings: Mapping[str, str]) -> str:
+    return hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:16]
 
 
 def provider_hadoop_settings(provider: str, settings: Mapping[str, Any]) -> dict[str, str]:

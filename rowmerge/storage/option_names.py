@@ -92,7 +92,16 @@ class OptionSettings:
         self._names: dict[Any, str] = {}
 
     def add(self, key: object, name: str, value: object) -> None:
-        """Add the setting `key`. Raises ConfigurationError if another option name gave it another value."""
+        """Add a setting.
+
+        Args:
+            key: The setting.
+            name: The name of the option, for messages.
+            value: The value.
+
+        Raises:
+            ConfigurationError: Another option has given the setting another value.
+        """
         if key in self.values and str(self.values[key]).lower() != str(value).lower():
             raise ConfigurationError(
                 f"storage_options has {self._names[key]!r} and {name!r}, which mean the same setting, with different values. Remove one."
@@ -100,7 +109,16 @@ class OptionSettings:
         self.values[key], self._names[key] = value, name
 
     def add_nested(self, options: Mapping[str, Any], mapping_name: str, valid_names: frozenset[str]) -> None:
-        """Add the entries of a nested mapping. Raises ConfigurationError for an unknown name."""
+        """Add the entries of a nested mapping.
+
+        Args:
+            options: The options of the user.
+            mapping_name: The name of the mapping in the options.
+            valid_names: The names that entries may have.
+
+        Raises:
+            ConfigurationError: A name is unknown, or the option is not a mapping.
+        """
         for name, value in nested_mapping(options, mapping_name).items():
             if name not in valid_names:
                 raise ConfigurationError(_unknown_name_message(name, f"storage_options.{mapping_name}", valid_names))
@@ -112,7 +130,17 @@ class OptionSettings:
 
 
 def add_option(name: str, value: object, settings: OptionSettings, client_options: OptionSettings) -> None:
-    """Add a flat option to the settings of each provider that has it, and to the client options if it is one."""
+    """Add a flat option to the settings of each provider that has it, and to the client options if it is one.
+
+    Args:
+        name: The name of the option.
+        value: Its value.
+        settings: The settings of providers.
+        client_options: The options of the HTTP client.
+
+    Raises:
+        ConfigurationError: The name is unknown.
+    """
     client_option = re.sub(r"^(aws|azure|google)_", "", name.lower())
     setting_keys = list(_setting_keys(name.lower()))
     if client_option in CLIENT_OPTIONS:
@@ -134,7 +162,12 @@ def _setting_keys(name: str) -> Iterator[tuple[str, str]]:
 def nested_mapping(options: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return one of obstore's nested mappings, or an empty one if it is missing.
 
-    Raises ConfigurationError if the option is not a mapping.
+    Args:
+        options: The options of the user.
+        name: The name of the mapping.
+
+    Raises:
+        ConfigurationError: The option is not a mapping.
     """
     nested = options.get(name) or {}
     if not isinstance(nested, Mapping):

@@ -13,6 +13,7 @@ from rowmerge.catalog import IcebergCatalog, Relation, View
 from rowmerge.errors import CatalogFailed, ConfigurationError
 from rowmerge.iceberg.catalogs.file_io import vended_properties
 from rowmerge.parquet.filesystems import filesystem_of
+from rowmerge.storage.hadoop import reader_access
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
@@ -112,8 +113,8 @@ def test_vended_keys_reach_metadata_and_data_files(s3: FaultyS3, tmp_path: Path,
             filesystem, inner_path = filesystem_of(path, snapshot.shape.filesystem_options)
             assert filesystem.get_file_info(inner_path).size > 0
         newest = f"VENDED{int(next(server.keys)[6:]) - 1}"
-        reader_options = snapshot.shape.filesystem_options.reader_options
-        assert reader_options["fs.s3a.access.key"] == newest and reader_options["fs.s3a.impl.disable.cache"] == "true"
+        access = reader_access(snapshot.shape.filesystem_options, snapshot.files().paths, is_shared=False)
+        assert access.options["fs.s3a.access.key"] == newest and "rowmerge" in access.reader_path("s3://lake/x")
         assert "hush" not in repr(snapshot.shape)
         catalog.drop_table("raw", "t")
     assert server.denied == []
