@@ -28,6 +28,8 @@ from rowmerge.storage.renewal import Renewal, has_credentials, with_credentials,
 
 logger = logging.getLogger(__name__)
 
+ENDS = "ends_at"
+"""The key of pickled options under which executors find the time at which credentials end, by provider."""
 DEFAULT_REGION = "us-east-1"
 """The region that obstore assumes."""
 _NOT_OF_OBSTORE = frozenset().union(*OWN_SETTINGS.values())
@@ -98,7 +100,7 @@ class StorageConfiguration:
 
     def without_secrets(self, text: str) -> str:
         """Return a string, such as an error message, with each secret of the configuration hidden."""
-        renewals = (self.provided, self.vended, self._aws_renewal("s3", with_environment(self.settings.get("s3", {})), is_used=True))
+        renewals = (self.vended, self._own_renewal("s3", is_used=True))
         sources = [self.settings, *(renewal.latest for renewal in renewals if renewal is not None)]
         values = (value for source in sources for settings in source.values() for key, value in settings.items() if key in SECRETS)
         return hide(text, values)
@@ -120,17 +122,32 @@ class StorageConfiguration:
         settings = {**vended, **(without_credentials(provider, settings) if is_vended else settings)}
         if provider == "s3":
             settings = with_environment(settings)
-        renewal = None if is_vended else self.provided or self._aws_renewal(provider, settings, is_used=is_used)
+        renewal = None if is_vended else self._own_renewal(provider, is_used=is_used)
         return settings if renewal is None else dict(with_credentials({provider: settings}, renewal.settings()).get(provider, {}))
 
-    def _aws_renewal(self, provider: str, settings: Mapping[str, Any], *, is_used: bool) -> Renewal | None:
-        source = AwsSource.of(settings) if provider == "s3" else None
-        return None if source is None or (source.is_implicit and not is_used) else aws_renewal(source)
+    def ends_at(self, provider: str, *, is_used: bool) -> float | None:
+        """Return the time at which the present credentials for a provider end, in seconds since the epoch, or None if it is unknown.
+
+        Args:
+            provider: The provider: `s3`, `gs` or `azure`.
+            is_used: See `current`.
+        """
+        is_vended = self.vended is not None and has_credentials(provider, self.vended.latest.get(provider, {}))
+        renewal = self.vended if is_vended else self._own_renewal(provider, is_used=is_used)
+        return None if renewal is None else renewal.ends_at
+
+    def _own_renewal(self, provider: str, *, is_used: bool) -> Renewal | None:
+        """Return the source of credentials that the options or the environment name, or None."""
+        source = self._aws_source(provider)
+        is_ignored = source is None or (source.is_implicit and not is_used)
+        return self.provided or (None if source is None or is_ignored else aws_renewal(source))
+
+    def _aws_source(self, provider: str) -> AwsSource | None:
+        return AwsSource.of(with_environment(self.settings.get("s3", {}))) if provider == "s3" else None
 
     def has_changing_credentials(self, provider: str) -> bool:
         """Return whether the credentials for a provider may be renewed."""
-        source = AwsSource.of(with_environment(self.settings.get(provider, {}))) if provider == "s3" else None
-        return self.vended is not None or self.provided is not None or source is not None
+        return self.vended is not None or self.provided is not None or self._aws_source(provider) is not None
 
     def obstore_arguments(self, location: str) -> dict[str, Any]:
         """Return the keyword arguments of `obstore.store.from_url` for a location."""
@@ -202,7 +219,10 @@ class FilesystemOptions(Mapping[str, dict[str, Any]]):
         return f"FilesystemOptions({self.configuration!r})"
 
     def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
-        return dict, (dict(self),)
+        arguments = dict(self)
+        ends = {provider: self.configuration.ends_at(provider, is_used=provider == self._used_provider) for provider in self}
+        known_ends = {provider: end for provider, end in ends.items() if end is not None}
+        return dict, ({**arguments, **({ENDS: known_ends} if known_ends else {})},)
 
 
 def provider_of(location: str) -> str | None:

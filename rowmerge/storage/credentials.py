@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -59,20 +58,21 @@ def with_environment(settings: Mapping[str, Any]) -> dict[str, Any]:
 class AwsSource:
     """A source of keys for S3. Equal sources share their keys.
 
-    `options`: the settings that describe the source. `chain`: environment variables of the chain that botocore searches without settings.
+    `options`: the settings that describe the source. `chain`: the values of the environment variables that botocore reads.
     """
 
     options: tuple[tuple[str, str], ...]
-    chain: tuple[str | None, ...] = ()
+    chain: tuple[str | None, ...]
 
     @staticmethod
     def of(settings: Mapping[str, Any]) -> AwsSource | None:
         """Return the source of the keys for settings of S3, or None if the settings contain keys, or requests are anonymous."""
+        chain = tuple(os.environ.get(name) for name in _CHAIN)
         if not has_credentials("s3", settings):
-            return AwsSource((), tuple(os.environ.get(name) for name in _CHAIN))
+            return AwsSource((), chain)
         if not any(name in settings for name in AWS_SOURCES):
             return None
-        return AwsSource(tuple((name, str(settings[name])) for name in _OPTIONS if name in settings))
+        return AwsSource(tuple((name, str(settings[name])) for name in _OPTIONS if name in settings), chain)
 
     @property
     def is_implicit(self) -> bool:
@@ -82,17 +82,17 @@ class AwsSource:
     @property
     def needs_botocore(self) -> bool:
         """Whether no library could find the keys without botocore: a setting or AWS_PROFILE names the source."""
-        return bool(self.options) or bool(self.chain and (self.chain[0] or self.chain[1]))
+        return bool(self.options) or bool(self.chain[0] or self.chain[1])
 
     def __str__(self) -> str:
         names = [f"aws_{name} {value!r}" for name, value in self.options if name in ("profile", "role_arn")]
-        return " and ".join(names) or (f"AWS_PROFILE {self.chain[0]!r}" if self.chain and self.chain[0] else "its environment")
+        return " and ".join(names) or (f"AWS_PROFILE {self.chain[0]!r}" if self.chain[0] else "its environment")
 
 
 @lru_cache(maxsize=256)
 def aws_renewal(source: AwsSource) -> Renewal:
     """Return the keys of a source. All configurations of the process with this source share them."""
-    return Renewal(_BotocoreKeys(source).fetch)
+    return Renewal(_BotocoreKeys(source).fetch, asks_always=True)
 
 
 class _BotocoreKeys:
@@ -126,8 +126,9 @@ class _BotocoreKeys:
             advice = "Check the options, the files in ~/.aws, and the time of this machine. For SSO, run aws sso login."
             raise ConfigurationError(f"AWS gives no keys for {self._source}: {error}. {advice}") from None
         named_keys = zip(_STATIC, (keys.access_key, keys.secret_key, keys.token), strict=True)
-        # botocore renews keys 10 to 15 minutes before their end. So it is asked each time.
-        return {"s3": {**self._settings, **{name: key for name, key in named_keys if key}}}, time.time()
+        # botocore renews keys 10 to 15 minutes before their end. It has no public name for the time of the end.
+        end = getattr(self._credentials, "_expiry_time", None)
+        return {"s3": {**self._settings, **{name: key for name, key in named_keys if key}}}, None if end is None else end.timestamp()
 
     def _resolve(self) -> None:
         """Find the credentials, and the region and the endpoint of the profile."""

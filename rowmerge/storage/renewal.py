@@ -30,17 +30,22 @@ _MIN_SECONDS, _MAX_SECONDS = 60.0, 900.0
 
 
 class Renewal:
-    """The current credentials of object stores, which are renewed before they end. Thread-safe."""
+    """The current credentials of object stores, which are renewed before they end. Thread-safe.
 
-    def __init__(self, fetch: Callable[[], Credentials | None], *, is_vended: bool = False) -> None:
+    `ends_at`: the time at which they end, in seconds since the epoch, or None if it is unknown.
+    """
+
+    def __init__(self, fetch: Callable[[], Credentials | None], *, is_vended: bool = False, asks_always: bool = False) -> None:
         """Initialize the renewal without credentials.
 
         Args:
             fetch: A function that returns new credentials, or None if it has passed them to `update`.
             is_vended: Whether a server sends the first credentials, which are passed to `update`.
+            asks_always: Whether `fetch` decides by itself when to renew the credentials, and so is called each time.
         """
-        self._fetch = fetch
+        self._fetch, self._asks_always = fetch, asks_always
         self._settings: Settings = {}
+        self.ends_at: float | None = None
         self._renew_at, self._last_chance = (float("inf"), float("inf")) if is_vended else (0.0, 0.0)
         self._lock = threading.RLock()
 
@@ -53,8 +58,8 @@ class Renewal:
         """Return credentials that have not ended, as far as the time of their end is known. Other threads use the old ones meanwhile."""
         if time.time() < self._renew_at:
             return self._settings
-        # The first credentials are worth a wait. Later, one thread renews them, and the old ones are still valid.
-        if self._lock.acquire(blocking=not self._settings):
+        # The first credentials are worth a wait. Later, one thread renews them, while the old ones are still valid.
+        if self._lock.acquire(blocking=self._asks_always or not self._settings):
             try:
                 if time.time() >= self._renew_at:
                     self._renew()
@@ -71,7 +76,10 @@ class Renewal:
         """
         with self._lock:
             self._settings, self._renew_at, self._last_chance = settings, float("inf"), float("inf")
-            if ends_at is not None:
+            self.ends_at = ends_at
+            if self._asks_always:
+                self._renew_at = 0.0
+            elif ends_at is not None:
                 margin = min(_MAX_SECONDS, max(_MIN_SECONDS, (ends_at - time.time()) / 4))
                 self._renew_at, self._last_chance = ends_at - margin, ends_at - _MIN_SECONDS
 

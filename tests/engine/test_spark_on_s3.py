@@ -7,6 +7,7 @@ variables of the driver.
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from rowmerge.parquet.filesystems import filesystem_of
+from rowmerge.storage.configuration import StorageConfiguration
 from tests.support.checked_s3 import ANONYMOUS, DRIVER, LIBRARIES, CheckedS3
 from tests.support.faulty_s3 import Request, create_bucket, needs_moto, serving
 from tests.support.s3_session import S3_JARS, S3Session
@@ -60,6 +63,7 @@ def use_all_libraries(session: S3Session, name: str = "") -> None:
 
 
 def change_and_read(session: S3Session, name: str = "") -> None:
+    session.sql("create or replace table shop.u as select id from range(10)", name)
     session.sql("update shop.t set v = 'd' where id = 1", name)
     session.sql("merge into shop.t using (select id, 'e' as v from range(5, 25)) s on t.id = s.id when matched then update set *", name)
     assert session.sql("select count(*), sum(id), min(v) from shop.t where length(v) < 5", name) == [["12", "148", "b"]]
@@ -86,7 +90,7 @@ def test_the_environment_of_the_driver_reaches_all_libraries(store: CheckedS3, s
         spark_process.connect(f"{store.location}/{tmp_path.name}", {})
         use_all_libraries(spark_process)
     finally:
-        spark_process.set_environment(dict.fromkeys(variables, ""))
+        spark_process.set_environment(dict.fromkeys(variables))
     assert store.libraries(KEYS) == set(LIBRARIES) and store.denied == []
 
 
@@ -94,10 +98,16 @@ def test_a_public_bucket_is_read_without_keys(store: CheckedS3, spark_process: S
     warehouse = f"{store.location}/{tmp_path.name}"
     spark_process.connect(warehouse, static_keys(store))
     use_all_libraries(spark_process)
+    store.valid.add(ANONYMOUS)  # connecting writes a file, which is not needed to read
+    options = {"aws_skip_signature": "true", "aws_endpoint_url": store.address}
+    spark_process.connect(warehouse, options)
     store.valid = {ANONYMOUS}
-    spark_process.connect(warehouse, {"aws_skip_signature": "true", "aws_endpoint_url": store.address})
-    change_and_read(spark_process)
-    assert store.libraries(ANONYMOUS) == set(LIBRARIES) and store.denied == []
+    assert spark_process.sql("select count(*) from shop.t where length(v) < 5") == [["12"]]
+    assert store.libraries(ANONYMOUS) == {"metadata", "spark"} and store.denied == []
+    path = next(request.path for request in store.requests if request.method == "PUT" and ".parquet" in request.path)
+    arguments = pickle.loads(pickle.dumps(StorageConfiguration.parse(options).filesystem_options(warehouse)))  # as executors get them
+    filesystem, inner_path = filesystem_of(f"s3:/{path.partition('?')[0]}", arguments)
+    assert filesystem.get_file_info(inner_path).size > 0 and store.denied == []
 
 
 def test_two_sessions_use_their_own_keys_for_one_bucket(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> None:
@@ -139,7 +149,7 @@ def profile(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> Itera
     profile = Profile(tmp_path, store)
     spark_process.set_environment(profile.environment)
     yield profile
-    spark_process.set_environment({"AWS_CONFIG_FILE": "/missing", "AWS_PROFILE": ""})
+    spark_process.set_environment({"AWS_CONFIG_FILE": "/missing", "AWS_PROFILE": None})
 
 
 @pytest.mark.parametrize("is_option", [True, False])
@@ -171,6 +181,39 @@ def test_keys_that_are_renewed_during_a_statement_are_used_by_the_rest_of_it(
     store.rule = rotate
     spark_process.sql("insert into shop.t select id + 100, 'f' from range(100000)")
     assert store.libraries(first) == set(LIBRARIES) and store.libraries(second[0]) == {"metadata"} and store.denied == []
+
+
+def test_a_job_whose_keys_end_starts_again_with_new_ones(
+    store: CheckedS3, spark_process: S3Session, profile: Profile, tmp_path: Path
+) -> None:
+    first = profile.rotate()
+    spark_process.connect(f"{store.location}/{tmp_path.name}", {"aws_profile": "lake"})
+    use_all_libraries(spark_process)
+    second: list[tuple[str, str]] = []
+
+    def end_keys(request: Request) -> None:
+        if request.method == "PUT" and ".parquet" in request.path and not second:
+            second.append(profile.rotate())  # the store has accepted this request, but not the next one with the old keys
+
+    store.rule = end_keys
+    spark_process.sql("insert into shop.t select id + 100, 'f' from range(0, 1000, 1, 4)")
+    assert {line.split(" ")[0] for line in store.denied} == {"executor"} and all(first[0] in line for line in store.denied)
+    assert spark_process.sql("select count(*), count(distinct id) from shop.t") == [["1012", "1012"]]
+    assert store.libraries(second[0]) >= {"metadata", "executor"}
+
+
+def test_keys_that_end_for_good_are_an_error_that_says_so(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> None:
+    spark_process.connect(f"{store.location}/{tmp_path.name}", static_keys(store, TOKENS))
+    use_all_libraries(spark_process)
+
+    def end_keys(request: Request) -> None:
+        if request.method == "PUT" and ".parquet" in request.path:
+            store.valid = set()
+
+    store.rule = end_keys
+    with pytest.raises(AssertionError, match=r"The credentials have ended. Run the statement again with new ones") as failure:
+        spark_process.sql("insert into shop.t select id + 100, 'f' from range(0, 1000, 1, 4)")
+    assert "hush" not in str(failure.value)
 
 
 def test_a_web_identity_gets_keys_from_sts(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> None:

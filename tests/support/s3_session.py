@@ -49,8 +49,8 @@ class S3Session:
         rows: list[list[Any]] = answer["rows"]
         return rows
 
-    def set_environment(self, environment: Mapping[str, str]) -> None:
-        """Set environment variables of the driver, which Java and executors do not get."""
+    def set_environment(self, environment: Mapping[str, str | None]) -> None:
+        """Set or remove (None) environment variables of the driver, which Java and executors do not get."""
         self._send({"environment": dict(environment)})
 
     def threads(self) -> int:
@@ -92,7 +92,10 @@ def _serve() -> None:
         answer: dict[str, Any] = {}
         try:
             if "environment" in message:
-                os.environ.update(message["environment"])
+                for name, value in message["environment"].items():
+                    os.environ.pop(name, None)
+                    if value is not None:
+                        os.environ[name] = value
             elif "threads" in message:
                 answer = {"threads": sum(map(_threads, _processes()))}
             elif "sql" in message:

@@ -13,7 +13,7 @@ from obstore.exceptions import GenericError
 from obstore.store import S3Store, from_url
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.parquet.filesystems import filesystem_of, without_secrets
+from rowmerge.parquet.filesystems import filesystem_of, safe_reason
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.option_names import SETTINGS
@@ -131,7 +131,7 @@ def test_configurations_hide_secrets_in_repr_and_refuse_pickling() -> None:
 def test_error_texts_hide_secrets() -> None:
     configuration = parse({"azure_storage_sas_key": "sv=1&sig=hush"})
     text = "GET https://account.blob.core.windows.net/lake?sv=1&sig=hush failed"
-    for hidden in (configuration.without_secrets(text), without_secrets(text, configuration.filesystem_options())):
+    for hidden in (configuration.without_secrets(text), safe_reason(text, configuration.filesystem_options())):
         assert "hush" not in hidden and hidden.endswith("failed")
 
 
@@ -146,7 +146,7 @@ def test_error_texts_hide_secrets() -> None:
 )
 def test_secrets_are_hidden_in_each_spelling(text: str) -> None:
     configuration = parse({"azure_storage_sas_key": "sv=1&sig=hu%2Fsh%3D&se=2030", "azure_client_secret": "hu/sh="})
-    for hidden in (configuration.without_secrets(text), without_secrets(text, configuration.filesystem_options())):
+    for hidden in (configuration.without_secrets(text), safe_reason(text, configuration.filesystem_options())):
         assert "hu%2Fsh" not in hidden and "hu/sh" not in hidden and "********" in hidden
 
 
