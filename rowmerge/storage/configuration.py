@@ -145,6 +145,12 @@ class StorageConfiguration:
     def _aws_source(self, provider: str) -> AwsSource | None:
         return AwsSource.of(with_environment(self.settings.get("s3", {}))) if provider == "s3" else None
 
+    def is_left_to_hadoop(self, provider: str) -> bool:
+        """Return whether nothing configures a provider, so that Hadoop finds the same keys itself: those of the instance or container."""
+        source = self._aws_source(provider)
+        has_options = self.settings.get(provider) or self.provided or self.vended
+        return not has_options and source is not None and source.is_implicit and not source.is_named
+
     def has_changing_credentials(self, provider: str) -> bool:
         """Return whether the credentials for a provider may be renewed."""
         return self.vended is not None or self.provided is not None or self._aws_source(provider) is not None

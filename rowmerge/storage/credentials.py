@@ -20,11 +20,11 @@ from rowmerge.storage.renewal import AWS_SOURCES, Credentials, Renewal, has_cred
 _STATIC = ("access_key_id", "secret_access_key", "session_token")
 _OPTIONS = (*AWS_SOURCES, *_STATIC, "role_session_name", "endpoint_url_sts", "region")
 _CHAIN = (
-    *("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED"),
-    *("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"),
+    *("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"),
+    *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED"),
     *("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
 )
-"""The environment variables from which botocore finds credentials."""
+"""The environment variables from which botocore finds credentials. The first two name a profile, the third one a web identity."""
 _ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
@@ -82,7 +82,12 @@ class AwsSource:
     @property
     def needs_botocore(self) -> bool:
         """Whether no library could find the keys without botocore: a setting or AWS_PROFILE names the source."""
-        return bool(self.options) or bool(self.chain[0] or self.chain[1])
+        return bool(self.options) or any(self.chain[:2])
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a setting or the environment names the source, rather than the machine."""
+        return bool(self.options) or any(self.chain[:3])
 
     def __str__(self) -> str:
         names = [f"aws_{name} {value!r}" for name, value in self.options if name in ("profile", "role_arn")]

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration, is_true, provider_of, region_of
+from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration, is_true, region_of
 from rowmerge.storage.option_names import PROVIDERS
 from rowmerge.storage.renewal import has_credentials
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
+S3_SCHEMES = {"fs.s3.impl": _S3A, "fs.s3n.impl": _S3A}
+"""The settings with which Spark opens s3:// and s3n://. Hadoop itself has file systems for s3a:// only."""
 READER_MARK = "-rowmerge-"
 _READER_SCHEME = re.compile(rf"{READER_MARK}[0-9a-f]{{16}}(?=:)")
 _session_digests: dict[str, set[str]] = {provider: set() for provider in PROVIDERS}
@@ -22,22 +24,18 @@ _session_digests: dict[str, set[str]] = {provider: set() for provider in PROVIDE
 _AUTHORITY = "https://login.microsoftonline.com"
 
 
-def hadoop_settings(configuration: StorageConfiguration, locations: Iterable[str] = ()) -> dict[str, str]:
-    """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has settings, or that is used.
+def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
+    """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has options, or variables in the environment.
 
     Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
-
-    Args:
-        configuration: The configuration of the session.
-        locations: The locations of the session's warehouses. Their stores get settings also without any option.
     """
     settings: dict[str, str] = {}
-    used_providers = {*map(provider_of, locations)}
     for provider in PROVIDERS:
         # Without options, Hadoop itself looks for the keys of files that do not belong to tables.
-        provider_settings = configuration.current(provider, is_used=False)
-        if provider_settings or provider in used_providers:
+        if provider_settings := configuration.current(provider, is_used=False):
             settings |= provider_hadoop_settings(provider, provider_settings)
+    if not configuration.settings.get("s3"):  # a managed Spark may have another file system for s3://
+        return {name: value for name, value in settings.items() if name not in S3_SCHEMES}
     return settings
 
 
@@ -88,7 +86,7 @@ def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared
     suffix = ""
     for provider in (provider for provider, names in PROVIDERS.items() if not schemes.isdisjoint(names)):
         settings = options.settings_of(provider)
-        if not settings:
+        if not settings or options.configuration.is_left_to_hadoop(provider):
             continue
         own = provider_hadoop_settings(provider, settings)
         digest = _digest(own)
@@ -126,9 +124,7 @@ def _s3_settings(s3: Mapping[str, Any]) -> dict[str, Any]:
     path_style = None if endpoint is None else not is_true(s3.get("virtual_hosted_style_request"))
     uses_tls = None if endpoint is None else not endpoint.startswith("http://")
     return {
-        # Tables are at s3://, and Hadoop has no file system for this scheme.
-        "fs.s3.impl": _S3A,
-        "fs.s3n.impl": _S3A,
+        **S3_SCHEMES,
         "fs.s3a.aws.credentials.provider": _s3_credentials_provider(s3),
         "fs.s3a.access.key": s3.get("access_key_id"),
         "fs.s3a.secret.key": s3.get("secret_access_key"),

@@ -85,7 +85,9 @@ class Renewal:
 
     def _renew(self) -> None:
         """Fetch credentials. An error is raised if the present credentials are about to end, and otherwise logged."""
-        renew_at, self._renew_at = self._renew_at, float("inf")  # the fetch itself may open storages with these credentials
+        renew_at = self._renew_at
+        if not self._asks_always:
+            self._renew_at = float("inf")  # the fetch itself may open storages with these credentials
         try:
             fetched = self._fetch()
         except Exception as error:

@@ -11,14 +11,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyspark
 from pyspark.sql import SparkSession
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.spark.spark_session import set_hadoop_settings, setting
+from rowmerge.spark.spark_session import set_hadoop_settings
 from rowmerge.storage.configuration import StorageConfiguration, provider_of
-from rowmerge.storage.hadoop import hadoop_settings, register_session
+from rowmerge.storage.hadoop import S3_SCHEMES, hadoop_settings, register_session
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,9 @@ _COORDINATES = {
     "azure": "org.apache.hadoop:hadoop-azure:{}",
     "gs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
 }
-_checked_applications: set[tuple[str, str]] = set()
+_HADOOP_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss")
+_checked_schemes: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+"""The schemes for which a session has a connector."""
 
 
 def warehouse_locations(location: str | None, catalog: Mapping[str, Any] | None, further: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -74,24 +77,30 @@ def configure_stores(spark: SparkSession, configuration: StorageConfiguration, l
     Raises:
         ConfigurationError: A connector is missing.
     """
-    set_hadoop_settings(spark, hadoop_settings(configuration, locations))
+    set_hadoop_settings(spark, hadoop_settings(configuration))
     register_session(configuration)
-    _check_connectors(spark, locations)
-
-
-def _check_connectors(spark: SparkSession, locations: Iterable[str]) -> None:
     for location in locations:
         scheme, provider = location.partition("://")[0], provider_of(location)
-        key = (setting(spark, "spark.app.id", ""), scheme)
-        if provider is None or key in _checked_applications:
-            continue
-        try:
-            # A connector rejects a location without a bucket before it sends a request.
-            spark.read.schema("x int").parquet(f"{scheme}:///").schema  # noqa: B018 - Spark Connect looks for the files only now
-        except Exception as error:  # noqa: BLE001 - Py4J and Spark Connect have their own classes for errors of Java
-            if re.search(r"ClassNotFoundException|No FileSystem for scheme", str(error)):
-                raise _missing_connector(provider, location) from None
-        _checked_applications.add(key)
+        schemes = _checked_schemes.setdefault(spark, set())
+        if provider is not None and scheme in _HADOOP_SCHEMES and scheme not in schemes:
+            problem = _find_problem(spark, scheme)
+            if provider == "s3" and "No FileSystem" in problem:
+                set_hadoop_settings(spark, S3_SCHEMES)
+                problem = _find_problem(spark, scheme)
+            if problem:
+                raise _missing_connector(provider, location)
+            schemes.add(scheme)
+
+
+def _find_problem(spark: SparkSession, scheme: str) -> str:
+    """Return what Spark misses to open files with a scheme, or an empty string."""
+    try:
+        # A connector rejects a location without a bucket before it sends a request. Spark Connect looks for files when columns are read.
+        spark.read.schema("x int").parquet(f"{scheme}:///").columns  # noqa: B018
+    except Exception as error:  # noqa: BLE001 - Py4J and Spark Connect have their own classes for errors of Java
+        problem = re.search(r"ClassNotFoundException|No FileSystem for scheme", str(error))
+        return problem[0] if problem else ""
+    return ""
 
 
 def _missing_connector(provider: str, location: str) -> ConfigurationError:

@@ -116,32 +116,33 @@ def test_another_answer_of_a_credential_provider_is_an_error() -> None:
 
 def provided_keys(seconds: float) -> tuple[StorageConfiguration, list[str]]:
     """Return a configuration whose keys end after some seconds, and the keys that it has got so far."""
-    given: list[str] = []
+    fetched_keys: list[str] = []
 
     def provide() -> dict[str, Any]:
-        given.append(f"AKIA{len(given)}")
+        fetched_keys.append(f"AKIA{len(fetched_keys)}")
         end = datetime.fromtimestamp(time.time() + seconds, timezone.utc)
-        return {"access_key_id": given[-1], "secret_access_key": "hush", "token": "t", "expires_at": end}
+        return {"access_key_id": fetched_keys[-1], "secret_access_key": "hush", "token": "t", "expires_at": end}
 
-    return parse({"credential_provider": provide}), given
+    return parse({"credential_provider": provide}), fetched_keys
 
 
 def test_keys_are_renewed_before_their_end_and_reach_open_storages() -> None:
-    configuration, given = provided_keys(30)  # less than the minute before their end at which keys are renewed
+    configuration, fetched_keys = provided_keys(30)  # less than the minute before their end at which keys are renewed
     storage, options = Storage("s3://lake", configuration), configuration.filesystem_options()
     clients = {id(client): client for client in (storage.client, storage.client)}
     assert [client.config["access_key_id"] for client in clients.values()] == ["AKIA0", "AKIA1"]
-    assert options["s3"]["access_key"] == "AKIA2" and pickle.loads(pickle.dumps(options))["s3"]["access_key"] == given[-1] != "AKIA2"
+    assert options["s3"]["access_key"] == fetched_keys[2] and len(fetched_keys) == 3
+    assert pickle.loads(pickle.dumps(options))["s3"]["access_key"] == fetched_keys[3]
 
 
 def test_keys_with_a_later_end_are_shared() -> None:
-    configuration, given = provided_keys(3600)
+    configuration, fetched_keys = provided_keys(3600)
     threads = [threading.Thread(target=configuration.obstore_arguments, args=("s3://lake",)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert given == ["AKIA0"]
+    assert fetched_keys == ["AKIA0"]
 
 
 def test_a_failed_renewal_is_an_error_only_when_the_keys_are_about_to_end(caplog: pytest.LogCaptureFixture) -> None:
