@@ -105,19 +105,21 @@ class StorageConfiguration:
         values = (value for source in sources for settings in source.values() for key, value in settings.items() if key in SECRETS)
         return hide(text, values)
 
-    def current(self, provider: str, *, is_used: bool) -> dict[str, Any]:
+    def current(self, provider: str, *, is_used: bool, is_steady: bool = False) -> dict[str, Any]:
         """Return the settings of a provider with credentials that have not ended. For S3, the environment supplies what is missing.
 
         Args:
             provider: The provider: `s3`, `gs` or `azure`.
             is_used: Whether files of the provider are used for certain. Otherwise, only options and variables with keys count, and no
                 further source of keys is searched.
+            is_steady: Whether vended credentials stay the same until shortly before their end (see `Renewal.steady_settings`).
 
         Raises:
             ConfigurationError: The source of credentials that the options name gives none.
         """
         settings = self.settings.get(provider, {})
-        vended = {} if self.vended is None else self.vended.settings().get(provider, {})
+        renewed = {} if self.vended is None else self.vended.steady_settings() if is_steady else self.vended.settings()
+        vended = renewed.get(provider, {})
         is_vended = has_credentials(provider, vended)
         settings = {**vended, **(without_credentials(provider, settings) if is_vended else settings)}
         if provider == "s3":
@@ -205,9 +207,9 @@ class FilesystemOptions(Mapping[str, dict[str, Any]]):
         self.configuration = StorageConfiguration() if configuration is None else configuration
         self._used_provider = provider_of(location)
 
-    def settings_of(self, provider: str) -> dict[str, Any]:
+    def settings_of(self, provider: str, *, is_steady: bool = False) -> dict[str, Any]:
         """Return the present settings of a provider (see `StorageConfiguration.current`)."""
-        return self.configuration.current(provider, is_used=provider == self._used_provider)
+        return self.configuration.current(provider, is_used=provider == self._used_provider, is_steady=is_steady)
 
     def __getitem__(self, provider: str) -> dict[str, Any]:
         arguments = _ARGUMENTS[provider](self.settings_of(provider))

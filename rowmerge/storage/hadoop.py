@@ -85,7 +85,7 @@ def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared
     reader_options: dict[str, str] = {}
     suffix = ""
     for provider in (provider for provider, names in PROVIDERS.items() if not schemes.isdisjoint(names)):
-        settings = options.settings_of(provider)
+        settings = options.settings_of(provider, is_steady=True)
         if not settings or options.configuration.is_left_to_hadoop(provider):
             continue
         own = provider_hadoop_settings(provider, settings)

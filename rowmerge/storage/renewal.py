@@ -47,6 +47,7 @@ class Renewal:
         self._settings: Settings = {}
         self.ends_at: float | None = None
         self._renew_at, self._last_chance = (float("inf"), float("inf")) if is_vended else (0.0, 0.0)
+        self._steady: tuple[Settings, float, str] = {}, 0.0, ""
         self._lock = threading.RLock()
 
     @property
@@ -67,12 +68,22 @@ class Renewal:
                 self._lock.release()
         return self._settings
 
-    def update(self, settings: Settings, ends_at: float | None) -> None:
+    def steady_settings(self) -> Settings:
+        """Return credentials that stay the same until shortly before their end, for clients that stay open.
+
+        A server may vend new credentials with each load of a table, although the old ones are still valid.
+        """
+        settings = self.settings()
+        steady_settings, renew_at, _ = self._steady
+        return steady_settings if time.time() < renew_at else settings
+
+    def update(self, settings: Settings, ends_at: float | None, scope: str = "") -> None:
         """Use other credentials from now on.
 
         Args:
             settings: The settings with the credentials.
             ends_at: The time at which they end, in seconds since the epoch, or None if it is unknown.
+            scope: The location for which the credentials are valid.
         """
         with self._lock:
             self._settings, self._renew_at, self._last_chance = settings, float("inf"), float("inf")
@@ -82,6 +93,9 @@ class Renewal:
             elif ends_at is not None:
                 margin = min(_MAX_SECONDS, max(_MIN_SECONDS, (ends_at - time.time()) / 4))
                 self._renew_at, self._last_chance = ends_at - margin, ends_at - _MIN_SECONDS
+                _, steady_until, steady_scope = self._steady
+                if time.time() >= steady_until or scope != steady_scope:
+                    self._steady = settings, self._renew_at, scope
 
     def _renew(self) -> None:
         """Fetch credentials. An error is raised if the present credentials are about to end, and otherwise logged."""

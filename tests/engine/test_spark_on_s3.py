@@ -7,7 +7,11 @@ variables of the driver.
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -238,4 +242,53 @@ def test_the_number_of_threads_is_bounded_when_keys_change(
         profile.rotate()
         spark_process.sql("select count(*) from shop.t where length(v) < 5")
         counts.append(spark_process.threads())
+    Path("/tmp/counts.txt").write_text(str(counts))
     assert counts[-1] < counts[0] + 30 * 4
+
+
+_GROUPS = {
+    "hadoop-aws": "org/apache/hadoop",
+    "bundle": "software/amazon/awssdk",
+    "analyticsaccelerator-s3": "software/amazon/s3/analyticsaccelerator",
+    "wildfly-openssl": "org/wildfly/openssl",
+}
+EMBEDDED = """
+import json, sys, rowmerge
+session = rowmerge.connect(sys.argv[1], storage_options=json.loads(sys.argv[2]))
+session.sql("create schema shop")
+session.sql("create table shop.t as select id, 'v' as v from range(10)")
+print(session.spark.conf.get("spark.jars.packages"), session.sql("select sum(id) from shop.t where length(v) = 1").collect()[0][0])
+"""
+
+
+def create_maven_repository(home: Path) -> None:
+    """Put the jars of hadoop-aws into the Maven repository of a user, from which Spark downloads nothing."""
+    artifacts = {jar: re.fullmatch(r"(.+?)-(\d.*)\.jar", jar.name) for jar in Path(S3_JARS).glob("*.jar")}
+    names = {jar: (match[1], match[2]) for jar, match in artifacts.items() if match}
+    other = [f"<dependency>{_pom_of(*name)}</dependency>" for name in names.values() if name[0] != "hadoop-aws"]
+    for jar, (name, version) in names.items():
+        folder = home / ".m2" / "repository" / _GROUPS[name] / name / version
+        folder.mkdir(parents=True)
+        (folder / jar.name).symlink_to(jar)
+        dependencies = f"<dependencies>{''.join(other)}</dependencies>" if name == "hadoop-aws" else ""
+        pom = f"<project><modelVersion>4.0.0</modelVersion>{_pom_of(name, version)}{dependencies}</project>"
+        (folder / jar.with_suffix(".pom").name).write_text(pom)
+
+
+def _pom_of(name: str, version: str) -> str:
+    group = _GROUPS[name].replace("/", ".")
+    return f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+
+
+def test_the_embedded_spark_adds_the_connector(store: CheckedS3, tmp_path: Path) -> None:
+    create_maven_repository(tmp_path)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    environment |= {"SPARK_SUBMIT_OPTS": f"-Duser.home={tmp_path}"}
+    arguments = [f"{store.location}/{tmp_path.name}", json.dumps(static_keys(store))]
+    result = subprocess.run(
+        [sys.executable, "-c", EMBEDDED, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    shutil.rmtree(tmp_path / ".ivy2.5.2", ignore_errors=True)  # 700 MB
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert re.fullmatch(r"org\.apache\.hadoop:hadoop-aws:[\d.]+ 45", result.stdout.splitlines()[-1])
+    assert "spark" in store.libraries(KEYS) and store.denied == []

@@ -16,7 +16,7 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.errors import PlanError
+from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.parquet.filesystems import filesystem_of
 from rowmerge.storage.configuration import StorageConfiguration
 from tests.support.faulty_s3 import FaultyS3, needs_moto
@@ -147,3 +147,12 @@ def test_copies_and_new_names_of_a_table(
         session.sql("call system.compute_partition_stats('t')")
     session.sql("drop table t")
     assert [table.name for table in session.relations("default")] == ["again" if "sql" in request.node.callspec.id else "copied"]
+
+
+@pytest.mark.parametrize("is_further", [False, True])
+def test_a_session_without_the_connector_is_an_error_that_names_it(
+    spark: SparkSession, s3: FaultyS3, warehouse: str, tmp_path: Path, is_further: bool
+) -> None:
+    location, further = (str(tmp_path), [{"name": "archive", "warehouse": warehouse}]) if is_further else (warehouse, [])
+    with pytest.raises(ConfigurationError, match=r"no connector .* s3://lake.*spark.jars.packages = org.apache.hadoop:hadoop-aws:3"):
+        rowmerge.connect(location, spark=spark.newSession(), catalogs=further, storage_options=s3.options())

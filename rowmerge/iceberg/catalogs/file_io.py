@@ -41,6 +41,10 @@ _AWS_SERVICES = ("glue", "dynamodb")
 _EXPIRY = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 _SAS_TOKEN, _SAS_EXPIRY = "adls.sas-token.", "adls.sas-token-expires-at-ms."
 """The beginnings of properties that end with the host of an Azure account."""
+_OPTIONS, _OWN_NAMES = "rowmerge.storage-options", "rowmerge.own-names"
+"""Properties of a catalog: the key in `_configurations`, and the names of the properties that the configuration of the catalog contains."""
+_configurations: dict[str, StorageConfiguration] = {}
+"""The storage options of catalogs, whose keys may change, by fingerprint."""
 Identifier = tuple[str, str]
 _Load = Callable[[str, str], object]
 
@@ -66,9 +70,44 @@ def _opposite(flag: str | None) -> str | None:
     return None if flag is None else str(flag.lower() != "true").lower()
 
 
-def file_io_properties(configuration: StorageConfiguration) -> dict[str, str]:
-    """Return the properties with which pyiceberg's FileIO opens the same object stores as a configuration."""
-    current = {provider: configuration.current(provider, is_used=False) for provider in _SETTINGS}
+def with_storage_options(configuration: Mapping[str, Any], warehouse: str | None, options: StorageConfiguration) -> dict[str, Any]:
+    """Add the warehouse and the storage options to the configuration of a catalog without a service, which writes metadata files itself.
+
+    Args:
+        configuration: The configuration of the catalog. Its own properties take precedence.
+        warehouse: The location of the warehouse, or None if the configuration has it.
+        options: The storage options.
+    """
+    if str(configuration.get("type", "")).lower() == "rest":
+        return dict(configuration)
+    _configurations[options.fingerprint] = options
+    defaults = {**file_io_properties(options), **aws_client_properties(options, configuration)}
+    keys = {_OPTIONS: options.fingerprint, _OWN_NAMES: ",".join(configuration)}
+    return {**({} if warehouse is None else {"warehouse": warehouse}), **defaults, **configuration, **keys}
+
+
+def current_properties(properties: Mapping[str, str], location: str) -> dict[str, str]:
+    """Return the properties of a FileIO with keys that have not ended, if they are those of the storage options.
+
+    Args:
+        properties: The properties, from `with_storage_options`.
+        location: The location of a file.
+    """
+    options = _configurations.get(properties.get(_OPTIONS, ""))
+    if options is None or provider_of(location) is None:
+        return dict(properties)
+    own_names = properties.get(_OWN_NAMES, "").split(",")
+    return {**properties, **{name: value for name, value in file_io_properties(options, location).items() if name not in own_names}}
+
+
+def file_io_properties(configuration: StorageConfiguration, location: str = "") -> dict[str, str]:
+    """Return the properties with which pyiceberg's FileIO opens the same object stores as a configuration.
+
+    Args:
+        configuration: The storage options.
+        location: A location in the store that is used for certain.
+    """
+    current = {provider: configuration.current(provider, is_used=provider == provider_of(location)) for provider in _SETTINGS}
     properties = {
         names[0]: str(current[provider][key])
         for provider, keys in _SETTINGS.items()
@@ -174,7 +213,7 @@ class TableStorages:
             raise self._remote_signing()
         if identifier not in self._renewals:
             self._renewals[identifier] = Renewal(partial(self._reload, identifier), is_vended=True)
-        self._renewals[identifier].update(settings, expiry_of(properties))
+        self._renewals[identifier].update(settings, expiry_of(properties), location)
 
     def _reload(self, identifier: Identifier) -> None:
         self._load(*identifier)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,22 @@ def test_a_failed_renewal_is_an_error_only_when_the_keys_are_about_to_end(caplog
     with pytest.raises(ConnectionError):
         renewal.settings()
     assert len(failures) == 2
+
+
+def test_sparks_reader_keeps_vended_keys_until_shortly_before_their_end() -> None:
+    renewal = Renewal(lambda: None, is_vended=True)
+    options = replace(parse({}), vended=renewal).filesystem_options("s3://lake/t")
+
+    def vend(number: int, seconds: float | None, location: str = "s3://lake/t") -> tuple[str, str]:
+        keys = {"access_key_id": f"AKIA{number}", "secret_access_key": "hush"}
+        renewal.update({"s3": keys}, None if seconds is None else time.time() + seconds, location)
+        reader = reader_access(options, ["s3://lake/t/x"], is_shared=False).options["fs.s3a.access.key"]
+        return options["s3"]["access_key"], reader
+
+    assert vend(1, 3600) == ("AKIA1", "AKIA1") and vend(2, 3600) == ("AKIA2", "AKIA1")
+    assert vend(3, 3600, "s3://lake/other") == ("AKIA3", "AKIA3"), "keys are valid for one location"
+    renewal._steady = (*renewal._steady[:1], 0.0, *renewal._steady[2:])  # they are about to end
+    assert vend(4, 3600, "s3://lake/other") == ("AKIA4", "AKIA4")
 
 
 def test_an_executor_reports_that_its_keys_have_ended() -> None:
