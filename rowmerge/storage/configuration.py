@@ -211,6 +211,15 @@ class FilesystemOptions(Mapping[str, dict[str, Any]]):
         """Return the present settings of a provider (see `StorageConfiguration.current`)."""
         return self.configuration.current(provider, is_used=provider == self._used_provider, is_steady=is_steady)
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The identity of the present credentials, if they may change. It reveals none of them."""
+        provider = self._used_provider
+        if provider is None or not self.configuration.has_changing_credentials(provider):
+            return ()
+        settings = self.settings_of(provider, is_steady=True)
+        return (hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest(),)
+
     def __getitem__(self, provider: str) -> dict[str, Any]:
         arguments = _ARGUMENTS[provider](self.settings_of(provider))
         if provider == "s3":
