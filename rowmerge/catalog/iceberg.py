@@ -14,9 +14,8 @@ from rowmerge.catalog.renames import is_chosen_location, unused_location
 from rowmerge.catalog.views import check_has_views, commit_view, parse_view
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files, set_location
-from rowmerge.iceberg.catalogs.file_io import aws_client_properties, file_io_properties
+from rowmerge.iceberg.catalogs.file_io import with_storage_options
 from rowmerge.iceberg.metadata.parsing import parse_metadata
-from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.store import Storage
 from rowmerge.table.table import Table
 
@@ -46,7 +45,7 @@ class IcebergCatalog:
         self._prefix = prefix
         self._warehouse = None if warehouse is None else normalize_location(warehouse)
         session_options = open_storage(warehouse or ".").configuration
-        self._client = CatalogClient(_with_defaults(configuration, self._warehouse, session_options), open_storage)
+        self._client = CatalogClient(with_storage_options(configuration, self._warehouse, session_options), open_storage)
         self.functions = NoFunctions(catalog=f"{self._client.name} ({self._client.kind})")
         self._names = CatalogNames(self._client, self._warehouse)
         self._cached_tables: dict[tuple[str, str], IcebergTable] = {}
@@ -389,11 +388,3 @@ class IcebergCatalog:
             operations = CatalogOperations(self._client, namespace, stored_name, location)
             table = self._cached_tables[key] = IcebergTable(operations, f"{self._prefix}{lower_case(schema)}.{lower_case(name)}")
         return table
-
-
-def _with_defaults(configuration: Mapping[str, Any], warehouse: str | None, options: StorageConfiguration) -> dict[str, Any]:
-    """Add the warehouse and the storage options to the configuration of a catalog without a service, which writes metadata files itself."""
-    if str(configuration.get("type", "")).lower() == "rest":
-        return dict(configuration)
-    defaults = {**file_io_properties(options), **aws_client_properties(options, configuration)}
-    return {**({} if warehouse is None else {"warehouse": warehouse}), **defaults, **configuration}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowmerge.errors.base import RowmergeError, suggest_names
+from rowmerge.errors.environment import StorageError, reports_ended_credentials
 
 
 class TableError(RowmergeError):
@@ -279,7 +280,7 @@ class UnreadableDataFile(TableError):
         )
 
 
-def unreadable_data_file(table: str, path: str, reason: str | None) -> TableError:
+def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeError:
     """Return the error for a data file that cannot be read.
 
     Args:
@@ -287,4 +288,6 @@ def unreadable_data_file(table: str, path: str, reason: str | None) -> TableErro
         path: The path of the file.
         reason: The error message of the reader, or None for a missing file.
     """
+    if reason is not None and reports_ended_credentials(reason):
+        return StorageError(path, reason.rstrip(" ."))
     return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown
+from rowmerge.errors.environment import reports_ended_credentials
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.spark.writing.write_output import discard, discard_if_rejected
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
@@ -14,6 +16,8 @@ from rowmerge.table.metadata.settings import RetryPolicy
 from rowmerge.table.snapshots.files import AddedFile, FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def commit_with_retry(
     while True:
         if (earlier_result := find_earlier_result(table, options, timings)) is not None:
             return earlier_result
-        current_attempt = attempt()
+        current_attempt = _run_with_valid_credentials(attempt)
         outcome = _commit(table, current_attempt, options, timings, complete_request)
         if isinstance(outcome, ChangeResult):
             return replace(outcome, attempts=len(conflicts) + 1)
@@ -111,6 +115,17 @@ def commit_with_retry(
     if (earlier_result := find_earlier_result(table, options, timings)) is not None:
         return earlier_result
     raise outcome.with_earlier(conflicts)
+
+
+def _run_with_valid_credentials(attempt: Callable[[], Attempt]) -> Attempt:
+    """Run an attempt. If the credentials of a store end during its jobs, run it a second time, with renewed ones."""
+    try:
+        return attempt()
+    except Exception as error:
+        if not reports_ended_credentials(str(error)):
+            raise
+    logger.warning("The credentials of the store ended while a job ran. The statement starts again with new ones.")
+    return attempt()
 
 
 def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:

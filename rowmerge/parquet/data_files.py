@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
+from rowmerge.parquet.filesystems import Options, filesystem_of, safe_reason
 from rowmerge.parquet.leaf_columns import ColumnOptions
 from rowmerge.parquet.partitions import HashedPaths, PartitionKey
 
@@ -218,7 +218,7 @@ def writing_task(spec: WriteSpec) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UnwritableFile(host, spec.root, without_secrets(str(error), spec.filesystem_options)) from error
+        raise UnwritableFile(host, spec.root, safe_reason(str(error), spec.filesystem_options)) from error
 
 
 def with_lineage(rows: pa.Table, row_ids: pa.Array, row_versions: pa.Array) -> pa.Table:

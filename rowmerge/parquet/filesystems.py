@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,6 +21,7 @@ Options = Mapping[str, Mapping[str, Any]]
 MAX_CONTENT_BYTES = 8 * 1024 * 1024
 """The maximum size in bytes of a file in a store that is read with one request. Several files may be in memory at a time."""
 UNREADABLE = "rowmerge cannot read"
+ENDED = "the credentials with which the job has started have ended"
 _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "account_key", "sas_token", "client_secret")
 
 
@@ -50,14 +52,18 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
     return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}")[0], inner_path
 
 
-def without_secrets(text: str, options: Options) -> str:
-    """Return a string in which asterisks replace all secrets of the options.
+def safe_reason(text: str, options: Options) -> str:
+    """Return an error message in which asterisks replace all secrets of the options. It says if the credentials have ended.
+
+    An answer of a store to HEAD has no content, and so no reason.
 
     Args:
         text: A string that may contain secrets, such as an error message of Arrow.
         options: The arguments of Arrow's file systems, including credentials.
     """
-    return hide(text, (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments))
+    hidden_text = hide(text, (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments))
+    has_ended = min(options.get("ends_at", {}).values(), default=float("inf")) <= time.time()
+    return f"{hidden_text} ({ENDED})" if has_ended and ENDED not in text else hidden_text
 
 
 @contextmanager
@@ -75,7 +81,7 @@ def hiding_secrets(options: Options) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         text = str(error)
-        hidden_text = without_secrets(text, options)
+        hidden_text = safe_reason(text, options)
         if hidden_text == text:
             raise
         raise type(error)(hidden_text) from None  # a traceback would show the message of the cause
@@ -120,4 +126,4 @@ def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool)
         raise UnreadableFile(path, None) from None
     except (OSError, pa.ArrowException) as error:
         # A traceback, which Spark's user interface shows, would contain the message of the cause.
-        raise UnreadableFile(path, without_secrets(str(error), filesystem_options)) from None
+        raise UnreadableFile(path, safe_reason(str(error), filesystem_options)) from None

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import map_ahead
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.filesystems import MAX_CONTENT_BYTES, Options, UnreadableFile, filesystem_of, without_secrets
+from rowmerge.parquet.filesystems import MAX_CONTENT_BYTES, Options, UnreadableFile, filesystem_of, safe_reason
 from rowmerge.parquet.fitting import file_column_indexes, has_field_ids, to_table_rows
 
 PATH, SPARK_PATH, DELETED, PARTITION_PREFIX = "path", "spark_path", "deleted", "partition "
@@ -112,7 +112,7 @@ def _pieces(spec: SmallFilesSpec, paths: Sequence[str]) -> Iterator[_Piece]:
                 yield _Piece(index, start, rows)
                 start += rows.num_rows
         except (OSError, pa.ArrowException) as error:
-            raise UnreadableFile(path, without_secrets(str(error), spec.filesystem_options)) from None
+            raise UnreadableFile(path, safe_reason(str(error), spec.filesystem_options)) from None
 
 
 class _ContentReader:
@@ -135,7 +135,7 @@ class _ContentReader:
         except FileNotFoundError:
             raise UnreadableFile(path, None) from None
         except (OSError, pa.ArrowException) as error:
-            raise UnreadableFile(path, without_secrets(str(error), self._options)) from None
+            raise UnreadableFile(path, safe_reason(str(error), self._options)) from None
 
 
 class _ColumnFinder:

@@ -35,6 +35,7 @@ from rowmerge.session.names.spark_names import SparkViews, TemporaryViews, Wareh
 from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.catalogs import open_catalogs
 from rowmerge.session.startup.cluster import check_executors
+from rowmerge.session.startup.connectors import configure_stores, warehouse_locations
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command
@@ -49,11 +50,10 @@ from rowmerge.session.statements.settings import (
 )
 from rowmerge.spark.failures import translated
 from rowmerge.spark.reading.task_sizes import TaskSizes
-from rowmerge.spark.spark_session import check_session, set_hadoop_settings
+from rowmerge.spark.spark_session import check_session
 from rowmerge.spark.types import frame_of
 from rowmerge.sql import parse, parse_table_name, references
 from rowmerge.storage.configuration import StorageConfiguration
-from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Durability, Storage
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -111,9 +111,10 @@ def connect(
     tables = open_catalogs(location, catalog, catalogs, default_format, open_storage)
     if spark is not None:
         check_session(spark)
-    spark_session = spark or start_spark(spark_config)
+    locations = warehouse_locations(location, catalog, catalogs)
+    spark_session = spark or start_spark(spark_config, locations)
     check_executors(spark_session)
-    set_hadoop_settings(spark_session, hadoop_settings(configuration))
+    configure_stores(spark_session, configuration, locations)
     return Session(
         tables,
         spark_session,

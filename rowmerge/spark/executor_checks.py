@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
+from rowmerge.parquet.filesystems import Options, filesystem_of, safe_reason
 from rowmerge.spark.executors import BatchFunction, bind_for_executors
 
 _TASKS, _TASK_SECONDS = 16, 0.2
@@ -44,7 +44,7 @@ def _report(path: str, content: bytes, options: Options) -> BatchFunction:
             with filesystem.open_input_stream(inner_path) as stream:
                 problem = "" if stream.read() == content else "the file has another content"
         except (OSError, ValueError, pa.ArrowException) as error:
-            problem = without_secrets(str(error).split("\n", 1)[0], options)
+            problem = safe_reason(str(error).split("\n", 1)[0], options)
         for _ in batches:  # Spark expects that a function reads its rows
             continue
         row = {"host": socket.gethostname(), "python": platform.python_version(), "pyarrow": pa.__version__, "problem": problem}

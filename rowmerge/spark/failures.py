@@ -16,6 +16,7 @@ from rowmerge import errors
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import UNWRITABLE
 from rowmerge.parquet.filesystems import UNREADABLE
+from rowmerge.storage.hadoop import without_reader_scheme
 
 _DRIVER_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 STOP_PREFIX = "rowmerge-stop"
@@ -72,8 +73,9 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
         text: The SQL text of the statement.
         table: The name of the table that the statement writes, for messages.
     """
-    condition, message = error.getCondition() or "", str(error)
-    parameters = defaultdict(str, {name: value or "" for name, value in (error.getMessageParameters() or {}).items()})
+    condition, message = error.getCondition() or "", without_reader_scheme(str(error))
+    values = {name: without_reader_scheme(value or "") for name, value in (error.getMessageParameters() or {}).items()}
+    parameters = defaultdict(str, values)
     # A statement that is too complex is not invalid. `_nesting_error` recognizes it.
     if isinstance(error, ParseException) and condition != "FAILED_TO_PARSE_TOO_COMPLEX":
         return _unparsable(error, text)
@@ -100,6 +102,7 @@ def _unrecognized_error(error: PySparkException) -> errors.SparkFailed:
 
 def _java_error(message: str, table: str) -> errors.RowmergeError:
     """Return the error for the message of a Java exception. The last cause in the message is the root cause."""
+    message = without_reader_scheme(message)
     causes = re.findall(r"^(?:Caused by|: )[^\n]*?(?:Exception|Error): ([^\n]+)", message, re.MULTILINE)
     summary = _first_line(causes[-1] if causes else message)
     stopped = errors.SparkFailed(f"Spark stopped the statement: {summary} Nothing was written.")

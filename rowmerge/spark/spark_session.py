@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from weakref import WeakKeyDictionary
 
 import pyspark
 from pyspark import StorageLevel
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.errors import ConfigurationError, SparkTooOld, TypeMismatch
 from rowmerge.spark.peer_settings import report_ignored_set
+from rowmerge.storage.hadoop import READER_MARK
 from rowmerge.table.metadata.schema import backquote
 
 logger = logging.getLogger(__name__)
@@ -26,6 +28,8 @@ FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 _CHANGES_SETTINGS = re.compile(r"(?:\s|--[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*(?:SET|RESET)\b", re.IGNORECASE)
 """A pattern for statements that begin with SET or RESET, also after comments. A line comment includes its end, so that a line of hyphens is
 one comment: if it could be several, the match would take exponential time."""
+_settings_of_user: WeakKeyDictionary[SparkSession, dict[str, bool]] = WeakKeyDictionary()
+"""Whether the user has started Spark with a setting of Hadoop, by session and name."""
 _REDACTION = "spark.sql.redaction.options.regex"
 _SECRETS = r"fs[.](azure|gs)[.].*[.]key"
 """A pattern for the names of secret settings that Spark's own pattern (`spark.redaction.regex`) does not match."""
@@ -143,6 +147,21 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
         advice = "Start Spark with these settings, which correspond to the storage options"
         names = ", ".join(f"spark.hadoop.{name}" for name in missing)
         logger.warning("The Spark session does not accept settings for Hadoop's file systems. %s: %s.", advice, names)
+
+
+def hadoop_settings_of_user(spark: SparkSession, names: Iterable[str]) -> set[str]:
+    """Return those of some settings of Hadoop with which the user has started Spark. The session is asked once for each name.
+
+    Args:
+        spark: The Spark session.
+        names: The names of the settings, without the prefix `spark.hadoop.`.
+    """
+    answers = _settings_of_user.setdefault(spark, {})
+    # Names of schemes with a digest would accumulate, and no user sets them.
+    for name in names:
+        if name not in answers and READER_MARK not in name:
+            answers[name] = spark.conf.get(f"spark.hadoop.{name}", None) is not None
+    return {name for name in names if answers.get(name)}
 
 
 def _redact_secrets(spark: SparkSession) -> None:

@@ -2,69 +2,158 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration, is_true, region_of
+from rowmerge.storage.option_names import PROVIDERS
+from rowmerge.storage.renewal import has_credentials
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
+S3_SCHEMES = {"fs.s3.impl": _S3A, "fs.s3n.impl": _S3A}
+"""The settings with which Spark opens s3:// and s3n://. Hadoop itself has file systems for s3a:// only."""
+READER_MARK = "-rowmerge-"
+_READER_SCHEME = re.compile(rf"{READER_MARK}[0-9a-f]{{16}}(?=:)")
+_session_digests: dict[str, set[str]] = {provider: set() for provider in PROVIDERS}
+"""The digests of the settings of all sessions of this process, by provider."""
 _AUTHORITY = "https://login.microsoftonline.com"
 
 
 def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
-    """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has settings in the configuration.
+    """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has options, or variables in the environment.
 
     Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
     """
-    settings: dict[str, Any] = {}
-    for provider, provider_settings in (("s3", _s3_settings), ("gs", _gcs_settings), ("azure", _azure_settings)):
-        if configuration.settings.get(provider):
-            settings |= provider_settings(configuration)
-    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in settings.items() if value is not None}
+    settings: dict[str, str] = {}
+    for provider in PROVIDERS:
+        # Without options, Hadoop itself looks for the keys of files that do not belong to tables.
+        if provider_settings := configuration.current(provider, is_used=False):
+            settings |= provider_hadoop_settings(provider, provider_settings)
+    if not configuration.settings.get("s3"):  # a managed Spark may have another file system for s3://
+        return {name: value for name, value in settings.items() if name not in S3_SCHEMES}
+    return settings
 
 
-def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+@dataclass(frozen=True, repr=False)
+class ReaderAccess:
+    """The options with which Spark's reader opens files, and the paths under which it does.
+
+    Hadoop keeps one open file system for each scheme, bucket and user in a JVM, with the keys of its first use. So each set of keys for S3
+    that is not that of the session gets a scheme of its own, such as `s3-rowmerge-0123456789abcdef`.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    suffix: str = ""
+
+    def reader_path(self, path: str) -> str:
+        """Return the path under which Spark's reader opens a file."""
+        scheme, separator, bucket_and_key = path.partition("://")
+        return f"{scheme}{self.suffix}{separator}{bucket_and_key}" if scheme in PROVIDERS["s3"] else path
+
+    def original_sql(self, sql: str) -> str:
+        """Return SQL whose result has the scheme of the table. `sql`: SQL that has a path of Spark's reader at its beginning."""
+        path, _, name = sql.partition(" as ")
+        return f"replace({path}, '{self.suffix}:', ':') as {name}" if self.suffix and path.endswith(".file_path") else sql
+
+
+def without_reader_scheme(text: str) -> str:
+    """Return a text in which paths have the scheme of their table instead of one of Spark's reader."""
+    return _READER_SCHEME.sub("", text)
+
+
+def register_session(configuration: StorageConfiguration) -> None:
+    """Remember the settings of a session, which Spark's reader uses without options as long as all sessions have the same ones."""
+    for provider in PROVIDERS:
+        if settings := configuration.current(provider, is_used=False):
+            _session_digests[provider].add(_digest(provider_hadoop_settings(provider, settings)))
+
+
+def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared: bool) -> ReaderAccess:
+    """Return the access of Spark's reader to files: that of the session, or options with the credentials of a table.
+
+    Args:
+        options: The arguments of Arrow's file systems for the same files.
+        paths: The absolute paths of the files.
+        is_shared: Whether other processes use the same JVM, with settings that this process does not know.
+    """
+    schemes = {path.partition("://")[0].lower() for path in paths}
+    reader_options: dict[str, str] = {}
+    suffix = ""
+    for provider in (provider for provider, names in PROVIDERS.items() if not schemes.isdisjoint(names)):
+        settings = options.settings_of(provider, is_steady=True)
+        if not settings or options.configuration.is_left_to_hadoop(provider):
+            continue
+        own = provider_hadoop_settings(provider, settings)
+        digest = _digest(own)
+        is_constant = not options.configuration.has_changing_credentials(provider) or not has_credentials(provider, settings)
+        if is_constant and _session_digests[provider] == {digest} and not is_shared:
+            continue
+        reader_options |= own
+        if provider == "s3":
+            suffix = f"{READER_MARK}{digest}"
+            reader_options |= {f"fs.{scheme}{suffix}.impl": _S3A for scheme in PROVIDERS["s3"]}
+        else:  # their file systems do not accept other schemes
+            reader_options |= {f"fs.{scheme}.impl.disable.cache": "true" for scheme in PROVIDERS[provider]}
+    return ReaderAccess(reader_options, suffix)
+
+
+def _digest(settings: Mapping[str, str]) -> str:
+    return hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:16]
+
+
+def provider_hadoop_settings(provider: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return Hadoop's settings for one provider.
+
+    Args:
+        provider: The provider: `s3`, `gs` or `azure`.
+        settings: The settings of the provider, from `StorageConfiguration.current`.
+    """
+    values = {"s3": _s3_settings, "gs": _gcs_settings, "azure": _azure_settings}[provider](settings)
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items() if value is not None}
+
+
+def _s3_settings(s3: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of hadoop-aws. A value of None stands for the default of the setting."""
-    s3, endpoint = configuration.settings["s3"], configuration.s3_endpoint()
+    endpoint = s3.get("endpoint")
     # A custom endpoint usually has no host name for each bucket, so the bucket is part of the path.
-    path_style = None if endpoint is None else not configuration.is_true("s3", "virtual_hosted_style_request")
+    path_style = None if endpoint is None else not is_true(s3.get("virtual_hosted_style_request"))
     uses_tls = None if endpoint is None else not endpoint.startswith("http://")
     return {
-        # Tables are at s3://, and Hadoop has no file system for this scheme.
-        "fs.s3.impl": _S3A,
-        "fs.s3n.impl": _S3A,
-        "fs.s3a.aws.credentials.provider": _s3_credentials_provider(configuration),
+        **S3_SCHEMES,
+        "fs.s3a.aws.credentials.provider": _s3_credentials_provider(s3),
         "fs.s3a.access.key": s3.get("access_key_id"),
         "fs.s3a.secret.key": s3.get("secret_access_key"),
         "fs.s3a.session.token": s3.get("session_token"),
         "fs.s3a.endpoint": endpoint,
-        "fs.s3a.endpoint.region": configuration.s3_region(),
+        "fs.s3a.endpoint.region": region_of(s3),
         "fs.s3a.path.style.access": path_style,
         "fs.s3a.connection.ssl.enabled": uses_tls,
     }
 
 
-def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:
+def _s3_credentials_provider(s3: Mapping[str, Any]) -> str | None:
     """Return the name of the class that provides the credentials for hadoop-aws, or None for the default chain."""
-    s3 = configuration.settings["s3"]
-    if configuration.is_true("s3", "skip_signature"):
+    if is_true(s3.get("skip_signature")):
         return f"{_S3_CREDENTIALS}AnonymousAWSCredentialsProvider"
     if "access_key_id" not in s3:
         return None
     return f"{_S3_CREDENTIALS}{'Temporary' if 'session_token' in s3 else 'Simple'}AWSCredentialsProvider"
 
 
-def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+def _gcs_settings(gcs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of Google's Cloud Storage connector. A value of None stands for the default of the setting.
 
     The key of a service account is in a file, or is JSON text in the configuration itself. The connector reads a file only with the
     authentication type SERVICE_ACCOUNT_JSON_KEYFILE. It has no authentication type for JSON text, but a setting for each field of the key.
     """
-    gcs = configuration.settings["gs"]
     key_file = gcs.get("service_account") or gcs.get("application_credentials")
     auth_type: str | None = key_file  # without a key file, None for the default; an empty path sets an empty type
-    if configuration.is_true("gs", "skip_signature"):
+    if is_true(gcs.get("skip_signature")):
         auth_type = "UNAUTHENTICATED"
     elif key_file:
         auth_type = "SERVICE_ACCOUNT_JSON_KEYFILE"
@@ -80,9 +169,8 @@ def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     }
 
 
-def _azure_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+def _azure_settings(azure: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of hadoop-azure. Their names contain no account, so they apply to every account without its own settings."""
-    azure = configuration.settings["azure"]
     if "account_key" in azure:
         return {"fs.azure.account.auth.type": "SharedKey", "fs.azure.account.key": azure["account_key"]}
     if "sas_key" in azure:

@@ -22,7 +22,6 @@ from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import StorageError
 from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration
 from rowmerge.storage.disk import list_files, list_folder_names, remove_empty_folders, sync_file, sync_folder, write_file
-from rowmerge.storage.table_credentials import TableCredentials
 
 DELETED_AT_ONCE = 1000
 """The largest number of keys in one DeleteObjects request of S3. For stores with smaller limits, obstore sends several requests."""
@@ -92,29 +91,22 @@ class Storage:
         location: str,
         options: Mapping[str, Any] | StorageConfiguration | None = None,
         durability: Durability = Durability.PROCESS,
-        credentials: TableCredentials | None = None,
     ) -> None:
         """Parse `options`, unless they are already parsed. No request is sent. Raises ConfigurationError if an option is invalid."""
         self.location = absolute_location(location)
-        self._configuration = options if isinstance(options, StorageConfiguration) else StorageConfiguration.parse(options or {})
-        self._credentials = credentials
+        self.configuration = options if isinstance(options, StorageConfiguration) else StorageConfiguration.parse(options or {})
         self._durability = durability
         self._local = local_path(self.location)
-        self._client: tuple[StorageConfiguration, Any] | None = None
-
-    @property
-    def configuration(self) -> StorageConfiguration:
-        """The configuration of the store, with the newest credentials of the table if the catalog vends them."""
-        return self._configuration if self._credentials is None else self._credentials.configuration
+        self._client: tuple[dict[str, Any], Any] | None = None
 
     @property
     def filesystem_options(self) -> FilesystemOptions:
-        """The arguments of Arrow's file systems. If credentials are renewed, the object gets the new ones."""
-        return self._configuration.filesystem_options() if self._credentials is None else self._credentials.filesystem_options
+        """The arguments of Arrow's file systems, always with the newest credentials."""
+        return self.configuration.filesystem_options(self.location)
 
-    def with_credentials(self, credentials: TableCredentials) -> Storage:
-        """Return the storage of the same location with the credentials of a table, which may change."""
-        return Storage(self.location, self._configuration, self._durability, credentials)
+    def with_configuration(self, configuration: StorageConfiguration) -> Storage:
+        """Return the storage of the same location with another configuration, such as one with the credentials of a table."""
+        return Storage(self.location, configuration, self._durability)
 
     def child(self, path: str) -> Storage:
         """Return the storage of a folder below this storage."""
@@ -122,7 +114,7 @@ class Storage:
 
     def at(self, location: str) -> Storage:
         """Return the storage of another location, with the same options."""
-        return Storage(location, self._configuration, self._durability, self._credentials)
+        return Storage(location, self.configuration, self._durability)
 
     def without_sync(self) -> Storage:
         """Return this storage with Durability.PROCESS, for files whose loss is harmless."""
@@ -148,10 +140,10 @@ class Storage:
         Raises:
             StorageError: The location or the options are wrong.
         """
-        configuration = self.configuration
-        if self._client is None or self._client[0] is not configuration:
+        arguments = {} if self._local is not None else self.configuration.obstore_arguments(self.location)
+        if self._client is None or self._client[0] != arguments:
             try:
-                self._client = configuration, _create_client(self.location, configuration)
+                self._client = arguments, _create_client(self.location, arguments)
             except (BaseError, OSError, ValueError) as error:
                 raise StorageError(self.location, self.reason_of(error)) from None
         return self._client[1]
@@ -368,11 +360,11 @@ def get_if_exists(storage: Storage, path: str) -> bytes | None:
         return None
 
 
-def _create_client(location: str, configuration: StorageConfiguration) -> Any:
+def _create_client(location: str, arguments: Mapping[str, Any]) -> Any:
     path = local_path(location)
     if path is not None:
         return LocalStore(str(path), mkdir=True)
-    return from_url(_quoted_url(location), **configuration.obstore_arguments(location))
+    return from_url(_quoted_url(location), **arguments)
 
 
 def _quoted_url(location: str) -> str:

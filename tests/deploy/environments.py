@@ -152,7 +152,7 @@ def _missing(mark: pytest.MarkDecorator) -> str | None:
 
 
 _ENDPOINT = "{{ env_var('AWS_ENDPOINT') }}"
-_STORE = {"aws_endpoint_url": _ENDPOINT, "allow_http": "true"}
+_STORE = {"aws_endpoint_url": _ENDPOINT}
 _NO_PACKAGES = {"spark.jars.packages": ""}
 _JARS = {**_NO_PACKAGES, "spark.driver.extraClassPath": f"{S3_JARS}/*", "spark.executor.extraClassPath": f"{S3_JARS}/*"}
 """The S3 connector from a folder, because the trial downloads no packages."""

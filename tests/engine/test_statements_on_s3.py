@@ -16,7 +16,7 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.errors import PlanError
+from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.parquet.filesystems import filesystem_of
 from rowmerge.storage.configuration import StorageConfiguration
 from tests.support.faulty_s3 import FaultyS3, needs_moto
@@ -28,22 +28,26 @@ table = deltalake.DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2]
 rows = pyarrow.table(deltalake.QueryBuilder().register("t", table).execute("select id, p from t").read_all())
 print(json.dumps(list(zip(rows["id"].to_pylist(), rows["p"].to_pylist()))))
 """
+OTHER_CONNECTOR = ("fs.s3.impl", "spark.hadoop.fs.s3.impl")
+"""The settings with which a user replaces the connector, here by one that sends no requests. Without any, connecting fails."""
 REDACTION = "spark.sql.redaction.options.regex"
 
 
 @pytest.fixture
 def options(s3: FaultyS3) -> dict[str, str]:
     keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "aws_region": "us-east-1"}
-    return {**keys, "aws_endpoint": s3.address, "aws_allow_http": "true"}
+    return {**keys, "aws_endpoint": s3.address, "aws_allow_http": "true"}  # delta-rs needs the last one
 
 
 @pytest.fixture
 def connect(spark: SparkSession, options: dict[str, str]) -> Iterator[Callable[..., rowmerge.Session]]:
     """Yield a function that connects with the storage options, and remove their settings from Spark afterwards."""
     redaction = spark.conf.get(REDACTION)
+    for name in OTHER_CONNECTOR:
+        spark.conf.set(name, "org.apache.hadoop.fs.RawLocalFileSystem")
     yield lambda location, **arguments: rowmerge.connect(location, spark=spark, storage_options=options, **arguments)
     for row in spark.sql("set").collect():
-        if row["key"].startswith("fs."):
+        if row["key"].startswith("fs.") or row["key"] in OTHER_CONNECTOR:
             spark.conf.unset(row["key"])
     spark.conf.set(REDACTION, redaction)
 
@@ -143,3 +147,13 @@ def test_copies_and_new_names_of_a_table(
         session.sql("call system.compute_partition_stats('t')")
     session.sql("drop table t")
     assert [table.name for table in session.relations("default")] == ["again" if "sql" in request.node.callspec.id else "copied"]
+
+
+@pytest.mark.parametrize("is_further", [False, True])
+def test_a_session_without_the_connector_is_an_error_that_names_it(
+    spark: SparkSession, s3: FaultyS3, warehouse: str, tmp_path: Path, is_further: bool
+) -> None:
+    warehouse = warehouse.replace("s3://", "s3a://")  # the file system that other tests have opened for s3:// stays open
+    location, further = (str(tmp_path), [{"name": "archive", "warehouse": warehouse}]) if is_further else (warehouse, [])
+    with pytest.raises(ConfigurationError, match=r"no connector .* s3a://lake.*spark.jars.packages = org.apache.hadoop:hadoop-aws:3"):
+        rowmerge.connect(location, spark=spark.newSession(), catalogs=further, storage_options=s3.options())

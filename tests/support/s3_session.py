@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +23,39 @@ _MARK = "answer: "
 class S3Session:
     """A process with an embedded Spark, in which statements run in sessions."""
 
-    def __init__(self) -> None:
-        """Start Spark. Raises AssertionError if it does not start."""
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start Spark. Raises AssertionError if it does not start.
+
+        `environment`: Further environment variables of the driver. Java and executors do not get them.
+        """
         self.ended = 0.0
         """When the last statement ended, by the monotonic clock, which all processes share."""
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `close` closes it
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.s3_session"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
-        )
+        command = [sys.executable, "-m", "tests.support.s3_session"]
+        own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_") or name == "AWS_CA_BUNDLE"}
+        own |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_SHARED_CREDENTIALS_FILE": "/missing", "AWS_CONFIG_FILE": "/missing"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._log}
+        self._process = subprocess.Popen(command, text=True, env=own, **pipes)  # type: ignore[call-overload]
+        self.set_environment(environment or {})
 
-    def connect(self, warehouse: str, options: dict[str, str], **arguments: Any) -> None:
-        """Connect to a warehouse. The next statements run in this session, whose caches are empty."""
-        self._send({"warehouse": warehouse, "storage_options": options, **arguments})
+    def connect(self, warehouse: str, options: dict[str, Any], name: str = "", **arguments: Any) -> None:
+        """Connect to a warehouse. The next statements with this name run in this session, whose caches are empty."""
+        self._send({"name": name, "warehouse": warehouse, "storage_options": options, **arguments})
 
-    def sql(self, statement: str) -> list[list[Any]]:
+    def sql(self, statement: str, name: str = "") -> list[list[Any]]:
         """Run a statement and return its rows. Raises AssertionError with the message if it fails."""
-        answer = self._send({"sql": statement})
+        answer = self._send({"name": name, "sql": statement})
         self.ended = answer["ended"]
         rows: list[list[Any]] = answer["rows"]
         return rows
+
+    def set_environment(self, environment: Mapping[str, str | None]) -> None:
+        """Set or remove (None) environment variables of the driver, which Java and executors do not get."""
+        self._send({"environment": dict(environment)})
+
+    def threads(self) -> int:
+        """Return the number of threads of the process and of its JVM."""
+        return int(self._send({"threads": True})["threads"])
 
     def _send(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -71,22 +86,39 @@ def _serve() -> None:
     settings = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
     builder = SparkSession.builder.master("local[2]").config(map=settings)
     spark = builder.getOrCreate()
-    session = None
+    sessions: dict[str, rowmerge.Session] = {}
     for line in sys.stdin:
         message = json.loads(line)
+        answer: dict[str, Any] = {}
         try:
-            if "sql" in message:
-                assert session is not None
-                rows = [[*map(str, row)] for row in session.sql(message["sql"]).collect()]
+            if "environment" in message:
+                for name, value in message["environment"].items():
+                    os.environ.pop(name, None)
+                    if value is not None:
+                        os.environ[name] = value
+            elif "threads" in message:
+                answer = {"threads": sum(map(_threads, _processes()))}
+            elif "sql" in message:
+                rows = [[*map(str, row)] for row in sessions[message["name"]].sql(message["sql"]).collect()]
                 answer = {"rows": rows, "ended": time.monotonic()}
                 wait_for_background(10)
             else:
-                session = rowmerge.connect(message.pop("warehouse"), spark=spark, **message)
-                answer = {}
+                name = message.pop("name")
+                sessions[name] = rowmerge.connect(message.pop("warehouse"), spark=spark, **message)
         except Exception:  # noqa: BLE001 - the other process shows the error
             answer = {"error": traceback.format_exc()}
         sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
         sys.stdout.flush()
+
+
+def _processes() -> list[int]:
+    """Return this process and its children, among which is the JVM."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [os.getpid(), *map(int, children)]
+
+
+def _threads(process: int) -> int:
+    return len(list(Path(f"/proc/{process}/task").iterdir()))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         partitioning=identities(metadata.partition_columns),
         partition_values_in_files=False,
         settings=DeltaSettings(metadata.configuration),
-        filesystem_options=storage.configuration.filesystem_options(),
+        filesystem_options=storage.filesystem_options,
         # PROTOCOL.md, Writer Requirements for AddCDCFile.
         change_data_location=f"{storage.location}/_change_data" if is_enabled(protocol, metadata, CHANGE_DATA_FEED) else None,
         # With row tracking, a copied or updated row must keep its row id, which a rewrite would not preserve.

@@ -6,15 +6,16 @@ A catalog has such properties in its configuration. A REST server adds propertie
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pyiceberg.table import Table
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.storage.configuration import StorageConfiguration, provider_of
+from rowmerge.storage.configuration import StorageConfiguration, is_true, provider_of
+from rowmerge.storage.renewal import Renewal, with_defaults
 from rowmerge.storage.store import Storage
-from rowmerge.storage.table_credentials import TableCredentials
 
 _SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "s3": {
@@ -40,6 +41,10 @@ _AWS_SERVICES = ("glue", "dynamodb")
 _EXPIRY = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
 _SAS_TOKEN, _SAS_EXPIRY = "adls.sas-token.", "adls.sas-token-expires-at-ms."
 """The beginnings of properties that end with the host of an Azure account."""
+_OPTIONS, _OWN_NAMES = "rowmerge.storage-options", "rowmerge.own-names"
+"""Properties of a catalog: the key in `_configurations`, and the names of the properties that the configuration of the catalog contains."""
+_configurations: dict[str, StorageConfiguration] = {}
+"""The storage options of catalogs, whose keys may change, by fingerprint."""
 Identifier = tuple[str, str]
 _Load = Callable[[str, str], object]
 
@@ -65,15 +70,51 @@ def _opposite(flag: str | None) -> str | None:
     return None if flag is None else str(flag.lower() != "true").lower()
 
 
-def file_io_properties(configuration: StorageConfiguration) -> dict[str, str]:
-    """Return the properties with which pyiceberg's FileIO opens the same object stores as a configuration."""
+def with_storage_options(configuration: Mapping[str, Any], warehouse: str | None, options: StorageConfiguration) -> dict[str, Any]:
+    """Add the warehouse and the storage options to the configuration of a catalog without a service, which writes metadata files itself.
+
+    Args:
+        configuration: The configuration of the catalog. Its own properties take precedence.
+        warehouse: The location of the warehouse, or None if the configuration has it.
+        options: The storage options.
+    """
+    if str(configuration.get("type", "")).lower() == "rest":
+        return dict(configuration)
+    _configurations[options.fingerprint] = options
+    defaults = {**file_io_properties(options), **aws_client_properties(options, configuration)}
+    keys = {_OPTIONS: options.fingerprint, _OWN_NAMES: ",".join(configuration)}
+    return {**({} if warehouse is None else {"warehouse": warehouse}), **defaults, **configuration, **keys}
+
+
+def current_properties(properties: Mapping[str, str], location: str) -> dict[str, str]:
+    """Return the properties of a FileIO with keys that have not ended, if they are those of the storage options.
+
+    Args:
+        properties: The properties, from `with_storage_options`.
+        location: The location of a file.
+    """
+    options = _configurations.get(properties.get(_OPTIONS, ""))
+    if options is None or provider_of(location) is None:
+        return dict(properties)
+    own_names = properties.get(_OWN_NAMES, "").split(",")
+    return {**properties, **{name: value for name, value in file_io_properties(options, location).items() if name not in own_names}}
+
+
+def file_io_properties(configuration: StorageConfiguration, location: str = "") -> dict[str, str]:
+    """Return the properties with which pyiceberg's FileIO opens the same object stores as a configuration.
+
+    Args:
+        configuration: The storage options.
+        location: A location in the store that is used for certain.
+    """
+    current = {provider: configuration.current(provider, is_used=provider == provider_of(location)) for provider in _SETTINGS}
     properties = {
-        names[0]: str(configuration.settings[provider][key])
+        names[0]: str(current[provider][key])
         for provider, keys in _SETTINGS.items()
         for key, names in keys.items()
-        if configuration.settings.get(provider, {}).get(key)
+        if current[provider].get(key)
     }
-    if configuration.is_true("s3", "virtual_hosted_style_request"):
+    if is_true(current["s3"].get("virtual_hosted_style_request")):
         properties["s3.force-virtual-addressing"] = "true"
     return properties
 
@@ -91,7 +132,7 @@ def aws_client_properties(configuration: StorageConfiguration, catalog: Mapping[
     own = {f"{prefix}.{name}" for prefix in (service, "client") for name in ("access-key-id", "profile-name", "session-token")}
     if service not in _AWS_SERVICES or any(catalog.get(name) for name in own):
         return {}
-    settings = configuration.settings.get("s3", {})
+    settings = configuration.current("s3", is_used=False)
     return {names[1]: str(settings[key]) for key, names in _SETTINGS["s3"].items() if len(names) > 1 and settings.get(key)}
 
 
@@ -133,7 +174,7 @@ class TableStorages:
         """
         self._catalog, self._configured = catalog, settings_of(configured)
         self._open_storage, self._load = open_storage, load
-        self._credentials: dict[Identifier | None, TableCredentials] = {}
+        self._renewals: dict[Identifier | None, Renewal] = {}
         if _signs_remotely(configured):
             raise self._remote_signing()
 
@@ -147,9 +188,11 @@ class TableStorages:
         storage = self._open_storage(location)
         if provider_of(location) is None:
             return storage
-        if identifier in self._credentials:
-            return storage.with_credentials(self._credentials[identifier])
-        return storage.with_credentials(TableCredentials(storage.configuration, self._configured)) if self._configured else storage
+        renewal = self._renewals.get(identifier)
+        if renewal is None and not self._configured:
+            return storage
+        settings = with_defaults(storage.configuration.settings, self._configured)
+        return storage.with_configuration(replace(storage.configuration, settings=settings, vended=renewal))
 
     def update(self, identifier: Identifier, location: str, properties: Mapping[str, str]) -> None:
         """Use the credentials that the server has sent with a table from now on, also in storages that are already open.
@@ -168,10 +211,12 @@ class TableStorages:
         keys = {**self.open(location).configuration.settings.get("s3", {}), **settings.get("s3", {})}
         if _signs_remotely(properties) and "access_key_id" not in keys:
             raise self._remote_signing()
-        if identifier not in self._credentials:
-            session = self._open_storage(location).configuration
-            self._credentials[identifier] = TableCredentials(session, self._configured, partial(self._load, *identifier))
-        self._credentials[identifier].update(settings, expiry_of(properties))
+        if identifier not in self._renewals:
+            self._renewals[identifier] = Renewal(partial(self._reload, identifier), is_vended=True)
+        self._renewals[identifier].update(settings, expiry_of(properties), location)
+
+    def _reload(self, identifier: Identifier) -> None:
+        self._load(*identifier)
 
     def _remote_signing(self) -> ConfigurationError:
         problem = f"The catalog {self._catalog} asks for remote signing of S3 requests (s3.remote-signing-enabled or s3.signer)"

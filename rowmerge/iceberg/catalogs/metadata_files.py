@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from pyiceberg.io import PY_IO_IMPL, FileIO, InputFile, InputStream, OutputFile, OutputStream, load_file_io
 
+from rowmerge.iceberg.catalogs.file_io import current_properties
 from rowmerge.storage.cache import Cache
 
 _UNIQUE_NAME = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.gz)?\.metadata\.json$")
@@ -25,8 +26,8 @@ class MetadataFileIO(FileIO):
     """A FileIO of pyiceberg with cached metadata files. Every file is read and written by the FileIO that pyiceberg would choose."""
 
     def _delegate(self, location: str) -> FileIO:
-        properties = {name: value for name, value in self.properties.items() if name != PY_IO_IMPL}
-        return load_file_io(properties, location)
+        properties = current_properties(self.properties, location)
+        return load_file_io({name: value for name, value in properties.items() if name != PY_IO_IMPL}, location)
 
     def new_input(self, location: str) -> InputFile:
         """Return a file for reading. Only the first read of a metadata file sends requests."""

@@ -78,7 +78,7 @@ class PendingFiles(Storage):
     """
 
     def __init__(self, storage: Storage, waiting: dict[str, _PendingFile] | None = None) -> None:
-        super().__init__(storage.location, storage.configuration, credentials=storage._credentials)
+        super().__init__(storage.location, storage.configuration)
         self._storage = storage
         self._waiting: dict[str, _PendingFile] = {} if waiting is None else waiting
         """The files in memory by their absolute paths."""

@@ -37,10 +37,16 @@ class CachedView:
     storage_level: str | None = None
 
 
+def _identity_of(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the identity of a version of a table, and of the credentials with which its view reads files."""
+    return (snapshot.shape.location, snapshot.identity, *snapshot.shape.filesystem_options.identity)
+
+
 class SparkViews:
     """The registry of views in one Spark session. It is thread-safe. The methods `register_…` return quoted names.
 
-    The name of a snapshot's view is a digest of the table's location and version. So statements that read the same version share a view.
+    The name of a snapshot's view is a digest of the table's location and version, and of temporary credentials. So statements that read the
+    same version share a view, until the credentials are renewed.
     The digest includes an id of the session, because another session over the same Spark drops its own views.
     """
 
@@ -66,7 +72,7 @@ class SparkViews:
 
     def has_cached(self, snapshot: Snapshot) -> bool:
         """Return whether Spark caches the rows of this version of a table."""
-        return bool(self._cached) and self.is_cached(backquote(self._view_name(snapshot.shape.location, snapshot.identity)))
+        return bool(self._cached) and self.is_cached(backquote(self._view_name(*_identity_of(snapshot))))
 
     def cache(self, relation: str, view: CachedView) -> None:
         """Let Spark cache the rows of a view when they are first read, instead of other rows of the same table or view.
@@ -110,7 +116,7 @@ class SparkViews:
 
     def rows(self, snapshot: Snapshot) -> DataFrame:
         """Return the rows of a snapshot, and register them as a view on the first call."""
-        name = self._view_name(snapshot.shape.location, snapshot.identity)
+        name = self._view_name(*_identity_of(snapshot))
         return self._register_once(name, lambda: read_snapshot(self._spark, snapshot))
 
     def register_files(
@@ -135,14 +141,14 @@ class SparkViews:
         # With a setting, Spark reads a table that Arrow has read before.
         read_columns = () if columns is None else ("columns", *columns)
         read_columns = ("metadata columns", *metadata_columns, *read_columns) if metadata_columns else read_columns
-        name = self._view_name(*read_columns, *listed, snapshot.shape.location, snapshot.identity)
+        name = self._view_name(*read_columns, *listed, *_identity_of(snapshot))
         self._register_once(name, lambda: read_snapshot(self._spark, snapshot, files, columns, metadata_columns=metadata_columns))
         return backquote(name)
 
     def register_changes(self, changes: TableChanges) -> str:
         """Register the change rows between two versions of a table, or those of some changed files."""
         snapshot, files = changes.snapshot, (f"{file.version} {file.change} {file.path}" for file in changes.changed_files)
-        name = self._view_name("changes", snapshot.shape.location, snapshot.identity, str(changes.first), str(changes.last), *files)
+        name = self._view_name("changes", *_identity_of(snapshot), str(changes.first), str(changes.last), *files)
         self._register_once(name, lambda: read_changes(self._spark, changes))
         return backquote(name)
 

@@ -22,13 +22,13 @@ from rowmerge.errors import ConfigurationError, RowmergeError, StorageError
 from rowmerge.session.startup.catalogs import is_warehouse_folder
 from rowmerge.session.startup.class_archive import java_executable
 from rowmerge.session.startup.cluster import check_executors
+from rowmerge.session.startup.connectors import configure_stores
 from rowmerge.session.startup.embedded import check_java, start_spark
 from rowmerge.session.startup.store_checks import EnvironmentCheck, ScratchFile, attempt
 from rowmerge.spark.executor_checks import executor_reports
 from rowmerge.spark.failures import translated
-from rowmerge.spark.spark_session import check_pyspark, is_local_mode, set_hadoop_settings
+from rowmerge.spark.spark_session import check_pyspark, is_local_mode
 from rowmerge.storage.configuration import StorageConfiguration
-from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Storage
 
 if TYPE_CHECKING:
@@ -201,13 +201,14 @@ def _check_executors(
 ) -> str:
     """Return the hosts of executors with their versions, and the version of Spark. Start Spark if `spark` is None.
 
-    Raise ConfigurationError if no executor is free or its Python does not fit, and StorageError if it cannot read the scratch file.
+    Raise ConfigurationError if no executor is free, its Python does not fit, or Spark lacks the connector for the store. Raise StorageError
+    if an executor cannot read the scratch file.
     """
-    session = spark or start_spark(settings)
+    session = spark or start_spark(settings, [scratch_file.path])
     check_executors(session)  # it also reports that no executor is free, for which a job would wait without an end
-    set_hadoop_settings(session, hadoop_settings(configuration))
+    configure_stores(session, configuration, [scratch_file.path])
     with translated("the job that checks the executors"):
-        reports = executor_reports(session, scratch_file.path, scratch_file.content, configuration.filesystem_options())
+        reports = executor_reports(session, scratch_file.path, scratch_file.content, configuration.filesystem_options(scratch_file.path))
     for host, _, _, problem in reports:
         if problem:
             advice = "Use a warehouse that all executors share: an object store, or a file system that each host mounts at this path"

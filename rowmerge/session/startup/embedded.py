@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from rowmerge.errors import ConfigurationError
 from rowmerge.session.startup.class_archive import java_options
 from rowmerge.session.startup.cluster import check_master_answers
+from rowmerge.session.startup.connectors import with_connector
 from rowmerge.spark.peer_settings import report_ignored_settings
 from rowmerge.spark.spark_session import check_pyspark, check_session
 
@@ -33,12 +34,15 @@ _REDACTION = {"spark.redaction.regex": "(?i)secret|passw|token|credential|[.]sas
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
+def start_spark(config: Mapping[str, object] | None = None, locations: Sequence[str] = ()) -> SparkSession:
     """Return a Spark session in this process or, if `spark.remote` is set, on a Spark Connect server.
 
     Spark starts as `local[*]`, without a user interface, Hive or log output. On another `spark.master`, Spark has its own defaults. If
-    Spark already runs in this process, the result is its session if it has the same settings, otherwise a new session. `config`: Spark
-    settings, which override the defaults.
+    Spark already runs in this process, the result is its session if it has the same settings, otherwise a new session.
+
+    Args:
+        config: Spark settings, which override the defaults.
+        locations: The locations of the warehouses, for which a Spark that starts gets a connector.
 
     Raises:
         SparkTooOld: The version of Spark is not supported.
@@ -54,7 +58,7 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
     if address:
         return _remote_session(address, settings)
     running_session = active_session()
-    return _launch(settings) if running_session is None else _reuse_spark(running_session, settings)
+    return _launch(with_connector(settings, locations)) if running_session is None else _reuse_spark(running_session, settings)
 
 
 def active_session() -> SparkSession | None:

@@ -12,9 +12,11 @@ from pyspark.sql.types import StructType
 
 from rowmerge.errors import MissingDataFile, UnsupportedTableFeature
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
-from rowmerge.spark.spark_session import FIELD_IDS
+from rowmerge.spark.spark_session import FIELD_IDS, analyses_later, hadoop_settings_of_user
 from rowmerge.spark.types import to_spark
 from rowmerge.spark.values.nested import with_uuid_texts
+from rowmerge.storage.configuration import FilesystemOptions
+from rowmerge.storage.hadoop import ReaderAccess, reader_access, without_reader_scheme
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, backquote, sql_name
@@ -88,10 +90,28 @@ def read_files(
     used_metadata = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
     reader_metadata = [key for key, is_used in used_metadata.items() if is_used]
     file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
-    frame = _read_parquet(spark, snapshot, layout.paths, file_schema, partition_folder)
+    access = access_of(spark, snapshot.shape.filesystem_options, layout.paths)
+    frame = _read_parquet(spark, snapshot.name, access, layout.paths, file_schema, partition_folder)
     # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL strings.
     column_sqls = (_column_sql(column, file_column) for column, file_column in columns)
-    return frame.selectExpr(*column_sqls, *_with_hidden_name(metadata_columns, file_schema.names))
+    metadata_sqls = map(access.original_sql, _with_hidden_name(metadata_columns, file_schema.names))
+    return frame.selectExpr(*column_sqls, *metadata_sqls)
+
+
+def access_of(spark: SparkSession, options: FilesystemOptions, paths: Sequence[str]) -> ReaderAccess:
+    """Return the access of Spark's reader to files. Settings with which the user has started Spark take precedence.
+
+    Args:
+        spark: The session that reads the files.
+        options: The arguments of Arrow's file systems for the same files.
+        paths: The absolute paths of the files.
+    """
+    access = reader_access(options, paths, is_shared=analyses_later(spark))
+    if not access.options:
+        return access
+    chosen = hadoop_settings_of_user(spark, access.options)
+    suffix = "" if "fs.s3.impl" in chosen else access.suffix  # another connector, which may know no other schemes
+    return ReaderAccess({name: value for name, value in access.options.items() if name not in chosen}, suffix)
 
 
 def _with_hidden_name(metadata_columns: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -112,23 +132,22 @@ def _check_names(table: str, paths: Sequence[str]) -> None:
 
 
 def _read_parquet(
-    spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], schema: StructType, partition_folder: str | None
+    spark: SparkSession, table: str, access: ReaderAccess, paths: Sequence[str], schema: StructType, partition_folder: str | None
 ) -> DataFrame:
     """Return the rows of Parquet files. `partition_folder`: see `read_files`. Raises MissingDataFile if a file does not exist."""
     # CORRECTED: dates and timestamps are in the Gregorian calendar, not in the hybrid calendar of Spark 2.
     options = {"mergeSchema": "false", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
-    # Credentials of this table alone. Spark adds the options of a reader to the Hadoop configuration of its jobs.
-    options |= getattr(snapshot.shape.filesystem_options, "reader_options", {})
+    options |= access.options  # Spark adds the options of a reader to the Hadoop configuration of its jobs
     if partition_folder is not None:
         # Without this option, names of folders have no meaning, and files may be elsewhere, such as the files of a shallow clone.
-        options["basePath"] = partition_folder
+        options["basePath"] = access.reader_path(partition_folder)
     try:
-        return spark.read.schema(schema).options(**options).parquet(*map(escape_patterns, paths))
+        return spark.read.schema(schema).options(**options).parquet(*(escape_patterns(access.reader_path(path)) for path in paths))
     except AnalysisException as error:
         if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
             raise
-        escaped_path = (error.getMessageParameters() or {}).get("path", "")
-        raise MissingDataFile(snapshot.name, re.sub(r"\\(.)", r"\1", escaped_path)) from error  # undoes `escape_patterns`
+        escaped_path = without_reader_scheme((error.getMessageParameters() or {}).get("path", ""))
+        raise MissingDataFile(table, re.sub(r"\\(.)", r"\1", escaped_path)) from error  # undoes `escape_patterns`
 
 
 def escape_patterns(path: str) -> str:

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from rowmerge.errors import StorageError
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns, WriteSpec
-from rowmerge.parquet.filesystems import UnreadableFile, without_secrets
+from rowmerge.parquet.filesystems import UnreadableFile, safe_reason
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, message_fields
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.plan.file_strategy import Bin
@@ -93,7 +93,7 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
         discard_paths(file_writer.abort(), spec.filesystem_options)
         if isinstance(error, OSError | pa.ArrowException):
             first_line = str(error).splitlines()[0]
-            raise StorageError(spec.root, without_secrets(first_line, spec.filesystem_options)) from None
+            raise StorageError(spec.root, safe_reason(first_line, spec.filesystem_options)) from None
         raise
 
 

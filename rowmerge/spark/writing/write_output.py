@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 
 from rowmerge.errors import RowmergeError, StorageError
 from rowmerge.parquet.data_files import WriteSpec
-from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
+from rowmerge.parquet.filesystems import Options, filesystem_of, safe_reason
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.table.snapshots.files import AddedFile, FileListing, ListedFile, Positions
@@ -151,7 +151,7 @@ class DataFolder:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise StorageError(absolute, without_secrets(str(error), self.filesystem_options)) from None
+                raise StorageError(absolute, safe_reason(str(error), self.filesystem_options)) from None
 
 
 def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from rowmerge.catalog import IcebergCatalog, Relation, View
 from rowmerge.errors import CatalogFailed, ConfigurationError
 from rowmerge.iceberg.catalogs.file_io import vended_properties
 from rowmerge.parquet.filesystems import filesystem_of
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.hadoop import reader_access
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
-from tests.support.faulty_s3 import FaultyS3, needs_moto
+from tests.support.faulty_s3 import FaultyS3, Request, needs_moto
 from tests.support.rest_catalog import serving
 from tests.support.rest_security import Security
 from tests.support.table_operations import write_rows_for
@@ -112,8 +115,8 @@ def test_vended_keys_reach_metadata_and_data_files(s3: FaultyS3, tmp_path: Path,
             filesystem, inner_path = filesystem_of(path, snapshot.shape.filesystem_options)
             assert filesystem.get_file_info(inner_path).size > 0
         newest = f"VENDED{int(next(server.keys)[6:]) - 1}"
-        reader_options = snapshot.shape.filesystem_options.reader_options
-        assert reader_options["fs.s3a.access.key"] == newest and reader_options["fs.s3a.impl.disable.cache"] == "true"
+        access = reader_access(snapshot.shape.filesystem_options, snapshot.files().paths, is_shared=False)
+        assert access.options["fs.s3a.access.key"] == newest and "rowmerge" in access.reader_path("s3://lake/x")
         assert "hush" not in repr(snapshot.shape)
         catalog.drop_table("raw", "t")
     assert server.denied == []
@@ -191,3 +194,26 @@ def test_properties_of_a_catalog_without_a_server_open_its_tables_and_those_of_t
         append(create_table(catalog), 1)
         assert catalog.put_view(View(Relation.of_view("raw", "v"), "select 1 as id", "raw", COLUMNS)).version == 1
         catalog.drop_schema("raw", cascade=True)
+
+
+@needs_moto
+def test_metadata_files_of_a_catalog_without_a_server_are_written_with_renewed_keys(s3: FaultyS3, tmp_path: Path) -> None:
+    valid_keys, denied = ["AKIA0"], list[str]()
+
+    def check(request: Request) -> int | None:
+        if f"Credential={valid_keys[-1]}/" in request.headers.get("authorization", ""):
+            return None
+        denied.append(request.path)
+        return 403
+
+    def provide() -> dict[str, Any]:
+        return {"access_key_id": valid_keys[-1], "secret_access_key": "x", "expires_at": datetime.now(timezone.utc)}
+
+    s3.rule = check
+    options = StorageConfiguration.parse({"credential_provider": provide, "aws_endpoint": s3.address, "aws_region": "us-east-1"})
+    configuration = {**sql(tmp_path), "warehouse": f"{s3.location}/{tmp_path.name}"}
+    table = create_table(IcebergCatalog(configuration, None, lambda location: Storage(location, options)))
+    for id_ in range(3):
+        valid_keys.append(f"AKIA{id_ + 1}")
+        append(table, id_)
+    assert denied == []

@@ -1,0 +1,61 @@
+"""The package of Spark's connector for S3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowmerge.session.startup.connectors import warehouse_locations, with_connector
+
+S3 = ["s3://lake/warehouse"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the home of a Spark with the jars of a release of Hadoop."""
+    for folder in ("jars", "conf"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "jars" / "hadoop-client-api-3.4.9.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    for name in ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("location", ["s3://lake/w", "s3a://lake/w", "s3n://lake/w"])
+def test_a_warehouse_on_s3_adds_the_connector_for_the_hadoop_of_spark(location: str) -> None:
+    settings = {"spark.master": "spark://host:7077"}
+    assert with_connector(settings, [location]) == settings | {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.9"}
+
+
+@pytest.mark.parametrize("location", ["gs://lake/w", "abfss://lake@account.dfs.core.windows.net/w"])
+def test_other_warehouses_add_nothing(location: str) -> None:
+    assert with_connector({}, [location]) == with_connector({}, []) == {}
+
+
+@pytest.mark.parametrize("name", ["spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"])
+@pytest.mark.parametrize("value", ["other.jar", ""])
+def test_jars_of_the_profile_stay_as_they_are(home: Path, name: str, value: str) -> None:
+    assert with_connector({name: value}, S3) == {name: value}
+    (home / "conf" / "spark-defaults.conf").write_text(f"spark.executor.memory 2g\n{name}   {value}\n")
+    assert with_connector({}, S3) == {}
+
+
+def test_an_existing_connector_stays_as_it_is(home: Path) -> None:
+    (home / "jars" / "hadoop-aws-3.4.9.jar").touch()
+    assert with_connector({}, S3) == {}
+
+
+def test_jars_of_spark_submit_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell")
+    assert with_connector({}, S3) == {}
+
+
+def test_all_warehouses_of_a_session_count() -> None:
+    further = [{"name": "lake", "type": "glue", "warehouse": "s3://lake"}, {"name": "other", "warehouse": "/data"}]
+    assert warehouse_locations("/data", {"warehouse": "abfss://a@b.dfs.core.windows.net"}, further) == [
+        "abfss://a@b.dfs.core.windows.net",
+        "s3://lake",
+    ]
+    assert warehouse_locations(None, {"type": "rest", "warehouse": "production"}, []) == []
