@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rowmerge.errors.base import RowmergeError
+from rowmerge.errors.stores import advice_on_store
 
 
 class StorageError(RowmergeError):
@@ -10,12 +11,12 @@ class StorageError(RowmergeError):
 
     Remedy: Check that the path exists, that you may write there, and that `storage_options` are correct. Then run the statement again.
 
-    `path` is the path at which the request failed.
+    `path` is the path at which the request failed, `reason` the message of the store, and `advice` what to do about it.
     """
 
-    def __init__(self, path: str, reason: str, advice: str = "Check that the path exists and that you may write there.") -> None:
-        self.path, self.reason = path, reason
-        super().__init__(f"Storage failed at {path}: {reason}. {advice}")
+    def __init__(self, path: str, reason: str, advice: str = "") -> None:
+        self.path, self.reason, self.advice = path, reason, advice or advice_on_store(path, reason)
+        super().__init__(f"Storage failed at {path}: {reason}. {self.advice}")
 
 
 class ConditionalPutsUnsupported(StorageError):
@@ -58,8 +59,8 @@ class CatalogFailed(StorageError):
 
     def __init__(self, catalog: str, action: str, reason: str) -> None:
         self.path, self.reason = catalog, reason
-        advice = "Check that the catalog is running, and check its configuration and your permissions."
-        RowmergeError.__init__(self, f"The catalog {catalog} failed {action}: {reason}. {advice}")
+        self.advice = "Check that the catalog is running, and check its configuration and your permissions."
+        RowmergeError.__init__(self, f"The catalog {catalog} failed {action}: {reason}. {self.advice}")
 
 
 class ConfigurationError(RowmergeError):

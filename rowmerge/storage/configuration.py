@@ -12,9 +12,12 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from pyarrow.fs import AwsStandardS3RetryStrategy
+
 from rowmerge.errors import ConfigurationError
 from rowmerge.redaction import HIDDEN, hide
 from rowmerge.storage.option_names import ALIASES, CLIENT_OPTIONS, METADATA_ONLY, PREFIXES, PROVIDERS, RETRY_OPTIONS, SECRETS, SETTINGS
+from rowmerge.storage.retries import seconds_of, with_durations
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +87,8 @@ class StorageConfiguration:
             retry_config["max_retries"] = int(retry_config["max_retries"])
         credential_provider = options.get("credential_provider")
         settings = provider_settings.by_provider()
-        configuration = StorageConfiguration(settings, client_options.values, retry_config, credential_provider)
+        client, retries = with_durations(client_options.values), with_durations(retry_config)
+        configuration = StorageConfiguration(settings, client, retries, credential_provider)
         configuration._warn_of_options_for_metadata_only()
         return configuration
 
@@ -165,6 +169,7 @@ class StorageConfiguration:
         """Return the arguments of `pyarrow.fs.S3FileSystem`. A value of None stands for the default of the argument."""
         s3 = self.settings.get("s3", {})
         scheme, host = _split_endpoint(self.s3_endpoint())
+        retries = self.retry_config.get("max_retries")
         return {
             "access_key": s3.get("access_key_id"),
             "secret_key": s3.get("secret_access_key"),
@@ -175,6 +180,9 @@ class StorageConfiguration:
             "endpoint_override": host,
             "force_virtual_addressing": (host is not None and self.is_true("s3", "virtual_hosted_style_request")) or None,
             "proxy_options": self.client_options.get("proxy_url"),
+            "request_timeout": seconds_of(self.client_options, "timeout"),
+            "connect_timeout": seconds_of(self.client_options, "connect_timeout"),
+            "retry_strategy": None if retries is None else AwsStandardS3RetryStrategy(max_attempts=retries + 1),
         }
 
     def _gcs_arguments(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.retries import seconds_of
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
@@ -21,7 +22,7 @@ def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
     for provider, provider_settings in (("s3", _s3_settings), ("gs", _gcs_settings), ("azure", _azure_settings)):
         if configuration.settings.get(provider):
             settings |= provider_settings(configuration)
-    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in settings.items() if value is not None}
+    return {name: value if isinstance(value, str) else str(value).lower() for name, value in settings.items() if value is not None}
 
 
 def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
@@ -30,6 +31,7 @@ def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     # A custom endpoint usually has no host name for each bucket, so the bucket is part of the path.
     path_style = None if endpoint is None else not configuration.is_true("s3", "virtual_hosted_style_request")
     uses_tls = None if endpoint is None else not endpoint.startswith("http://")
+    retries = configuration.retry_config.get("max_retries")
     return {
         # Tables are at s3://, and Hadoop has no file system for this scheme.
         "fs.s3.impl": _S3A,
@@ -42,7 +44,17 @@ def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
         "fs.s3a.endpoint.region": configuration.s3_region(),
         "fs.s3a.path.style.access": path_style,
         "fs.s3a.connection.ssl.enabled": uses_tls,
+        "fs.s3a.connection.timeout": _milliseconds(configuration, "timeout"),
+        "fs.s3a.connection.establish.timeout": _milliseconds(configuration, "connect_timeout"),
+        "fs.s3a.attempts.maximum": retries,
+        "fs.s3a.retry.limit": retries,
     }
+
+
+def _milliseconds(configuration: StorageConfiguration, name: str) -> str | None:
+    """Return a duration of the HTTP client in Hadoop's format, or None if the configuration has none of this name."""
+    seconds = seconds_of(configuration.client_options, name)
+    return None if seconds is None else f"{seconds * 1000:.0f}ms"
 
 
 def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:

@@ -22,6 +22,7 @@ from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import StorageError
 from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration
 from rowmerge.storage.disk import list_files, list_folder_names, remove_empty_folders, sync_file, sync_folder, write_file
+from rowmerge.storage.retries import repeat_listing
 from rowmerge.storage.table_credentials import TableCredentials
 
 DELETED_AT_ONCE = 1000
@@ -270,7 +271,8 @@ class Storage:
         try:
             if self._local is not None:
                 return list_folder_names(self._local / prefix)
-            listing = obstore.list_with_delimiter(self.client, prefix=prefix or None)
+            request = partial(obstore.list_with_delimiter, self.client, prefix=prefix or None)
+            listing = repeat_listing(self.configuration.retry_config, request)
         except (BaseError, OSError) as error:
             raise self._error(prefix, error) from None
         return sorted(common_prefix.rstrip("/").rsplit("/", 1)[-1] for common_prefix in listing["common_prefixes"])
@@ -333,7 +335,8 @@ class Storage:
         if self._local is not None:
             return sorted(starmap(StoredObject, list_files(self._local, prefix, after or "")), key=lambda file: file.path)
         try:
-            listing = obstore.list(self.client, prefix=prefix or None, offset=after).collect()
+            request = partial(obstore.list, self.client, prefix=prefix or None, offset=after)
+            listing = repeat_listing(self.configuration.retry_config, lambda: request().collect())
         except BaseError as error:
             raise self._error(prefix, error) from None
         return sorted(map(stored_object, listing), key=lambda item: item.path)
