@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import re
 
-_DENIED = re.compile(r"\b403\b|access.?denied|forbidden|permission.?denied|errno 13|necessary privileges|AuthorizationPermission", re.I)
-_BUSY = re.compile(r"\b(?:429|503)\b|slow.?down|too ?many ?requests|throttl", re.I)
+_STATUS = r"status(?: code)?:? "
+_DENIED = re.compile(rf"{_STATUS}40[13]|access.?denied|permission.?denied|necessary privileges|AuthorizationPermission", re.IGNORECASE)
+_BUSY = re.compile(rf"{_STATUS}(?:429|503)|slow.?down|too ?many ?requests|throttl", re.IGNORECASE)
+_FAILED = re.compile(rf"{_STATUS}5\d\d|internal.?failure|internal.?error", re.IGNORECASE)
 _UNREACHABLE = re.compile(
-    r"HTTP error|NETWORK_CONNECTION|curlCode|connect|resolve|timed? ?out|timeout|network|error decoding response body|"
-    r"prematurely|premature end|end of file before|broken pipe",
-    re.I,
+    r"HTTP error|network|curlCode|connect|resolve|timed? ?out|(?<!retry_)timeout|response body|premature|broken pipe", re.IGNORECASE
 )
-_FAILED = re.compile(r"\b50[0-4]\b|INTERNAL_FAILURE|InternalError|Internal Server Error", re.I)
 _OF_OBJECT_STORE = re.compile(r"AWS Error|Azure Error|google::cloud::Status|curlCode|Status Code: \d|amazonaws|S3Exception|s3a")
 """Signs of a message from an object store instead of a local disk or a damaged file."""
 _RETRIES = "max_retries of retry_config in storage_options"
 _PERMISSIONS = (
-    (re.compile(r"performing DELETE|\?delete\b|DeleteObject|deleteobjects|DeleteBlob", re.I), "delete objects", "s3:DeleteObject"),
-    (re.compile(r"list-type=2|ListObjects|list request|listStatus", re.I), "list objects", "s3:ListBucket"),
-    (re.compile(r"performing (?:PUT|POST)|PutObject|MultipartUpload|UploadPart", re.I), "write objects", "s3:PutObject"),
-    (re.compile(r"performing (?:GET|HEAD)|GetObject|HeadObject|getFileStatus|open s3a", re.I), "read objects", "s3:GetObject"),
+    (re.compile(r"performing DELETE|\?delete\b|DeleteObject|deleteobjects|DeleteBlob", re.IGNORECASE), "delete objects", "s3:DeleteObject"),
+    (re.compile(r"list-type=2|ListObjects|list request|listStatus", re.IGNORECASE), "list objects", "s3:ListBucket"),
+    (re.compile(r"performing (?:PUT|POST)|PutObject|MultipartUpload|UploadPart", re.IGNORECASE), "write objects", "s3:PutObject"),
+    (re.compile(r"performing (?:GET|HEAD)|GetObject|HeadObject|getFileStatus|open s3a", re.IGNORECASE), "read objects", "s3:GetObject"),
 )
 """The permissions of requests, as a pattern of the message, the permitted action, and the name of the permission in S3."""
 
@@ -33,7 +32,7 @@ def is_store_failure(reason: str) -> bool:
     Args:
         reason: The message of the library that read the file.
     """
-    return bool(_OF_OBJECT_STORE.search(reason)) and any(sign.search(reason) for sign in (_DENIED, _BUSY, _UNREACHABLE, _FAILED))
+    return bool(_OF_OBJECT_STORE.search(reason)) and any(sign.search(reason) for sign in (_DENIED, _BUSY, _FAILED, _UNREACHABLE))
 
 
 def advice_on_store(path: str, reason: str) -> str:
@@ -50,11 +49,11 @@ def advice_on_store(path: str, reason: str) -> str:
         return _advice_on_permission(scheme, bucket_and_path.partition("/")[0], reason)
     if _BUSY.search(reason):
         return f"The store limits the rate of requests. Run fewer statements at a time, or raise {_RETRIES}."
+    if _FAILED.search(reason):
+        return f"The store failed. Run the statement again. If it fails often, raise {_RETRIES}."
     if _UNREACHABLE.search(reason):
         advice = "Check that the store runs and that its endpoint is reachable. For a slow network, raise timeout of client_options and"
         return f"{advice} {_RETRIES}."
-    if _FAILED.search(reason):
-        return f"The store failed. Run the statement again. If it fails often, raise {_RETRIES}."
     return "Check that the bucket exists, that you may write there, and that storage_options are correct."
 
 

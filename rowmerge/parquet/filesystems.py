@@ -39,8 +39,8 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
             return pyarrow.fs.LocalFileSystem(), inner_path
         case "s3" | "s3a" | "s3n":
             retries = pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=S3_ATTEMPTS)
-            arguments = {"request_timeout": S3_TIMEOUT, "connect_timeout": S3_CONNECT_TIMEOUT, "retry_strategy": retries}
-            return pyarrow.fs.S3FileSystem(**{**arguments, **options.get("s3", {})}), inner_path
+            defaults = {"request_timeout": S3_TIMEOUT, "connect_timeout": S3_CONNECT_TIMEOUT, "retry_strategy": retries}
+            return pyarrow.fs.S3FileSystem(**{**defaults, **options.get("s3", {})}), inner_path
         case "gs":
             arguments = options.get("gs", {})
             # Arrow requires the time at which a token expires, but the configuration lacks it. So the latest possible time is given. Google

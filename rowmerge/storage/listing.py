@@ -8,7 +8,6 @@ import obstore
 from obstore.exceptions import BaseError
 
 from rowmerge.errors import StorageError
-from rowmerge.storage.retries import repeat_listing
 from rowmerge.storage.store import Storage, StoredObject, local_path, stored_object
 
 PAGE = 1000
@@ -30,7 +29,7 @@ def list_page(storage: Storage, prefix: str, after: str) -> list[StoredObject]:
         return storage.list(prefix, after=after)[:PAGE]
     try:
         pages = partial(obstore.list, storage.client, prefix=prefix, offset=after, chunk_size=PAGE)
-        page = repeat_listing(storage.configuration.retry_config, lambda: next(iter(pages()), []))
+        page = storage.send(lambda: next(iter(pages()), []))
     except BaseError as error:
         raise StorageError(f"{storage.location}/{prefix}", storage.reason_of(error)) from error
     return sorted(map(stored_object, page), key=lambda item: item.path)

@@ -12,11 +12,11 @@ from obstore.exceptions import BaseError
 
 from rowmerge.errors import ConfigurationError
 
-LISTING_WAITS = (0.1, 0.4, 1.6)
-"""The times in seconds to wait before a listing is repeated, at most as often as `max_retries` allows."""
-_CUT_LISTING = "list response body"
-"""A part of obstore's message about a listing whose response ended too early."""
-_Listing = TypeVar("_Listing")
+_WAITS = (0.1, 0.4, 1.6)
+"""The times in seconds to wait before a request is repeated, at most as often as `max_retries` allows."""
+_CUT_RESPONSE = "response body"
+"""A part of obstore's messages about a response whose body ended too early."""
+_Response = TypeVar("_Response")
 
 _DURATIONS: Final = frozenset(
     "connect_timeout http2_keep_alive_interval http2_keep_alive_timeout init_backoff max_backoff pool_idle_timeout read_timeout "
@@ -70,21 +70,24 @@ def seconds_of(options: Mapping[str, Any], name: str) -> float | None:
     return None if duration is None else duration.total_seconds()
 
 
-def repeat_listing(retry_config: Mapping[str, Any], request: Callable[[], _Listing]) -> _Listing:
-    """Return a listing of a remote store. If the body of a response is cut, list again, because obstore does not repeat such a request.
+def repeat_if_cut(retry_config: Mapping[str, Any], request: Callable[[], _Response]) -> _Response:
+    """Return the response to a request. If the connection is cut within the response, send the request again.
+
+    obstore repeats a request if it gets no response, or a part of an object. It does not repeat a request whose response is a part of a
+    listing, of a result, or of an error such as 404.
 
     Args:
         retry_config: The options of retries.
-        request: A function that lists objects with obstore.
+        request: A function that sends a request with obstore. A repetition must not change the result.
 
     Raises:
-        BaseError: The store does not return the complete listing.
+        BaseError: The store does not send a complete response.
     """
-    for wait in LISTING_WAITS[: retry_config.get("max_retries")]:
+    for wait in _WAITS[: retry_config.get("max_retries")]:
         try:
             return request()
         except BaseError as error:
-            if _CUT_LISTING not in str(error):
+            if _CUT_RESPONSE not in str(error):
                 raise
         time.sleep(wait)
     return request()

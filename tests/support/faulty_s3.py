@@ -155,6 +155,8 @@ class FaultyS3:
             return _error_response(500)
         if fault is Fault.WITHOUT_LISTING:
             return _error_response(403) if status == 404 else (status, headers_, content)
+        if request.method == "HEAD":  # its response has no body
+            return status, headers_, content
         length = ("Content-Length", str(len(content)))
         return status, [*(header for header in headers_ if header[0].lower() != "content-length"), length], content[: len(content) // 2]
 
