@@ -98,8 +98,7 @@ class Storage:
         """Parse `options`, unless they are already parsed. No request is sent. Raises ConfigurationError if an option is invalid."""
         self.location = absolute_location(location)
         self._configuration = options if isinstance(options, StorageConfiguration) else StorageConfiguration.parse(options or {})
-        self._credentials = credentials
-        self._durability = durability
+        self._credentials, self._durability = credentials, durability
         self._local = local_path(self.location)
         self._client: tuple[StorageConfiguration, Any] | None = None
 
@@ -338,8 +337,7 @@ class Storage:
         if self._local is not None:
             return sorted(starmap(StoredObject, list_files(self._local, prefix, after or "")), key=lambda file: file.path)
         try:
-            request = partial(obstore.list, self.client, prefix=prefix or None, offset=after)
-            listing = self.send(lambda: request().collect())
+            listing = self.send(lambda: obstore.list(self.client, prefix=prefix or None, offset=after).collect())
         except BaseError as error:
             raise self._error(prefix, error) from None
         return sorted(map(stored_object, listing), key=lambda item: item.path)
