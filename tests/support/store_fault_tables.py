@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,8 @@ from rowmerge.parquet.filesystems import open_data_file
 from rowmerge.storage.store import Storage
 from tests.support.faulty_s3 import AnyFault, FaultyS3, Request, Rule
 
+Connect = Callable[..., rowmerge.Session]
+"""The type of the fixture `connect_to_s3`."""
 OLD_ROWS = {1: "a", 2: "b", 3: "c"}
 """The rows of `create_table`."""
 INSERT = "insert into t values (4, 'i')"
@@ -49,8 +51,8 @@ def options_of(s3: FaultyS3, options: Mapping[str, Any]) -> dict[str, Any]:
     return merged | {name: {**merged.get(name, {}), **values} for name, values in options.items()}
 
 
-def create_table(session: rowmerge.Session) -> None:
-    session.sql("create table t (id bigint, p string)")
+def create_table(session: rowmerge.Session, clauses: str = "") -> None:
+    session.sql(f"create table t (id bigint, p string) {clauses}")
     session.sql("insert into t values (1, 'a'), (2, 'b'), (3, 'c')")
 
 
