@@ -19,6 +19,7 @@ from tests.support import suites
 from tests.support.faulty_s3 import FaultyS3
 from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.s3_session import S3_JARS, S3Session
 from tests.support.store_fault_tables import SHORT_WAITS, Connect, options_of, unchanged_spark
 
 remember_java_classes()
@@ -69,6 +70,16 @@ def connect_to_s3(spark: SparkSession, s3: FaultyS3, s3_warehouse: str) -> Itera
 
     with unchanged_spark(spark):
         yield connect
+
+
+@pytest.fixture(scope="module")
+def session_with_connector() -> Iterator[S3Session]:
+    """Yield a session in another process, whose Spark has the connector for S3."""
+    if not S3_JARS:
+        pytest.skip("ROWMERGE_S3_JARS names no folder with the jars of hadoop-aws")
+    session = S3Session()
+    yield session
+    session.close()
 
 
 def assert_independent_readers_agree(session: rowmerge.Session, only: str | None = None) -> None:
