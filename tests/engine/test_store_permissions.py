@@ -52,21 +52,23 @@ def test_statements_need_no_permission_to_delete(
 ) -> None:
     s3.rule = deny_deletions
     session = connect_to_s3(format_)
-    create_table(session, "tblproperties ('rowmerge.commit.retry.num-retries' = '0')")
+    create_table(session)
 
     def rule(request: Request) -> AnyFault | None:
         if request.method == "PUT" and request.path.endswith(COMMIT[format_]):
-            # Another writer changes the same row first. So the files of this statement are not needed.
+            # Another writer drops the table first. So the files of this statement are not needed.
             s3.rule = deny_deletions
-            connect_to_s3(format_).sql(UPSERT.replace("'m'", "'other'").replace("5L", "6L"))
+            with pytest.raises(StorageError, match=DELETION_DENIED):
+                connect_to_s3(format_).sql("drop table t")
         return deny_deletions(request)
 
     s3.rule = rule
-    with caplog.at_level(logging.WARNING):
-        with pytest.raises(CommitConflict):
-            session.sql(UPSERT)
+    with caplog.at_level(logging.WARNING), pytest.raises(CommitConflict):
         session.sql(INSERT)
-    assert rows(s3, format_, s3_warehouse) == {**OLD_ROWS, 2: "other", 4: "i", 6: "n"}
+    create_table(session)
+    session.sql(UPSERT)
+    session.sql(INSERT)
+    assert rows(s3, format_, s3_warehouse) == {**OLD_ROWS, 2: "m", 4: "i", 5: "n"}
     assert any("that no version needs remain" in text and s3_warehouse in text for text in warnings(caplog))
 
 

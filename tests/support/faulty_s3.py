@@ -72,14 +72,14 @@ def is_listing(request: Request) -> bool:
 
 
 def deny_deletions(request: Request) -> AnyFault | None:
-    """Deny requests that delete objects, as S3 does without the permission s3:DeleteObject."""
+    """Return the fault of a request that deletes objects, as S3 answers without the permission s3:DeleteObject."""
     if not is_deletion(request):
         return None
     return 403 if request.method == "DELETE" else Fault.KEYS_DENIED
 
 
 def deny_listings(request: Request) -> AnyFault | None:
-    """Deny listings and requests for missing objects, as S3 does without the permission s3:ListBucket."""
+    """Return the fault of a listing or of a request for a missing object, as S3 answers without the permission s3:ListBucket."""
     if is_listing(request):
         return 403
     return Fault.WITHOUT_LISTING if request.method in ("GET", "HEAD") else None

@@ -51,8 +51,8 @@ def options_of(s3: FaultyS3, options: Mapping[str, Any]) -> dict[str, Any]:
     return merged | {name: {**merged.get(name, {}), **values} for name, values in options.items()}
 
 
-def create_table(session: rowmerge.Session, clauses: str = "") -> None:
-    session.sql(f"create table t (id bigint, p string) {clauses}")
+def create_table(session: rowmerge.Session) -> None:
+    session.sql("create table t (id bigint, p string)")
     session.sql("insert into t values (1, 'a'), (2, 'b'), (3, 'c')")
 
 

@@ -7,12 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import yaml
 
 from rowmerge.errors import ConfigurationError, StorageError
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.listing import list_page
 from rowmerge.storage.store import Put, Storage, get_if_exists
+from tests.support.examples import examples_of
 from tests.support.faulty_s3 import Fault, FaultyS3, needs_moto
 
 KEYS = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
@@ -42,6 +44,13 @@ def test_durations_of_retries_are_strings_in_a_profile() -> None:
     backoff = {"init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(seconds=1), "base": 2}
     assert retries == {"retry_timeout": timedelta(minutes=1), "backoff": backoff}
     assert Storage("s3://lake", parse(retry_config=retries)).client is not None
+
+
+def test_the_options_of_the_page_are_accepted() -> None:
+    (block,) = examples_of("test_the_options_of_the_page_are_accepted")
+    configuration = parse(**yaml.safe_load(block.text)["storage_options"])
+    assert configuration.retry_config == {"max_retries": 10, "retry_timeout": timedelta(minutes=3)}
+    assert Storage("s3://lake", configuration).client is not None
 
 
 @pytest.mark.parametrize("value", ["soon", "30 parsecs", "", "-1s", None])
