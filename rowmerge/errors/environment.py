@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rowmerge.errors.base import RowmergeError
-from rowmerge.errors.stores import advice_on_store
+from rowmerge.errors.stores import advice_on_store, is_store_failure
+from rowmerge.errors.tables import MissingDataFile, UnreadableDataFile
 
 
 class StorageError(RowmergeError):
@@ -88,3 +89,16 @@ class SparkFailed(RowmergeError):
 
     Remedy: Correct the problem that Spark's message names. Nothing was written.
     """
+
+
+def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeError:
+    """Return the error for a data file that cannot be read: it is missing, its store failed, or it is damaged.
+
+    Args:
+        table: The name of the table.
+        path: The path of the file.
+        reason: The error message of the reader, or None for a missing file.
+    """
+    if reason is not None and is_store_failure(reason):
+        return StorageError(path, reason.rstrip(" ."))
+    return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))

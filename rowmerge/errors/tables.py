@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowmerge.errors.base import RowmergeError, suggest_names
-from rowmerge.errors.environment import StorageError
-from rowmerge.errors.stores import is_store_failure
 
 
 class TableError(RowmergeError):
@@ -279,16 +277,3 @@ class UnreadableDataFile(TableError):
             f"The data file {path} of {table} cannot be read: {reason}. "
             f"Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
         )
-
-
-def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeError:
-    """Return the error for a data file that cannot be read: it is missing, its store failed, or it is damaged.
-
-    Args:
-        table: The name of the table.
-        path: The path of the file.
-        reason: The error message of the reader, or None for a missing file.
-    """
-    if reason is not None and is_store_failure(reason):
-        return StorageError(path, reason.rstrip(" ."))
-    return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))

@@ -13,8 +13,8 @@ from enum import Enum
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from rowmerge import errors
+from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.errors.stores import advice_on_store
-from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import UNWRITABLE
 from rowmerge.parquet.filesystems import UNREADABLE
 

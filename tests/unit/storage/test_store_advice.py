@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.errors import StorageError, UnreadableDataFile
+from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.errors.stores import advice_on_store
-from rowmerge.errors.tables import unreadable_data_file
 
 OBSTORE = "Error performing {} http://127.0.0.1:9000/lake/t{} in 1ms, retry_timeout: 3s - Server returned non-2xx status code: {}"
 HADOOP = "open s3a://lake/t/a.parquet at 0: s3.model.S3Exception: x (Service: S3, Status Code: {}, Request ID: 5)"
