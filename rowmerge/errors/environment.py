@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from rowmerge.errors.base import RowmergeError
+from rowmerge.errors.stores import advice_on_store, is_store_failure
+from rowmerge.errors.tables import MissingDataFile, UnreadableDataFile
 
 _ENDED = re.compile("credentials .{0,40}have ended|Expired_?Token|TokenRefreshRequired|Signature not valid in the specified time frame")
 
@@ -19,14 +21,14 @@ class StorageError(RowmergeError):
 
     Remedy: Check that the path exists, that you may write there, and that `storage_options` are correct. Then run the statement again.
 
-    `path` is the path at which the request failed.
+    `path` is the path at which the request failed, `reason` the message of the store, and `advice` what to do about it.
     """
 
-    def __init__(self, path: str, reason: str, advice: str = "Check that the path exists and that you may write there.") -> None:
-        self.path, self.reason = path, reason
+    def __init__(self, path: str, reason: str, advice: str = "") -> None:
         if reports_ended_credentials(reason):
             advice = "The credentials have ended. Run the statement again with new ones, which must live longer than its longest job."
-        super().__init__(f"Storage failed at {path}: {reason}. {advice}")
+        self.path, self.reason, self.advice = path, reason, advice or advice_on_store(path, reason)
+        super().__init__(f"Storage failed at {path}: {reason}. {self.advice}")
 
 
 class ConditionalPutsUnsupported(StorageError):
@@ -69,8 +71,8 @@ class CatalogFailed(StorageError):
 
     def __init__(self, catalog: str, action: str, reason: str) -> None:
         self.path, self.reason = catalog, reason
-        advice = "Check that the catalog is running, and check its configuration and your permissions."
-        RowmergeError.__init__(self, f"The catalog {catalog} failed {action}: {reason}. {advice}")
+        self.advice = "Check that the catalog is running, and check its configuration and your permissions."
+        RowmergeError.__init__(self, f"The catalog {catalog} failed {action}: {reason}. {self.advice}")
 
 
 class ConfigurationError(RowmergeError):
@@ -98,3 +100,16 @@ class SparkFailed(RowmergeError):
 
     Remedy: Correct the problem that Spark's message names. Nothing was written.
     """
+
+
+def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeError:
+    """Return the error for a data file that cannot be read: it is missing, its store failed or rejects the credentials, or it is damaged.
+
+    Args:
+        table: The name of the table.
+        path: The path of the file.
+        reason: The error message of the reader, or None for a missing file.
+    """
+    if reason is not None and (reports_ended_credentials(reason) or is_store_failure(reason)):
+        return StorageError(path, reason.rstrip(" ."))
+    return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))

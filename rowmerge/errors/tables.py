@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowmerge.errors.base import RowmergeError, suggest_names
-from rowmerge.errors.environment import StorageError, reports_ended_credentials
 
 
 class TableError(RowmergeError):
@@ -278,16 +277,3 @@ class UnreadableDataFile(TableError):
             f"The data file {path} of {table} cannot be read: {reason}. "
             f"Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
         )
-
-
-def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeError:
-    """Return the error for a data file that cannot be read.
-
-    Args:
-        table: The name of the table.
-        path: The path of the file.
-        reason: The error message of the reader, or None for a missing file.
-    """
-    if reason is not None and reports_ended_credentials(reason):
-        return StorageError(path, reason.rstrip(" ."))
-    return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))

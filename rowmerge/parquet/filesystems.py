@@ -20,6 +20,8 @@ Options = Mapping[str, Mapping[str, Any]]
 """The arguments of Arrow's file systems by provider (`s3`, `gs`, `azure`), from `StorageConfiguration.filesystem_options`."""
 MAX_CONTENT_BYTES = 8 * 1024 * 1024
 """The maximum size in bytes of a file in a store that is read with one request. Several files may be in memory at a time."""
+S3_ATTEMPTS, S3_TIMEOUT, S3_CONNECT_TIMEOUT = 11, 30.0, 5.0
+"""The number of attempts of a request, and its timeouts in seconds, as in obstore. The defaults of Arrow are 3 attempts, 3 s and 1 s."""
 UNREADABLE = "rowmerge cannot read"
 ENDED = "the credentials with which the job has started have ended"
 _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "account_key", "sas_token", "client_secret")
@@ -38,7 +40,9 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
         case "file":
             return pyarrow.fs.LocalFileSystem(), inner_path
         case "s3" | "s3a" | "s3n":
-            return pyarrow.fs.S3FileSystem(**options.get("s3", {})), inner_path
+            retries = pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=S3_ATTEMPTS)
+            defaults = {"request_timeout": S3_TIMEOUT, "connect_timeout": S3_CONNECT_TIMEOUT, "retry_strategy": retries}
+            return pyarrow.fs.S3FileSystem(**{**defaults, **options.get("s3", {})}), inner_path
         case "gs":
             arguments = options.get("gs", {})
             # Arrow requires the time at which a token expires, but the configuration lacks it. So the latest possible time is given. Google

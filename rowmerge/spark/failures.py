@@ -13,7 +13,8 @@ from enum import Enum
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from rowmerge import errors
-from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.errors.environment import unreadable_data_file
+from rowmerge.errors.stores import advice_on_store
 from rowmerge.parquet.data_files import UNWRITABLE
 from rowmerge.parquet.filesystems import UNREADABLE
 from rowmerge.storage.hadoop import without_reader_scheme
@@ -187,18 +188,18 @@ def executor_error(message: str) -> errors.RowmergeError | None:
         host, path, reason = json.loads(unwritable[1])
         if reason is None:
             return folder_not_shared(host, path)
-        return errors.StorageError(path, f"the executor on {host} cannot write: {reason}", _advice_on_store(reason))
+        return errors.StorageError(path, f"the executor on {host} cannot write: {reason}", _advice_on_write(path, reason))
     return _worker_python_error(message) or _lost_executor_error(message) or _disk_or_network_error(message)
 
 
-def _advice_on_store(reason: str) -> str:
-    """Return what to do if an executor cannot write for this reason."""
-    if re.search(r"permission denied|errno 13|access.?denied|forbidden", reason, re.IGNORECASE):
+def _advice_on_write(path: str, reason: str) -> str:
+    """Return what to do if an executor cannot write a file below `path` for this reason."""
+    if not path.startswith("file:"):
+        return f"Nothing was committed. {advice_on_store(path, reason)}"
+    if re.search(r"permission denied|errno 13", reason, re.IGNORECASE):
         return "Nothing was committed. Let the user of the executors write there."
     if re.search(r"no space left|errno 28|quota", reason, re.IGNORECASE):
         return "Nothing was committed. Free space on this disk, and run the statement again."
-    if re.search(r"connect|resolve|timed? ?out|network", reason, re.IGNORECASE):
-        return "Nothing was committed. Check that executors reach the endpoint in storage_options."
     return "Nothing was committed. Check that the path exists, and that the user of the executors may write there."
 
 

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from pyarrow.fs import AwsStandardS3RetryStrategy
+
 from rowmerge.errors import ConfigurationError
 from rowmerge.redaction import HIDDEN, hide
 from rowmerge.storage.credentials import AwsSource, aws_renewal, environment, fetch_provided, with_environment
@@ -26,6 +28,7 @@ from rowmerge.storage.option_names import (
     nested_mapping,
 )
 from rowmerge.storage.renewal import Renewal, has_credentials, with_credentials, without_credentials
+from rowmerge.storage.retries import seconds_of, with_durations
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +37,8 @@ ENDS = "ends_at"
 DEFAULT_REGION = "us-east-1"
 """The region that obstore assumes."""
 _NOT_OF_OBSTORE = frozenset().union(*OWN_SETTINGS.values())
+_TIMEOUTS = {"request": "timeout", "connect": "connect_timeout"}
+"""The timeouts of Arrow's file system for S3, and the options of the HTTP client with the same meaning."""
 _PROVIDER_OF_HOST = {
     ".amazonaws.com": "s3",
     ".r2.cloudflarestorage.com": "s3",
@@ -79,9 +84,10 @@ class StorageConfiguration:
         retry_config = retry_options.values
         if "max_retries" in retry_config:
             retry_config["max_retries"] = int(retry_config["max_retries"])
+        client, retries = with_durations(client_options.values), with_durations(retry_config)
         provider = options.get("credential_provider")
         provided = None if provider is None else Renewal(partial(fetch_provided, provider))
-        configuration = StorageConfiguration(provider_settings.by_provider(), client_options.values, retry_config, provided)
+        configuration = StorageConfiguration(provider_settings.by_provider(), client, retries, provided)
         configuration._warn_of_options_for_metadata_only()
         return configuration
 
@@ -230,7 +236,10 @@ class FilesystemOptions(Mapping[str, dict[str, Any]]):
     def __getitem__(self, provider: str) -> dict[str, Any]:
         arguments = _ARGUMENTS[provider](self.settings_of(provider))
         if provider == "s3":
-            arguments["proxy_options"] = self.configuration.client_options.get("proxy_url")
+            client, retries = self.configuration.client_options, self.configuration.retry_config.get("max_retries")
+            arguments["proxy_options"] = client.get("proxy_url")
+            arguments |= {f"{name}_timeout": seconds_of(client, option) for name, option in _TIMEOUTS.items()}
+            arguments["retry_strategy"] = None if retries is None else AwsStandardS3RetryStrategy(max_attempts=retries + 1)
         return {name: argument for name, argument in arguments.items() if argument is not None}
 
     def __iter__(self) -> Iterator[str]:
@@ -314,7 +323,7 @@ def _azure_arguments(azure: Mapping[str, Any]) -> dict[str, Any]:
     account = azure.get("account_name") or environment("AZURE_STORAGE_ACCOUNT_NAME")
     scheme, host = _split_endpoint(azure.get("endpoint"))
     # Arrow adds the account to an authority that begins with a dot: `acc.blob.core.windows.net` becomes `.blob.core.windows.net`.
-    # It adds the account to the path of any other authority, such as `127.0.0.1:10000` of an emulator.
+    # It adds the account to the path of any other authority: `127.0.0.1:10000` for `127.0.0.1:10000/acc` of an emulator.
     authority = None if host is None else host.removeprefix(account or "").removesuffix(f"/{account}")
     sas_token = azure.get("sas_key")
     if sas_token:

@@ -12,6 +12,7 @@ from typing import Any
 from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration, is_true, region_of
 from rowmerge.storage.option_names import PROVIDERS
 from rowmerge.storage.renewal import has_credentials
+from rowmerge.storage.retries import seconds_of
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
@@ -33,7 +34,7 @@ def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
     for provider in PROVIDERS:
         # Without options, Hadoop itself looks for the keys of files that do not belong to tables.
         if provider_settings := configuration.current(provider, is_used=False):
-            settings |= provider_hadoop_settings(provider, provider_settings)
+            settings |= provider_hadoop_settings(provider, provider_settings, configuration)
     if not configuration.settings.get("s3"):  # a managed Spark may have another file system for s3://
         return {name: value for name, value in settings.items() if name not in S3_SCHEMES}
     return settings
@@ -70,7 +71,7 @@ def register_session(configuration: StorageConfiguration) -> None:
     """Remember the settings of a session, which Spark's reader uses without options as long as all sessions have the same ones."""
     for provider in PROVIDERS:
         if settings := configuration.current(provider, is_used=False):
-            _session_digests[provider].add(_digest(provider_hadoop_settings(provider, settings)))
+            _session_digests[provider].add(_digest(provider_hadoop_settings(provider, settings, configuration)))
 
 
 def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared: bool) -> ReaderAccess:
@@ -88,7 +89,7 @@ def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared
         settings = options.settings_of(provider, is_steady=True)
         if not settings or options.configuration.is_left_to_hadoop(provider):
             continue
-        own = provider_hadoop_settings(provider, settings)
+        own = provider_hadoop_settings(provider, settings, options.configuration)
         digest = _digest(own)
         is_constant = not options.configuration.has_changing_credentials(provider) or not has_credentials(provider, settings)
         if is_constant and _session_digests[provider] == {digest} and not is_shared:
@@ -106,15 +107,18 @@ def _digest(settings: Mapping[str, str]) -> str:
     return hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:16]
 
 
-def provider_hadoop_settings(provider: str, settings: Mapping[str, Any]) -> dict[str, str]:
+def provider_hadoop_settings(provider: str, settings: Mapping[str, Any], configuration: StorageConfiguration) -> dict[str, str]:
     """Return Hadoop's settings for one provider.
 
     Args:
         provider: The provider: `s3`, `gs` or `azure`.
         settings: The settings of the provider, from `StorageConfiguration.current`.
+        configuration: The configuration, with the timeouts and retries of all providers.
     """
     values = {"s3": _s3_settings, "gs": _gcs_settings, "azure": _azure_settings}[provider](settings)
-    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items() if value is not None}
+    if provider == "s3":
+        values |= _limits(configuration)
+    return {name: value if isinstance(value, str) else str(value).lower() for name, value in values.items() if value is not None}
 
 
 def _s3_settings(s3: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,6 +137,19 @@ def _s3_settings(s3: Mapping[str, Any]) -> dict[str, Any]:
         "fs.s3a.endpoint.region": region_of(s3),
         "fs.s3a.path.style.access": path_style,
         "fs.s3a.connection.ssl.enabled": uses_tls,
+    }
+
+
+def _limits(configuration: StorageConfiguration) -> dict[str, Any]:
+    """Return the timeouts and retries of hadoop-aws. A value of None stands for the default of the setting."""
+    timeouts = {name: seconds_of(configuration.client_options, name) for name in ("timeout", "connect_timeout")}
+    timeout, connect_timeout = (None if seconds is None else f"{seconds * 1000:.0f}ms" for seconds in timeouts.values())
+    retries = configuration.retry_config.get("max_retries")
+    return {
+        "fs.s3a.connection.timeout": timeout,
+        "fs.s3a.connection.establish.timeout": connect_timeout,
+        "fs.s3a.attempts.maximum": retries,
+        "fs.s3a.retry.limit": retries,
     }
 
 

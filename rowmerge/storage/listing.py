@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import obstore
 from obstore.exceptions import BaseError
 
@@ -26,7 +28,8 @@ def list_page(storage: Storage, prefix: str, after: str) -> list[StoredObject]:
     if local_path(storage.location) is not None:
         return storage.list(prefix, after=after)[:PAGE]
     try:
-        page = next(iter(obstore.list(storage.client, prefix=prefix, offset=after, chunk_size=PAGE)), [])
+        pages = partial(obstore.list, storage.client, prefix=prefix, offset=after, chunk_size=PAGE)
+        page = storage.send(lambda: next(iter(pages()), []))
     except BaseError as error:
         raise StorageError(f"{storage.location}/{prefix}", storage.reason_of(error)) from error
     return sorted(map(stored_object, page), key=lambda item: item.path)

@@ -22,6 +22,7 @@ from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import StorageError
 from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration
 from rowmerge.storage.disk import list_files, list_folder_names, remove_empty_folders, sync_file, sync_folder, write_file
+from rowmerge.storage.retries import repeat_if_cut
 
 DELETED_AT_ONCE = 1000
 """The largest number of keys in one DeleteObjects request of S3. For stores with smaller limits, obstore sends several requests."""
@@ -148,6 +149,10 @@ class Storage:
                 raise StorageError(self.location, self.reason_of(error)) from None
         return self._client[1]
 
+    def send(self, request: Callable[[], Any]) -> Any:
+        """Return the response to a request of obstore, which is repeated if the connection is cut within the response."""
+        return repeat_if_cut(self.configuration.retry_config, request)
+
     def reason_of(self, error: Exception) -> str:
         """Return the first line of an error, without the debug dump that obstore appends and without secrets."""
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -185,7 +190,7 @@ class Storage:
         if self._local is not None and not self._test_path(Path.is_dir):
             raise FileNotFoundError(f"{self.location}/{path}")
         try:
-            return bytes(request(self.client))
+            return bytes(self.send(lambda: request(self.client)))
         except FileNotFoundError:
             raise
         except (BaseError, OverflowError, ValueError) as error:
@@ -205,7 +210,7 @@ class Storage:
             if self._local is not None:
                 write_file(self._local / path, data, replace=True, durable=self._durability is Durability.FULL)
             else:
-                obstore.put(self.client, path, data)
+                self.send(partial(obstore.put, self.client, path, data))
         except (BaseError, OSError) as error:
             raise self._error(path, error) from None
 
@@ -226,7 +231,7 @@ class Storage:
             if self._local is not None:
                 created = write_file(self._local / path, data, replace=False, durable=self._durability is Durability.FULL)
                 return Put.CREATED if created else Put.EXISTED
-            obstore.put(self.client, path, data, mode="create")
+            self.send(partial(obstore.put, self.client, path, data, mode="create"))
             return Put.CREATED
         except AlreadyExistsError:
             return Put.EXISTED
@@ -262,7 +267,7 @@ class Storage:
         try:
             if self._local is not None:
                 return list_folder_names(self._local / prefix)
-            listing = obstore.list_with_delimiter(self.client, prefix=prefix or None)
+            listing = self.send(partial(obstore.list_with_delimiter, self.client, prefix=prefix or None))
         except (BaseError, OSError) as error:
             raise self._error(prefix, error) from None
         return sorted(common_prefix.rstrip("/").rsplit("/", 1)[-1] for common_prefix in listing["common_prefixes"])
@@ -297,7 +302,7 @@ class Storage:
             if self._local is not None:
                 (self._local / path).unlink()
             else:
-                obstore.delete(self.client, path)
+                self.send(partial(obstore.delete, self.client, path))
         except FileNotFoundError:
             return
         except (BaseError, OSError) as error:
@@ -325,7 +330,7 @@ class Storage:
         if self._local is not None:
             return sorted(starmap(StoredObject, list_files(self._local, prefix, after or "")), key=lambda file: file.path)
         try:
-            listing = obstore.list(self.client, prefix=prefix or None, offset=after).collect()
+            listing = self.send(lambda: obstore.list(self.client, prefix=prefix or None, offset=after).collect())
         except BaseError as error:
             raise self._error(prefix, error) from None
         return sorted(map(stored_object, listing), key=lambda item: item.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ import rowmerge
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.table.metadata.schema import backquote
 from tests.support import suites
+from tests.support.faulty_s3 import FaultyS3
 from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.s3_session import S3_JARS, S3Session
+from tests.support.store_fault_tables import SHORT_WAITS, Connect, options_of, unchanged_spark
 
 remember_java_classes()
 
@@ -50,6 +53,33 @@ def bare_session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Sessi
     for view in spark.sql("show views").collect():
         if view["isTemporary"]:
             spark.catalog.dropTempView(view["viewName"])
+
+
+@pytest.fixture
+def s3_warehouse(s3: FaultyS3, tmp_path: Path) -> str:
+    """Return the location of the test's warehouse on S3."""
+    return f"{s3.location}/{tmp_path.name}"
+
+
+@pytest.fixture
+def connect_to_s3(spark: SparkSession, s3: FaultyS3, s3_warehouse: str) -> Iterator[Connect]:
+    """Yield a function that opens a session on the warehouse on S3, with a default format and with storage options."""
+
+    def connect(format_: str, options: Mapping[str, Any] = SHORT_WAITS) -> rowmerge.Session:
+        return rowmerge.connect(s3_warehouse, spark=spark, storage_options=options_of(s3, options), default_format=format_)
+
+    with unchanged_spark(spark):
+        yield connect
+
+
+@pytest.fixture(scope="module")
+def session_with_connector() -> Iterator[S3Session]:
+    """Yield a session in another process, whose Spark has the connector for S3."""
+    if not S3_JARS:
+        pytest.skip("ROWMERGE_S3_JARS names no folder with the jars of hadoop-aws")
+    session = S3Session()
+    yield session
+    session.close()
 
 
 def assert_independent_readers_agree(session: rowmerge.Session, only: str | None = None) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.concurrency import wait_for_background
 from tests.support.faulty_s3 import FaultyS3, Request, needs_moto, serving
-from tests.support.s3_session import S3_JARS, S3Session
+from tests.support.s3_session import S3Session
 
 pytestmark = needs_moto
 
@@ -107,15 +107,6 @@ def store(moto_port: int) -> Iterator[CountingS3]:
     with serving(CountingS3(moto_port)) as proxy:
         assert isinstance(proxy, CountingS3)
         yield proxy
-
-
-@pytest.fixture(scope="module")
-def session_with_connector() -> Iterator[S3Session]:
-    if not S3_JARS:
-        pytest.skip("ROWMERGE_S3_JARS names no folder with the jars of hadoop-aws")
-    session = S3Session()
-    yield session
-    session.close()
 
 
 def _options(store: CountingS3) -> dict[str, str]:

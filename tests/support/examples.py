@@ -63,6 +63,9 @@ RULES = (
     Rule(f"{_COMMANDS}::test_each_command_of_another_system_exists", r"docs/deploy/\w+\.md", "console"),
     Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/(profiles|projects)\.md", "yaml", r"\w+:\n  target: "),
     Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/deploy/\w+\.md", "yaml", r"# profiles/"),
+    Rule(
+        "tests/unit/storage/test_retries.py::test_the_options_of_the_page_are_accepted", r"docs/deploy/\w+\.md", "yaml", r"storage_options:"
+    ),
     Rule("tests/deploy/test_environments.py::test_each_profile_has_a_page_that_shows_it", r"docs/deploy/\w+\.md", "yaml", r"# profiles/"),
     Rule(
         f"{_COMMANDS}::test_the_adapter_accepts_each_part_of_a_target",

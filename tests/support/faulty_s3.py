@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,10 +40,49 @@ class Fault(Enum):
     DONE_THEN_CUT = "the store carries the request out, and the connection is cut"
     DONE_THEN_500 = "the store carries the request out, and the answer is 500"
     UNCONDITIONAL = "the store ignores If-None-Match"
+    CUT_IN_BODY = "the connection is cut after the first half of the response's body"
+    WITHOUT_LISTING = "the store denies a request for a missing object, as S3 does if the client may not list the bucket"
+    KEYS_DENIED = "the response to a request that deletes several objects has the status 200, and an error for each of them"
 
 
-Rule = Callable[[Request], Fault | int | None]
+@dataclass(frozen=True)
+class Delay:
+    """A fault of the proxy: the store gets the request this many seconds later."""
+
+    seconds: float
+
+
+Response = tuple[int, list[tuple[str, str]], bytes]
+"""The status, the headers and the body of a response."""
+AnyFault = Fault | Delay | int
+Rule = Callable[[Request], AnyFault | None]
 """Returns for a request a fault, the status of an error response, or None for the response of the store."""
+_ERROR_CODES = {403: "AccessDenied", 429: "TooManyRequests", 500: "InternalError", 503: "SlowDown"}
+"""The codes in error responses of S3, by status. Clients repeat a request if its code is known to be temporary."""
+
+
+def is_deletion(request: Request) -> bool:
+    """Return whether a request deletes objects."""
+    return request.method == "DELETE" or (request.method == "POST" and request.path.endswith("?delete"))
+
+
+def is_listing(request: Request) -> bool:
+    """Return whether a request lists objects."""
+    return request.method == "GET" and "list-type=2" in request.path
+
+
+def deny_deletions(request: Request) -> AnyFault | None:
+    """Return the fault of a request that deletes objects, as S3 answers without the permission s3:DeleteObject."""
+    if not is_deletion(request):
+        return None
+    return 403 if request.method == "DELETE" else Fault.KEYS_DENIED
+
+
+def deny_listings(request: Request) -> AnyFault | None:
+    """Return the fault of a listing or of a request for a missing object, as S3 answers without the permission s3:ListBucket."""
+    if is_listing(request):
+        return 403
+    return Fault.WITHOUT_LISTING if request.method in ("GET", "HEAD") else None
 
 
 @dataclass
@@ -67,17 +108,17 @@ class FaultyS3:
         options: dict[str, Any] = {"config": {**config, "virtual_hosted_style_request": False}, "client_options": {"allow_http": True}}
         return options if retries is None else {**options, "retry_config": {"max_retries": retries}}
 
-    def fail(self, method: str, part: str, fault: Fault | int, times: int = 1) -> None:
+    def fail(self, method: str, part: str, fault: AnyFault, times: int = 1) -> None:
         """Fail the first `times` requests of a method whose path contains `part` with this fault."""
         count = iter(range(times))
 
-        def rule(request: Request) -> Fault | int | None:
+        def rule(request: Request) -> AnyFault | None:
             return fault if request.method == method and part in request.path and next(count, None) is not None else None
 
         self.rule = rule
 
-    def forward(self, request: Request) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Forward a request to the store, and return the status, the headers and the body of its response."""
+    def forward(self, request: Request) -> Response:
+        """Forward a request to the store, and return its response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.store, timeout=30)
         headers = {name: value for name, value in request.headers.items() if name != "connection"}
         connection.request(request.method, request.path, body=request.body, headers=headers)
@@ -86,22 +127,43 @@ class FaultyS3:
         connection.close()
         return answer.status, answer.getheaders(), content
 
-    def answer(self, request: Request) -> tuple[int, list[tuple[str, str]], bytes] | None:
-        """Return the response to a request, or None to cut the connection."""
+    def answer(self, request: Request) -> Response | None:
+        """Return the response to a request, or None to cut the connection. A body shorter than its Content-Length is cut."""
         self.requests.append(request)
         fault = None if self.rule is None else self.rule(request)
-        if fault is None:
+        if isinstance(fault, Delay):
+            time.sleep(fault.seconds)
+        if fault is None or isinstance(fault, Delay):
             return self.forward(request)
+        return _error_response(fault) if isinstance(fault, int) else self._faulty_response(request, fault)
+
+    def _faulty_response(self, request: Request, fault: Fault) -> Response | None:
+        """Return the response to a request that meets a fault, or None to cut the connection."""
+        if fault is Fault.CUT:
+            return None
+        if fault is Fault.KEYS_DENIED:
+            keys = re.findall(rb"<Key>.*?</Key>", request.body)
+            errors = [b"<Error>%s<Code>AccessDenied</Code><Message>Access Denied</Message></Error>" % key for key in keys]
+            return 200, [("Content-Type", "application/xml")], b"<DeleteResult>%s</DeleteResult>" % b"".join(errors)
         if fault is Fault.UNCONDITIONAL:
             headers = {name: value for name, value in request.headers.items() if name != "if-none-match"}
             return self.forward(Request(request.method, request.path, headers, request.body))
-        if fault in (Fault.DONE_THEN_CUT, Fault.DONE_THEN_500):
-            self.forward(request)
-        if fault in (Fault.DONE_THEN_CUT, Fault.CUT):
+        status, headers_, content = self.forward(request)
+        if fault is Fault.DONE_THEN_CUT:
             return None
-        status = 500 if fault is Fault.DONE_THEN_500 else fault
-        assert isinstance(status, int)
-        return status, [], b"<Error><Code>Injected</Code></Error>"
+        if fault is Fault.DONE_THEN_500:
+            return _error_response(500)
+        if fault is Fault.WITHOUT_LISTING:
+            return _error_response(403) if status == 404 else (status, headers_, content)
+        if request.method == "HEAD":  # its response has no body
+            return status, headers_, content
+        length = ("Content-Length", str(len(content)))
+        return status, [*(header for header in headers_ if header[0].lower() != "content-length"), length], content[: len(content) // 2]
+
+
+def _error_response(status: int) -> Response:
+    code = _ERROR_CODES.get(status, "Injected")
+    return status, [("Content-Type", "application/xml")], f"<Error><Code>{code}</Code><Message>Injected</Message></Error>".encode()
 
 
 @contextmanager
@@ -177,10 +239,12 @@ def serving(proxy: FaultyS3) -> Iterator[FaultyS3]:
                 if name.lower() not in _NOT_FORWARDED:
                     self.send_header(name, value)
             # An answer to HEAD has the length of a content that does not follow.
-            self.send_header("Content-Length", lengths[0] if self.command == "HEAD" and lengths else str(len(content)))
+            length = lengths[0] if lengths else str(len(content))
+            self.send_header("Content-Length", length)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(content)
+                self.close_connection |= len(content) < int(length)
 
         do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = forward
 

@@ -57,14 +57,25 @@ class S3Session:
         """Return the number of threads of the process and of its JVM."""
         return int(self._send({"threads": True})["threads"])
 
+    def error(self, statement: str, name: str = "") -> str:
+        """Run a statement that must fail, and return the class and the message of its error."""
+        answer = self._answer({"name": name, "sql": statement})
+        assert "error" in answer, f"{statement} succeeded"
+        error: str = answer["summary"]
+        return error
+
     def _send(self, message: dict[str, Any]) -> dict[str, Any]:
+        answer = self._answer(message)
+        assert "error" not in answer, f"{message}\n{answer.get('error')}"
+        return answer
+
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(message) + "\n")
         self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith(_MARK):
                 answer: dict[str, Any] = json.loads(line[len(_MARK) :])
-                assert "error" not in answer, f"{message}\n{answer.get('error')}"
                 return answer
         self._log.seek(0)
         raise AssertionError(f"The process ended at {message}: {self._log.read()[-3000:]}")
@@ -105,8 +116,8 @@ def _serve() -> None:
             else:
                 name = message.pop("name")
                 sessions[name] = rowmerge.connect(message.pop("warehouse"), spark=spark, **message)
-        except Exception:  # noqa: BLE001 - the other process shows the error
-            answer = {"error": traceback.format_exc()}
+        except Exception as error:  # noqa: BLE001 - the other process shows the error
+            answer = {"error": traceback.format_exc(), "summary": f"{type(error).__name__}: {error}"}
         sys.stdout.write(f"{_MARK}{json.dumps(answer)}\n")
         sys.stdout.flush()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import PlanError
-from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.compaction import Compaction, purge
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings

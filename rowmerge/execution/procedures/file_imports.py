@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from rowmerge.concurrency import map_in_batches
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, PlanError, UnsupportedTableFeature
-from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.parquet.filesystems import UnreadableFile, open_data_file

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
-from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.parquet.filesystems import UnreadableFile
 from rowmerge.parquet.key_lookup import LookedUpFile, find_rows, with_addresses
 from rowmerge.parquet.source_keys import SourceKeys

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, hive_folders
 from rowmerge.plan.pruning.key_ranges import string_sql

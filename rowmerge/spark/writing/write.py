@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.errors import StorageError
-from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import UnreadableFile, safe_reason
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, message_fields

@@ -64,7 +64,7 @@ def after_drop(table: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        advice = f"{table} was dropped, but some of its files remain. The next CREATE of this name deletes them if it can."
+        advice = f"{error.advice} {table} was dropped, but some of its files remain. The next CREATE of this name deletes them if it can."
         raise StorageError(error.path, error.reason, advice) from error
 
 
