@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from rowmerge.errors.base import RowmergeError
-
-_ENDED = re.compile("credentials .{0,40}have ended|Expired_?Token|TokenRefreshRequired|Signature not valid in the specified time frame")
-
-
-def reports_ended_credentials(message: str) -> bool:
-    """Return whether the message of an error says that the credentials of a store have ended."""
-    return bool(_ENDED.search(message))
+from rowmerge.errors.base import ADVICE_ON_ENDED_CREDENTIALS, RowmergeError, reports_ended_credentials
 
 
 class StorageError(RowmergeError):
@@ -25,7 +16,7 @@ class StorageError(RowmergeError):
     def __init__(self, path: str, reason: str, advice: str = "Check that the path exists and that you may write there.") -> None:
         self.path, self.reason = path, reason
         if reports_ended_credentials(reason):
-            advice = "The credentials have ended. Run the statement again with new ones, which must live longer than its longest job."
+            advice = ADVICE_ON_ENDED_CREDENTIALS
         super().__init__(f"Storage failed at {path}: {reason}. {advice}")
 
 

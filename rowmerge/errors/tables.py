@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowmerge.errors.base import RowmergeError, suggest_names
-from rowmerge.errors.environment import StorageError, reports_ended_credentials
+from rowmerge.errors.base import ADVICE_ON_ENDED_CREDENTIALS, RowmergeError, reports_ended_credentials, suggest_names
 
 
 class TableError(RowmergeError):
@@ -274,13 +273,13 @@ class UnreadableDataFile(TableError):
 
     def __init__(self, table: str, path: str, reason: str) -> None:
         self.table, self.path, self.reason = table, path, reason
-        super().__init__(
-            f"The data file {path} of {table} cannot be read: {reason}. "
-            f"Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
-        )
+        advice = "Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
+        if reports_ended_credentials(reason):
+            advice = ADVICE_ON_ENDED_CREDENTIALS
+        super().__init__(f"The data file {path} of {table} cannot be read: {reason}. {advice}")
 
 
-def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeError:
+def unreadable_data_file(table: str, path: str, reason: str | None) -> TableError:
     """Return the error for a data file that cannot be read.
 
     Args:
@@ -288,6 +287,4 @@ def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeE
         path: The path of the file.
         reason: The error message of the reader, or None for a missing file.
     """
-    if reason is not None and reports_ended_credentials(reason):
-        return StorageError(path, reason.rstrip(" ."))
     return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))
