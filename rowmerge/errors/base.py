@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+
+ADVICE_ON_ENDED_CREDENTIALS = (
+    "The credentials have ended. Run the statement again with new ones, which must live longer than its longest job."
+)
+_ENDED = re.compile("credentials .{0,40}have ended|Expired_?Token|TokenRefreshRequired|Signature not valid in the specified time frame")
 
 
 class RowmergeError(Exception):
@@ -17,6 +23,11 @@ class RowmergeError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+def reports_ended_credentials(message: str) -> bool:
+    """Return whether the message of an error says that the credentials of a store have ended."""
+    return bool(_ENDED.search(message))
 
 
 def suggest_names(name: str, candidates: Sequence[str], most_others: int = 12) -> str:

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
-from rowmerge.errors.base import RowmergeError
+from rowmerge.errors.base import ADVICE_ON_ENDED_CREDENTIALS, RowmergeError, reports_ended_credentials
 from rowmerge.errors.stores import advice_on_store, is_store_failure
 from rowmerge.errors.tables import MissingDataFile, UnreadableDataFile
-
-_ENDED = re.compile("credentials .{0,40}have ended|Expired_?Token|TokenRefreshRequired|Signature not valid in the specified time frame")
-
-
-def reports_ended_credentials(message: str) -> bool:
-    """Return whether the message of an error says that the credentials of a store have ended."""
-    return bool(_ENDED.search(message))
 
 
 class StorageError(RowmergeError):
@@ -26,7 +17,7 @@ class StorageError(RowmergeError):
 
     def __init__(self, path: str, reason: str, advice: str = "") -> None:
         if reports_ended_credentials(reason):
-            advice = "The credentials have ended. Run the statement again with new ones, which must live longer than its longest job."
+            advice = ADVICE_ON_ENDED_CREDENTIALS
         self.path, self.reason, self.advice = path, reason, advice or advice_on_store(path, reason)
         super().__init__(f"Storage failed at {path}: {reason}. {self.advice}")
 
@@ -103,13 +94,13 @@ class SparkFailed(RowmergeError):
 
 
 def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeError:
-    """Return the error for a data file that cannot be read: it is missing, its store failed or rejects the credentials, or it is damaged.
+    """Return the error for a data file that cannot be read: it is missing, its store failed, or it is damaged.
 
     Args:
         table: The name of the table.
         path: The path of the file.
         reason: The error message of the reader, or None for a missing file.
     """
-    if reason is not None and (reports_ended_credentials(reason) or is_store_failure(reason)):
+    if reason is not None and is_store_failure(reason):
         return StorageError(path, reason.rstrip(" ."))
     return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))

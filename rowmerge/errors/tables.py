@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowmerge.errors.base import RowmergeError, suggest_names
+from rowmerge.errors.base import ADVICE_ON_ENDED_CREDENTIALS, RowmergeError, reports_ended_credentials, suggest_names
 
 
 class TableError(RowmergeError):
@@ -273,7 +273,7 @@ class UnreadableDataFile(TableError):
 
     def __init__(self, table: str, path: str, reason: str) -> None:
         self.table, self.path, self.reason = table, path, reason
-        super().__init__(
-            f"The data file {path} of {table} cannot be read: {reason}. "
-            f"Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
-        )
+        advice = "Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
+        if reports_ended_credentials(reason):
+            advice = ADVICE_ON_ENDED_CREDENTIALS
+        super().__init__(f"The data file {path} of {table} cannot be read: {reason}. {advice}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown
-from rowmerge.errors.environment import reports_ended_credentials
+from rowmerge.errors.base import reports_ended_credentials
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.spark.writing.write_output import discard, discard_if_rejected
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown

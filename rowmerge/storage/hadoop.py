@@ -16,6 +16,8 @@ from rowmerge.storage.retries import seconds_of
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
+_FEW_THREADS = {"fs.s3a.threads.keepalivetime": "5s", "fs.s3a.input.stream.type": "classic"}
+"""The file system of earlier keys stays open in the JVM, so it has few threads. The default stream starts twelve, which never end."""
 S3_SCHEMES = {"fs.s3.impl": _S3A, "fs.s3n.impl": _S3A}
 """The settings with which Spark opens s3:// and s3n://. Hadoop itself has file systems for s3a:// only."""
 READER_MARK = "-rowmerge-"
@@ -97,7 +99,7 @@ def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared
         reader_options |= own
         if provider == "s3":
             suffix = f"{READER_MARK}{digest}"
-            reader_options |= {f"fs.{scheme}{suffix}.impl": _S3A for scheme in PROVIDERS["s3"]}
+            reader_options |= {f"fs.{scheme}{suffix}.impl": _S3A for scheme in PROVIDERS["s3"]} | _FEW_THREADS
         else:  # their file systems do not accept other schemes
             reader_options |= {f"fs.{scheme}.impl.disable.cache": "true" for scheme in PROVIDERS[provider]}
     return ReaderAccess(reader_options, suffix)

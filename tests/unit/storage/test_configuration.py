@@ -115,6 +115,31 @@ def test_options_without_effect_on_data_files_cause_a_warning(caplog: pytest.Log
     assert "only to the metadata of tables: service_account, sse_kms_key_id." in record.getMessage() and "hush" not in record.getMessage()
 
 
+@pytest.mark.parametrize("endpoint", ["http://store:9000", "https://store:9000"])
+def test_the_address_of_the_endpoint_says_whether_http_is_allowed(endpoint: str) -> None:
+    arguments = parse({"aws_endpoint_url": endpoint}).obstore_arguments("s3://lake")
+    assert arguments.get("client_options") == ({"allow_http": True} if endpoint.startswith("http:") else None)
+    assert parse({"aws_endpoint_url": endpoint, "allow_http": "false"}).obstore_arguments("s3://lake")["client_options"] == {
+        "allow_http": "false"
+    }
+
+
+def test_one_endpoint_serves_all_libraries_if_buckets_have_host_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://store:9000")
+    configuration = parse({"aws_virtual_hosted_style_request": "true"})
+    assert configuration.obstore_arguments("s3://lake/w")["config"]["endpoint"] == "https://lake.store:9000"
+    assert configuration.filesystem_options()["s3"]["endpoint_override"] == "store:9000"
+    hadoop = hadoop_settings(configuration)
+    assert (hadoop["fs.s3a.endpoint"], hadoop["fs.s3a.path.style.access"]) == ("https://store:9000", "false")
+
+
+def test_the_environment_alone_does_not_replace_the_file_system_of_a_managed_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    settings = hadoop_settings(parse({}))
+    assert settings["fs.s3a.endpoint.region"] == "eu-north-1" and "fs.s3.impl" not in settings
+    assert "fs.s3.impl" in hadoop_settings(parse({"aws_region": "eu-north-1"}))
+
+
 # ------------------------------------------------------------------ secrets
 
 

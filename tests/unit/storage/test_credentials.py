@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.errors.environment import StorageError, reports_ended_credentials
+from rowmerge.errors.base import reports_ended_credentials
+from rowmerge.errors.environment import StorageError
 from rowmerge.parquet.filesystems import safe_reason
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import reader_access, register_session, without_reader_scheme
