@@ -281,6 +281,8 @@ def _unresolved_name_error(condition: str, parameters: defaultdict[str, str]) ->
         return errors.AmbiguousColumn(_unquoted(parameters["name"]), _names(parameters["referenceNames"]))
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         return errors.TableNotFound(_unquoted(parameters["relationName"]))
+    if condition == "REQUIRES_SINGLE_PART_NAMESPACE":  # the first part is neither a catalog of the session nor one of Spark
+        return errors.TableNotFound(_unquoted(parameters["identifier"]))
     if condition.startswith("UNRESOLVED_ROUTINE"):
         return errors.FunctionNotFound(_unquoted(parameters["routineName"]))
     return None

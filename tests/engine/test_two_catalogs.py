@@ -203,6 +203,8 @@ def test_statements_that_cannot_cross_catalogs_are_rejected_by_name(session: row
         session.sql("create schema pond.raw")
     with pytest.raises(PlanError, match="There is no catalog pond for pond.raw.orders"):
         session.sql("insert into pond.raw.orders values (1, 'x')")
+    with pytest.raises(TableNotFound, match="There is no table or view pond.raw.orders"):
+        session.sql("select * from pond.raw.orders")
     with pytest.raises(SchemaNotFound, match="In the catalog lake: There is no schema missing"):
         session.sql("create table lake.missing.t (id int)")
     with pytest.raises(VersionNotFound, match="lake.raw.orders has no snapshot 7"):
