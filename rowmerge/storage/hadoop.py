@@ -16,7 +16,7 @@ from rowmerge.storage.renewal import has_credentials
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
 _FEW_THREADS = {"fs.s3a.threads.keepalivetime": "5s", "fs.s3a.input.stream.type": "classic"}
-"""The file system of earlier keys stays open in the JVM. So it should have few threads. The default stream starts twelve, which never end."""
+"""The file system of earlier keys stays open in the JVM. So it should have few threads. Those of the default stream never end."""
 S3_SCHEMES = {"fs.s3.impl": _S3A, "fs.s3n.impl": _S3A}
 """The settings with which Spark opens s3:// and s3n://. Hadoop itself has file systems for s3a:// only."""
 READER_MARK = "-rowmerge-"
