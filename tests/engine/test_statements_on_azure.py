@@ -41,8 +41,9 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 
 @pytest.fixture(autouse=True)
 def spark_without_settings(spark: SparkSession) -> Iterator[None]:
-    """Remove the settings of stores from Spark after a test."""
+    """Give Spark a file system for abfss://, without which connecting fails, and remove the settings of stores after a test."""
     redaction = spark.conf.get(REDACTION)
+    spark.conf.set("fs.abfss.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
     yield
     for row in spark.sql("set").collect():
         if row["key"].startswith("fs."):
