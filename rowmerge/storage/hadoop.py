@@ -48,6 +48,7 @@ def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
         "fs.s3a.connection.establish.timeout": _milliseconds(configuration, "connect_timeout"),
         "fs.s3a.attempts.maximum": retries,
         "fs.s3a.retry.limit": retries,
+        "fs.s3a.retry.throttle.limit": retries,
     }
 
 
