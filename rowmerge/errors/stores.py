@@ -16,7 +16,7 @@ _UNREACHABLE = re.compile(
     r"broken pipe",
     re.IGNORECASE,
 )
-_OF_OBJECT_STORE = re.compile(r"AWS Error|Azure Error|google::cloud::Status|curlCode|Status Code: \d|awssdk|S3Exception|s3a")
+_OF_OBJECT_STORE = re.compile(r"AWS Error|Azure Error|google::cloud::Status|curlCode|Status Code: \d|awssdk|S3Exception|s3a|Content-Length")
 """Signs of a message from an object store instead of a local disk or a damaged file."""
 _RETRIES = "max_retries of retry_config in storage_options"
 _PERMISSIONS = (
