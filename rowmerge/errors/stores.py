@@ -12,16 +12,18 @@ _DENIED = re.compile(rf"{_STATUS}40[13]|access.?denied|permission.?denied|necess
 _BUSY = re.compile(rf"{_STATUS}(?:429|503)|slow.?down|too ?many ?requests|throttl", re.IGNORECASE)
 _FAILED = re.compile(rf"{_STATUS}5\d\d|internal.?failure|internal.?error", re.IGNORECASE)
 _UNREACHABLE = re.compile(
-    r"HTTP error|network|curlCode|connect|resolve|timed? ?out|(?<!retry_)timeout|response body|premature|broken pipe", re.IGNORECASE
+    r"HTTP error|network|curlCode|connect|resolve|timed? ?out|(?<!retry_)timeout|failed to respond|response body|premature|"
+    r"broken pipe",
+    re.IGNORECASE,
 )
-_OF_OBJECT_STORE = re.compile(r"AWS Error|Azure Error|google::cloud::Status|curlCode|Status Code: \d|amazonaws|S3Exception|s3a")
+_OF_OBJECT_STORE = re.compile(r"AWS Error|Azure Error|google::cloud::Status|curlCode|Status Code: \d|awssdk|S3Exception|s3a|Content-Length")
 """Signs of a message from an object store instead of a local disk or a damaged file."""
 _RETRIES = "max_retries of retry_config in storage_options"
 _PERMISSIONS = (
     (re.compile(r"performing DELETE|\?delete\b|DeleteObject|deleteobjects|DeleteBlob", re.IGNORECASE), "delete objects", "s3:DeleteObject"),
     (re.compile(r"list-type=2|ListObjects|list request|listStatus", re.IGNORECASE), "list objects", "s3:ListBucket"),
     (re.compile(r"performing (?:PUT|POST)|PutObject|MultipartUpload|UploadPart", re.IGNORECASE), "write objects", "s3:PutObject"),
-    (re.compile(r"performing (?:GET|HEAD)|GetObject|HeadObject|getFileStatus|open s3a", re.IGNORECASE), "read objects", "s3:GetObject"),
+    (re.compile(r"performing (?:GET|HEAD)|GetObject|HeadObject|getFileStatus|open|read", re.IGNORECASE), "read objects", "s3:GetObject"),
 )
 """The permissions of requests, as a pattern of the message, the permitted action, and the name of the permission in S3."""
 

@@ -14,7 +14,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from rowmerge import errors
 from rowmerge.errors.environment import unreadable_data_file
-from rowmerge.errors.stores import advice_on_store
+from rowmerge.errors.stores import advice_on_store, is_store_failure
 from rowmerge.parquet.data_files import UNWRITABLE
 from rowmerge.parquet.filesystems import UNREADABLE
 from rowmerge.storage.hadoop import without_reader_scheme
@@ -189,7 +189,7 @@ def executor_error(message: str) -> errors.RowmergeError | None:
         if reason is None:
             return folder_not_shared(host, path)
         return errors.StorageError(path, f"the executor on {host} cannot write: {reason}", _advice_on_write(path, reason))
-    return _worker_python_error(message) or _lost_executor_error(message) or _disk_or_network_error(message)
+    return _worker_python_error(message) or _lost_executor_error(message) or _disk_or_network_error(message) or _store_error(message)
 
 
 def _advice_on_write(path: str, reason: str) -> str:
@@ -258,6 +258,20 @@ def _disk_or_network_error(message: str) -> errors.StorageError | None:
         advice = "Check that the store runs, and that executors reach its endpoint (storage_options). Nothing was written."
         return errors.StorageError(refused[1] or "the store", f"the connection from{_host(message)} was refused", advice)
     return None
+
+
+def _store_error(message: str) -> errors.StorageError | None:
+    """Return the error for a request of hadoop-aws that failed, or None for any other message.
+
+    The message contains the operation, the path and the exception of the AWS SDK, such as `getFileStatus on s3a://bucket/a.parquet:
+    software.amazon.awssdk.services.s3.model.S3Exception: Forbidden (Service: S3, Status Code: 403, Request ID: 5)`.
+    """
+    failed = re.search(r"(\w+)(?: s3\S+)?(?: at \d+)? (?:on|at) (s3[an]?://\S+): (software\.amazon\.awssdk\.[^\n]*)", message)
+    if failed is None or not is_store_failure(failed[3]):
+        return None
+    operation, path, exception = failed.groups()
+    cause = re.sub(r"software\.[\w.$]+: ", "", exception).partition(":null")[0]
+    return errors.StorageError(path, f"{operation} failed: {cause}")
 
 
 def _host(message: str) -> str:

@@ -152,6 +152,7 @@ def _limits(configuration: StorageConfiguration) -> dict[str, Any]:
         "fs.s3a.connection.establish.timeout": connect_timeout,
         "fs.s3a.attempts.maximum": retries,
         "fs.s3a.retry.limit": retries,
+        "fs.s3a.retry.throttle.limit": retries,
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.errors import CommitConflict, StorageError
+from rowmerge.errors import StorageError, TableNotFound
 from rowmerge.storage.store import Storage
 from tests.support.faulty_s3 import AnyFault, FaultyS3, Request, deny_deletions, deny_listings, needs_moto
 from tests.support.store_fault_tables import (
@@ -63,7 +63,7 @@ def test_statements_need_no_permission_to_delete(
         return deny_deletions(request)
 
     s3.rule = rule
-    with caplog.at_level(logging.WARNING), pytest.raises(CommitConflict):
+    with caplog.at_level(logging.WARNING), pytest.raises(TableNotFound):
         session.sql(INSERT)
     create_table(session)
     session.sql(UPSERT)

@@ -55,6 +55,18 @@ CASES: dict[str, tuple[str, type[errors.RowmergeError], list[str]]] = {
         errors.StorageError,
         ["10.0.0.5", "refused", "storage_options"],
     ),
+    "a store that denies": (
+        f"{LOST}x: java.nio.file.AccessDeniedException: x: open s3a://lake/t/a.parquet at 0 on s3a://lake/t/a.parquet: "
+        "software.amazon.awssdk.services.s3.model.S3Exception: Forbidden (Service: S3, Status Code: 403, Request ID: null):null\n",
+        errors.StorageError,
+        ["s3a://lake/t/a.parquet: open failed: Forbidden", "s3:GetObject", "bucket lake"],
+    ),
+    "a store that limits requests": (
+        f"{LOST}x: org.apache.hadoop.fs.s3a.AWSServiceThrottledException: getFileStatus on s3://lake/t/a.parquet: "
+        "software.amazon.awssdk.services.s3.model.S3Exception: Slow (Service: S3, Status Code: 503, Request ID: 5):null: Slow\n",
+        errors.StorageError,
+        ["s3://lake/t/a.parquet: getFileStatus failed: Slow (Service: S3, Status Code: 503, Request ID: 5). The store limits"],
+    ),
     "not shared": (
         f"Traceback\nUnwritableFile: {UnwritableFile('w1', 'file:///lake/t', None)}\n",
         errors.StorageError,
@@ -85,6 +97,11 @@ def test_the_first_line_names_the_cause_and_the_remedy(case: str, tmp_path: Path
     assert type(error) is expected_class
     first_line = str(error).splitlines()[0]
     assert all(part in first_line for part in parts), first_line
+
+
+def test_a_missing_file_is_no_failure_of_the_store() -> None:
+    exception = "software.amazon.awssdk.services.s3.model.NoSuchKeyException: x (Service: S3, Status Code: 404, Request ID: 5)"
+    assert executor_error(f"{LOST}x: java.io.FileNotFoundException: open on s3a://lake/t/a.parquet: {exception}\n") is None
 
 
 def test_other_messages_have_no_such_cause() -> None:

@@ -34,6 +34,7 @@ CASES = [
     ("Error performing GET http://127.0.0.1:9000/x in 1ms - HTTP error: error sending request", "endpoint is reachable"),
     ("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 28, Timeout was reached", "endpoint is reachable"),
     ("Error getting list response body: HTTP error: request or response body error", "endpoint is reachable"),
+    ("Premature end of Content-Length delimited message body (expected: 535; received: 267)", "endpoint is reachable"),
     ("no such bucket", "Check that the bucket exists"),
 ]
 
@@ -53,7 +54,7 @@ def test_a_local_disk_has_other_advice() -> None:
     assert advice_on_store("file:///lake/t", "Permission denied") == "Check that the path exists and that you may write there."
 
 
-@pytest.mark.parametrize("reason", [reason for reason, _ in CASES if reason.startswith(("AWS Error", "open s3a"))])
+@pytest.mark.parametrize("reason", [reason for reason, _ in CASES if reason.startswith(("AWS Error", "open s3a", "Premature"))])
 def test_a_file_of_a_failed_store_is_not_damaged(reason: str) -> None:
     assert isinstance(unreadable_data_file("t", "s3://lake/t/a.parquet", reason), StorageError)
 
