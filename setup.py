@@ -50,6 +50,7 @@ setup(
         "packaging>=21",
     ],
     extras_require={
+        "aws": ["botocore>=1.34"],  # for profiles and roles of AWS in storage_options
         "connect": [CONNECT],  # for profiles with `method: connect`
         "dev": [
             CONNECT,

@@ -36,7 +36,7 @@ _KEYS_IN_ENVIRONMENT = {
     "session_token": "AWS_SESSION_TOKEN",
     "skip_signature": "AWS_SKIP_SIGNATURE",
 }
-_INSTALL = "Install it with pip install botocore, or set aws_access_key_id and aws_secret_access_key."
+_INSTALL = "Install it with pip install 'dbt-rowmerge[aws]', or set aws_access_key_id and aws_secret_access_key."
 
 
 def environment(*names: str) -> str | None:

@@ -95,8 +95,6 @@ def _serve() -> None:
 
     jars = ",".join(str(jar) for jar in sorted(Path(S3_JARS).glob("*.jar")))
     settings = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
-    # Otherwise, the first endpoint and options of a bucket stay in use until Spark ends.
-    settings |= {f"spark.hadoop.fs.{scheme}.impl.disable.cache": "true" for scheme in ("s3", "s3a")}
     builder = SparkSession.builder.master("local[2]").config(map=settings)
     spark = builder.getOrCreate()
     sessions: dict[str, rowmerge.Session] = {}

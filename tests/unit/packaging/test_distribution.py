@@ -76,9 +76,10 @@ def test_declared_and_imported_packages_are_equal(built: Path) -> None:
     declared = {re.split(r"[^A-Za-z0-9_-]", line.removeprefix("Requires-Dist: "))[0] for line in lines}
     # dbt.adapters is dbt-adapters, dbt.adapters.spark is dbt-spark; pandas is what PySpark's Arrow conversions import.
     implied = {"dbt-core", "dbt-adapters", "dbt-spark", "pandas"}
-    # grpc comes with the extra `connect`, and is imported where a session of Spark Connect is made. Users of `to_polars` install polars.
+    # grpc comes with the extra `connect`, and is imported where a session of Spark Connect is made; botocore with the extra `aws`.
+    # Users of `to_polars` install polars.
     # Users of SQL catalogs install `pyiceberg[sql-postgres]` or `pyiceberg[sql-sqlite]` with SQLAlchemy, which only these catalogs import.
-    assert _third_party_imports() - {"dbt", "py4j", "grpc", "polars", "sqlalchemy"} | implied == declared | {"pandas"}
+    assert _third_party_imports() - {"dbt", "py4j", "grpc", "botocore", "polars", "sqlalchemy"} | implied == declared | {"pandas"}
 
 
 def test_pip_installs_no_pyspark_that_the_engine_rejects(built: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_missing_botocore_is_an_error_for_profiles_alone(profiles: Path) -> No
         "StorageConfiguration.parse({'aws_profile': 'lake'}).obstore_arguments('s3://lake')"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.stdout == "{}\n" and "aws_profile 'lake' need botocore. Install it with pip install botocore" in result.stderr
+    assert result.stdout == "{}\n" and "aws_profile 'lake' need botocore. Install it with pip install 'dbt-rowmerge[aws]'" in result.stderr
 
 
 @pytest.mark.parametrize(
