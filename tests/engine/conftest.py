@@ -17,10 +17,10 @@ from rowmerge.session.startup.embedded import start_spark
 from rowmerge.table.metadata.schema import backquote
 from tests.support import suites
 from tests.support.faulty_s3 import FaultyS3
-from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
+from tests.support.jvm import SPARK_SETTINGS, connectors_of_stores, remember_java_classes
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.support.s3_session import S3_JARS, S3Session
-from tests.support.store_fault_tables import SHORT_WAITS, Connect, options_of, unchanged_spark
+from tests.support.store_fault_tables import SHORT_WAITS, Connect, options_of
 
 remember_java_classes()
 
@@ -68,7 +68,7 @@ def connect_to_s3(spark: SparkSession, s3: FaultyS3, s3_warehouse: str) -> Itera
     def connect(format_: str, options: Mapping[str, Any] = SHORT_WAITS) -> rowmerge.Session:
         return rowmerge.connect(s3_warehouse, spark=spark, storage_options=options_of(s3, options), default_format=format_)
 
-    with unchanged_spark(spark):
+    with connectors_of_stores(spark):
         yield connect
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.concurrency import wait_for_background
 from tests.support.faulty_s3 import FaultyS3, Request, needs_moto, serving
+from tests.support.jvm import connectors_of_stores
 from tests.support.s3_session import S3Session
 
 pytestmark = needs_moto
@@ -190,22 +191,18 @@ def test_a_statement_on_ten_rows_sends_few_requests(
 
 @pytest.mark.parametrize("catalog", list(MOST_METADATA))
 def test_an_insert_sends_few_requests(s3: FaultyS3, store: CountingS3, spark: SparkSession, catalog: str, tmp_path: Any) -> None:
-    redaction = spark.conf.get("spark.sql.redaction.options.regex")
     arguments = _arguments(store, catalog, tmp_path)
-    session = rowmerge.connect(f"{s3.location}/{tmp_path.name}", spark=spark, storage_options=_options(store), **arguments)
-    session.sql("CREATE SCHEMA shop")
-    session.sql("CREATE TABLE shop.t (id BIGINT)")
-    counts = []
-    for id_ in range(4):
-        store.times.clear()
-        session.sql(f"INSERT INTO shop.t VALUES ({id_})")
-        ended = time.monotonic()
-        wait_for_background(10)
-        counts.append(store.counts(ended))
-    for row in spark.sql("set").collect():
-        if row["key"].startswith("fs."):
-            spark.conf.unset(row["key"])
-    spark.conf.set("spark.sql.redaction.options.regex", redaction)
+    with connectors_of_stores(spark):
+        session = rowmerge.connect(f"{s3.location}/{tmp_path.name}", spark=spark, storage_options=_options(store), **arguments)
+        session.sql("CREATE SCHEMA shop")
+        session.sql("CREATE TABLE shop.t (id BIGINT)")
+        counts = []
+        for id_ in range(4):
+            store.times.clear()
+            session.sql(f"INSERT INTO shop.t VALUES ({id_})")
+            ended = time.monotonic()
+            wait_for_background(10)
+            counts.append(store.counts(ended))
     assert all(count.metadata <= MOST_METADATA[catalog] for count in counts[1:]), counts
     # A busy machine can separate requests that are concurrent otherwise.
     assert min(count.in_sequence for count in counts[1:]) <= MOST_IN_SEQUENCE[catalog], counts

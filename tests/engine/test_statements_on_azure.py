@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.storage.store import Put, Storage
 from tests.support.azurite import ACCOUNT, AZURITE, CONTAINER, KEY, LOCATION, azurite
+from tests.support.jvm import connectors_of_stores
 
 pytestmark = pytest.mark.skipif(
     not AZURITE, reason="Azurite is not installed: npm install azurite, and name azurite-blob in ROWMERGE_AZURITE"
 )
-REDACTION = "spark.sql.redaction.options.regex"
 MERGE = """
 merge into t using (select 2 as k, 'B' as v union all select 9, 'z') as s on t.k = s.k
 when matched then update set * when not matched then insert *
@@ -40,15 +40,9 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 
 
 @pytest.fixture(autouse=True)
-def spark_without_settings(spark: SparkSession) -> Iterator[None]:
-    """Give Spark a file system for abfss://, without which connecting fails, and remove the settings of stores after a test."""
-    redaction = spark.conf.get(REDACTION)
-    spark.conf.set("fs.abfss.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
-    yield
-    for row in spark.sql("set").collect():
-        if row["key"].startswith("fs."):
-            spark.conf.unset(row["key"])
-    spark.conf.set(REDACTION, redaction)
+def connectors(spark: SparkSession) -> Iterator[None]:
+    with connectors_of_stores(spark):
+        yield
 
 
 @pytest.fixture(params=["delta", "iceberg"])

@@ -20,6 +20,7 @@ from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.parquet.filesystems import filesystem_of
 from rowmerge.storage.configuration import StorageConfiguration
 from tests.support.faulty_s3 import FaultyS3, needs_moto
+from tests.support.jvm import connectors_of_stores
 
 pytestmark = needs_moto
 DELTA_RS = """
@@ -28,9 +29,6 @@ table = deltalake.DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2]
 rows = pyarrow.table(deltalake.QueryBuilder().register("t", table).execute("select id, p from t").read_all())
 print(json.dumps(list(zip(rows["id"].to_pylist(), rows["p"].to_pylist()))))
 """
-OTHER_CONNECTOR = ("fs.s3.impl", "spark.hadoop.fs.s3.impl")
-"""The settings with which a user replaces the connector, here by one that sends no requests. Without any, connecting fails."""
-REDACTION = "spark.sql.redaction.options.regex"
 
 
 @pytest.fixture
@@ -42,14 +40,8 @@ def options(s3: FaultyS3) -> dict[str, str]:
 @pytest.fixture
 def connect(spark: SparkSession, options: dict[str, str]) -> Iterator[Callable[..., rowmerge.Session]]:
     """Yield a function that connects with the storage options, and remove their settings from Spark afterwards."""
-    redaction = spark.conf.get(REDACTION)
-    for name in OTHER_CONNECTOR:
-        spark.conf.set(name, "org.apache.hadoop.fs.RawLocalFileSystem")
-    yield lambda location, **arguments: rowmerge.connect(location, spark=spark, storage_options=options, **arguments)
-    for row in spark.sql("set").collect():
-        if row["key"].startswith("fs.") or row["key"] in OTHER_CONNECTOR:
-            spark.conf.unset(row["key"])
-    spark.conf.set(REDACTION, redaction)
+    with connectors_of_stores(spark):
+        yield lambda location, **arguments: rowmerge.connect(location, spark=spark, storage_options=options, **arguments)
 
 
 @pytest.fixture

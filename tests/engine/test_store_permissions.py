@@ -12,6 +12,7 @@ import rowmerge
 from rowmerge.errors import StorageError, TableNotFound
 from rowmerge.storage.store import Storage
 from tests.support.faulty_s3 import AnyFault, FaultyS3, Request, deny_deletions, deny_listings, needs_moto
+from tests.support.jvm import connectors_of_stores
 from tests.support.store_fault_tables import (
     COMMIT,
     INSERT,
@@ -23,7 +24,6 @@ from tests.support.store_fault_tables import (
     create_table,
     options_of,
     rows,
-    unchanged_spark,
 )
 
 pytestmark = [needs_moto, pytest.mark.one_of("format_", keep=1)]
@@ -111,7 +111,7 @@ def test_a_folder_needs_the_permission_to_list(
 def test_a_table_of_a_catalog_needs_no_permission_to_list(spark: SparkSession, s3: FaultyS3, s3_warehouse: str, tmp_path: Path) -> None:
     keys = {"s3.endpoint": s3.address, "s3.access-key-id": "testing", "s3.secret-access-key": "testing", "s3.region": "us-east-1"}
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", **keys}
-    with unchanged_spark(spark):
+    with connectors_of_stores(spark):
         session = rowmerge.connect(s3_warehouse, spark=spark, storage_options=options_of(s3, SHORT_WAITS), catalog=catalog)
         session.sql("create schema if not exists default")
         create_table(session)

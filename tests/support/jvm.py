@@ -1,10 +1,13 @@
-"""Make Spark faster for tests, whose JVM runs many different queries once."""
+"""The Spark of the tests: settings with which it is faster, because it runs many queries once, and stand-ins for connectors of stores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.java_gateway import JavaPackage, JVMView
+from pyspark.sql import SparkSession
 
 from tests.support import suites
 
@@ -60,3 +63,23 @@ def _remembering(look_up: Any) -> Any:
         return classes[key][1]
 
     return get_attribute
+
+
+_REDACTION = "spark.sql.redaction.options.regex"
+_CONNECTORS = ("fs.s3.impl", "spark.hadoop.fs.s3.impl", "fs.abfss.impl")
+"""The settings of connectors, without which connecting fails. A setting of the user takes precedence over that of rowmerge."""
+
+
+@contextmanager
+def connectors_of_stores(spark: SparkSession) -> Iterator[None]:
+    """Give Spark a class for object stores, with which it cannot read them, and remove all settings of stores afterwards."""
+    redaction = spark.conf.get(_REDACTION)
+    for name in _CONNECTORS:
+        spark.conf.set(name, "org.apache.hadoop.fs.RawLocalFileSystem")
+    try:
+        yield
+    finally:
+        for row in spark.sql("set").collect():
+            if row["key"].startswith("fs.") or row["key"] in _CONNECTORS:
+                spark.conf.unset(row["key"])
+        spark.conf.set(_REDACTION, redaction)

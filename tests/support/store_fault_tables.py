@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.delta import DeltaTable
@@ -32,17 +29,6 @@ SHORT = {"client_options": {"timeout": "1s", "connect_timeout": "1s"}, "retry_co
 """Options with which a request fails after a few seconds."""
 SHORT_WAITS = {"retry_config": {"backoff": {"init_backoff": "10ms", "max_backoff": "1s", "base": 2}}}
 """The options of retries with which obstore waits for a shorter time between its ten attempts."""
-
-
-@contextmanager
-def unchanged_spark(spark: SparkSession) -> Iterator[None]:
-    """Remove the settings of object stores from Spark afterwards."""
-    redaction = spark.conf.get("spark.sql.redaction.options.regex")
-    yield
-    for row in spark.sql("set").collect():
-        if row["key"].startswith("fs."):
-            spark.conf.unset(row["key"])
-    spark.conf.set("spark.sql.redaction.options.regex", redaction)
 
 
 def options_of(s3: FaultyS3, options: Mapping[str, Any]) -> dict[str, Any]:
