@@ -29,7 +29,7 @@ _PERMISSIONS = (
 
 
 def is_store_failure(reason: str) -> bool:
-    """Return whether a file cannot be read because its object store failed. Otherwise, the file itself may be damaged.
+    """Return whether an error message reports a failure of an object store. Otherwise, the file that cannot be read may be damaged.
 
     Args:
         reason: The message of the library that read the file.

@@ -266,7 +266,7 @@ def _store_error(message: str) -> errors.StorageError | None:
     The message contains the operation, the path and the exception of the AWS SDK, such as `getFileStatus on s3a://bucket/a.parquet:
     software.amazon.awssdk.services.s3.model.S3Exception: Forbidden (Service: S3, Status Code: 403, Request ID: 5)`.
     """
-    failed = re.search(r"(\w+)(?: s3\S+)?(?: at \d+)? (?:on|at) (s3[an]?://\S+): (software\.amazon\.awssdk\.[^\n]*)", message)
+    failed = re.search(r"(\w+)(?:\(\))?(?: s3\S+)?(?: at \d+)? (?:on|at) (s3[an]?://\S+): (software\.amazon\.awssdk\.[^\n]*)", message)
     if failed is None or not is_store_failure(failed[3]):
         return None
     operation, path, exception = failed.groups()

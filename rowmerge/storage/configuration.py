@@ -38,7 +38,7 @@ DEFAULT_REGION = "us-east-1"
 """The region that obstore assumes."""
 _NOT_OF_OBSTORE = frozenset().union(*OWN_SETTINGS.values())
 _TIMEOUTS = {"request": "timeout", "connect": "connect_timeout"}
-"""The timeouts of Arrow's file system for S3, and the options of the HTTP client with the same meaning."""
+"""The option of the HTTP client that sets each timeout of Arrow's file system for S3. Arrow's names end with `_timeout`."""
 _PROVIDER_OF_HOST = {
     ".amazonaws.com": "s3",
     ".r2.cloudflarestorage.com": "s3",
@@ -148,8 +148,9 @@ class StorageConfiguration:
     def _own_renewal(self, provider: str, *, is_used: bool) -> Renewal | None:
         """Return the source of credentials that the options or the environment name, or None."""
         source = self._aws_source(provider)
-        is_ignored = source is None or (source.is_implicit and not is_used)
-        return self.provided or (None if source is None or is_ignored else aws_renewal(source))
+        if self.provided is not None or source is None:
+            return self.provided
+        return aws_renewal(source) if is_used or not source.is_implicit else None
 
     def _aws_source(self, provider: str) -> AwsSource | None:
         return AwsSource.of(with_environment(self.settings.get("s3", {}))) if provider == "s3" else None

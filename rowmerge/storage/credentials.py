@@ -110,7 +110,9 @@ class _BotocoreKeys:
         self._is_resolved = False
 
     def fetch(self) -> Credentials:
-        """Return the present keys. Without settings and without any source, there are none, and each library searches by itself.
+        """Return the present keys. The result is empty if no setting names a source and botocore finds no keys.
+
+        With an empty result, obstore, Arrow and Hadoop each look for keys themselves.
 
         Raises:
             ConfigurationError: botocore is missing, or the source yields no keys.
@@ -136,7 +138,7 @@ class _BotocoreKeys:
         return {"s3": {**self._settings, **{name: key for name, key in named_keys if key}}}, None if end is None else end.timestamp()
 
     def _resolve(self) -> None:
-        """Find the credentials, and the region and the endpoint of the profile."""
+        """Look up the credentials with botocore, and read the region and the endpoint from the profile."""
         import botocore.session  # type: ignore[import-untyped]
 
         options = dict(self._source.options)

@@ -30,9 +30,11 @@ _AUTHORITY = "https://login.microsoftonline.com"
 def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
     """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has options, or variables in the environment.
 
+    Timeouts and retries are settings of S3 alone, also without any other option.
+
     Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
     """
-    settings: dict[str, str] = {}
+    settings = _texts(_limits(configuration))
     for provider in PROVIDERS:
         # Without options, Hadoop itself looks for the keys of files that do not belong to tables.
         if provider_settings := configuration.current(provider, is_used=False):
@@ -120,7 +122,12 @@ def provider_hadoop_settings(provider: str, settings: Mapping[str, Any], configu
     values = {"s3": _s3_settings, "gs": _gcs_settings, "azure": _azure_settings}[provider](settings)
     if provider == "s3":
         values |= _limits(configuration)
-    return {name: value if isinstance(value, str) else str(value).lower() for name, value in values.items() if value is not None}
+    return _texts(values)
+
+
+def _texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings without those that are None, in Hadoop's spelling of booleans and numbers."""
+    return {name: value if isinstance(value, str) else str(value).lower() for name, value in settings.items() if value is not None}
 
 
 def _s3_settings(s3: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,15 +104,12 @@ class Renewal:
             self._renew_at = float("inf")  # the fetch itself may open storages with these credentials
         try:
             fetched = self._fetch()
-        except Exception as error:
+        except BaseException as error:
             self._renew_at = renew_at
-            if time.time() >= self._last_chance:
+            if not isinstance(error, Exception) or time.time() >= self._last_chance:
                 raise
             logger.warning("Credentials of an object store cannot be renewed yet, and stay in use: %s", type(error).__name__)
             return
-        except BaseException:
-            self._renew_at = renew_at
-            raise
         if fetched is not None:
             self.update(*fetched)
 

@@ -1,4 +1,4 @@
-"""Timeouts and retries of requests to object stores."""
+"""Parse the timeouts of requests to object stores, and repeat requests whose response is cut."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ def with_durations(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigurationError: The value of such an option is not a duration.
     """
-    return {
-        name: with_durations(value)
-        if isinstance(value, Mapping) and name == "backoff"
-        else (_parse_duration(name, value) if name in _DURATIONS else value)
-        for name, value in options.items()
-    }
+    return {name: _with_duration(name, value) for name, value in options.items()}
+
+
+def _with_duration(name: str, value: Any) -> Any:
+    """Return the value of an option, as a `timedelta` if it is a duration."""
+    if name == "backoff" and isinstance(value, Mapping):
+        return with_durations(value)
+    return _parse_duration(name, value) if name in _DURATIONS else value
 
 
 def _parse_duration(name: str, value: object) -> timedelta:
-    """Return the duration of an option: a `timedelta`, a number of seconds, or a string such as `30s` or `1m 500ms`."""
+    """Parse the value of an option that is a duration. The value is a `timedelta`, seconds, or a string such as `30s` or `1m 500ms`."""
     if isinstance(value, timedelta):
         return value
     text = str(value).lower()

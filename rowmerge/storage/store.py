@@ -140,6 +140,7 @@ class Storage:
 
         Raises:
             StorageError: The location or the options are wrong.
+            ConfigurationError: The location is in a store without support, or its source of credentials gives none.
         """
         arguments = {} if self._local is not None else self.configuration.obstore_arguments(self.location)
         if self._client is None or self._client[0] != arguments:

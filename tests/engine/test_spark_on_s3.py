@@ -156,6 +156,24 @@ def profile(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> Itera
     spark_process.set_environment({"AWS_CONFIG_FILE": "/missing", "AWS_PROFILE": None})
 
 
+def rotate_at_first_data_file(store: CheckedS3, profile: Profile, *, keeps_old: bool) -> list[tuple[str, str]]:
+    """Give new keys when the store has accepted the put of a data file. Return a list that then contains them.
+
+    Args:
+        store: The store.
+        profile: The profile that gives the keys.
+        keeps_old: Whether the store accepts the old keys after that request.
+    """
+    keys: list[tuple[str, str]] = []
+
+    def rotate(request: Request) -> None:
+        if request.method == "PUT" and ".parquet" in request.path and not keys:
+            keys.append(profile.rotate(keeps_old=keeps_old))
+
+    store.rule = rotate
+    return keys
+
+
 @pytest.mark.parametrize("is_option", [True, False])
 def test_keys_of_a_profile_are_renewed_between_statements(
     store: CheckedS3, spark_process: S3Session, profile: Profile, tmp_path: Path, is_option: bool
@@ -176,13 +194,7 @@ def test_keys_that_are_renewed_during_a_statement_are_used_by_the_rest_of_it(
     first = profile.rotate()
     spark_process.connect(f"{store.location}/{tmp_path.name}", {"aws_profile": "lake"})
     use_all_libraries(spark_process)
-    second: list[tuple[str, str]] = []
-
-    def rotate(request: Request) -> None:
-        if request.method == "PUT" and ".parquet" in request.path and not second:
-            second.append(profile.rotate(keeps_old=True))
-
-    store.rule = rotate
+    second = rotate_at_first_data_file(store, profile, keeps_old=True)
     spark_process.sql("insert into shop.t select id + 100, 'f' from range(100000)")
     assert store.libraries(first) == set(LIBRARIES) and store.libraries(second[0]) == {"metadata"} and store.denied == []
 
@@ -193,13 +205,7 @@ def test_a_job_whose_keys_end_starts_again_with_new_ones(
     first = profile.rotate()
     spark_process.connect(f"{store.location}/{tmp_path.name}", {"aws_profile": "lake"})
     use_all_libraries(spark_process)
-    second: list[tuple[str, str]] = []
-
-    def end_keys(request: Request) -> None:
-        if request.method == "PUT" and ".parquet" in request.path and not second:
-            second.append(profile.rotate())  # the store has accepted this request, but not the next one with the old keys
-
-    store.rule = end_keys
+    second = rotate_at_first_data_file(store, profile, keeps_old=False)
     spark_process.sql("insert into shop.t select id + 100, 'f' from range(0, 1000, 1, 4)")
     assert {line.split(" ")[0] for line in store.denied} == {"executor"} and all(first[0] in line for line in store.denied)
     assert spark_process.sql("select count(*), count(distinct id) from shop.t") == [["1012", "1012"]]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.faulty_s3 import AnyFault, Fault, FaultyS3, Request, needs_moto
+from tests.support.faulty_s3 import AnyFault, Fault, FaultyS3, Request, deny_listings, needs_moto
 from tests.support.s3_session import S3Session
 from tests.support.store_fault_tables import INSERT, OF_EXECUTORS, SHORT, SHORT_WAITS, UPSERT, first_of_each, is_data, options_of, rows
 
@@ -72,3 +73,22 @@ def test_data_that_cannot_be_read_is_no_damaged_file(
     assert rows(s3, format_, s3_warehouse) == {1: "a", 2: "b", 3: "c"}
     session.sql(UPDATE)
     assert rows(s3, format_, s3_warehouse) == {1: "a!", 2: "b!", 3: "c"}
+
+
+def test_sparks_reader_needs_the_permission_to_list(
+    session_with_connector: S3Session, s3: FaultyS3, s3_warehouse: str, tmp_path: Path
+) -> None:
+    """The catalog knows the newest version, but Hadoop lists the key of a data file before it opens the file."""
+    keys = {"s3.endpoint": s3.address, "s3.access-key-id": "testing", "s3.secret-access-key": "testing", "s3.region": "us-east-1"}
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", **keys}
+    session_with_connector.connect(s3_warehouse, options_of(s3, SHORT_WAITS), catalog=catalog)
+    session_with_connector.sql("create schema if not exists default")
+    session_with_connector.sql("create table t (id bigint, p string)")
+    session_with_connector.sql("insert into t values (1, 'a'), (2, 'b'), (3, 'c')")
+    s3.rule = deny_listings
+    for statement in (UPDATE, DELETE, "select id from t where length(p) = 1"):
+        first_line = session_with_connector.error(statement).splitlines()[0]
+        assert "Grant the permission to list objects (s3:ListBucket) in the bucket lake" in first_line, first_line
+    s3.rule = None
+    session_with_connector.sql(UPDATE)
+    assert session_with_connector.sql("select id, p from t where length(p) > 0 order by id") == [["1", "a!"], ["2", "b!"], ["3", "c"]]

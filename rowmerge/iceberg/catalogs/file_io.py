@@ -71,7 +71,9 @@ def _opposite(flag: str | None) -> str | None:
 
 
 def with_storage_options(configuration: Mapping[str, Any], warehouse: str | None, options: StorageConfiguration) -> dict[str, Any]:
-    """Add the warehouse and the storage options to the configuration of a catalog without a service, which writes metadata files itself.
+    """Return the configuration of a catalog, with the warehouse and the storage options as further properties.
+
+    The client of such a catalog writes metadata files itself. For a REST catalog, the server does, so its configuration is unchanged.
 
     Args:
         configuration: The configuration of the catalog. Its own properties take precedence.

@@ -36,7 +36,9 @@ _checked_schemes: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary(
 
 
 def warehouse_locations(location: str | None, catalog: Mapping[str, Any] | None, further: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the locations in object stores in which the warehouses of a session are for certain.
+    """Return the locations of those warehouses of a session that are in object stores.
+
+    The name of a warehouse on a server of a REST catalog is no location.
 
     Args:
         location: The warehouse folder of the default catalog, or None.

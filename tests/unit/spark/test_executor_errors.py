@@ -61,6 +61,12 @@ CASES: dict[str, tuple[str, type[errors.RowmergeError], list[str]]] = {
         errors.StorageError,
         ["s3a://lake/t/a.parquet: open failed: Forbidden", "s3:GetObject", "bucket lake"],
     ),
+    "a store that denies listings": (
+        f"{LOST}x: java.nio.file.AccessDeniedException: s3://lake/t/a.parquet: listObjects() on s3://lake/t/a.parquet: "
+        "software.amazon.awssdk.services.s3.model.S3Exception: Denied (Service: S3, Status Code: 403, Request ID: null)\n",
+        errors.StorageError,
+        ["s3://lake/t/a.parquet: listObjects failed: Denied", "s3:ListBucket", "bucket lake"],
+    ),
     "a store that limits requests": (
         f"{LOST}x: org.apache.hadoop.fs.s3a.AWSServiceThrottledException: getFileStatus on s3://lake/t/a.parquet: "
         "software.amazon.awssdk.services.s3.model.S3Exception: Slow (Service: S3, Status Code: 503, Request ID: 5):null: Slow\n",

@@ -56,7 +56,9 @@ def test_all_option_spellings_give_the_same_settings(options: dict[str, Any]) ->
 
 @pytest.mark.parametrize("provider", list(SETTINGS))
 def test_obstore_accepts_each_setting(provider: str) -> None:
-    for key, value in parse(dict.fromkeys(SETTINGS[provider], "true")).settings[provider].items():
+    settings = parse(dict.fromkeys(SETTINGS[provider], "true")).settings[provider]
+    assert settings.keys() == SETTINGS[provider]
+    for key, value in settings.items():
         with suppress(GenericError, ValueError):  # "true" is not a valid value of some settings
             from_url(LOCATIONS[provider], config={key: value})
 
@@ -281,3 +283,7 @@ def test_hadoop_settings_for_azure_and_google(options: dict[str, Any], name: str
 
 def test_hadoop_settings_are_empty_without_options() -> None:
     assert hadoop_settings(parse({})) == {}
+
+
+def test_timeouts_reach_hadoop_without_any_other_option() -> None:
+    assert hadoop_settings(parse({"client_options": {"timeout": "5s"}})) == {"fs.s3a.connection.timeout": "5000ms"}
