@@ -1,4 +1,4 @@
-"""Measure queries of the metadata table `t.files`: `files_table.py FORMAT FILES` prints JSON. `measured_apart` runs it for each format."""
+"""Measure queries of the metadata table `t.files`. `files_table.py FORMAT WAREHOUSE NAME` prints the seconds of one measurement as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from pyiceberg.table import StaticTable
 from benchmarks.metadata.delta_logs import write_log
 from benchmarks.metadata.iceberg_logs import write_table
 
-FILES, WARM_RUNS = 100_000, 5
+FILES, PROCESSES, WARM_RUNS = 100_000, 3, 5
+_WARM_UP_FILES = 1_000
 ROOT = Path(__file__).resolve().parents[2]
 QUERIES = {
     "three columns": "select count(*), sum(record_count), sum(file_size_in_bytes) from t.files",
@@ -30,48 +31,70 @@ QUERIES = {
 
 
 def measured_apart(files: int) -> list[dict[str, Any]]:
-    """Return the seconds for each format. Each is measured in its own process.
+    """Return the seconds of opening a table, of a peer's list of its files, and of each query, for a new table of each format.
 
-    `files`: the number of live files of the table.
+    They are medians of several processes for each measurement, because a process caches what it reads of a table.
+
+    Args:
+        files: The number of live files of the table.
     """
     measurements = []
     for format_ in ("delta", "iceberg"):
-        command = [sys.executable, "-m", "benchmarks.metadata.files_table", format_, str(files)]
-        process = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
-        measurements.append(json.loads(process.stdout.splitlines()[-1]))
-        print(json.dumps(measurements[-1]), file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(prefix="bench-files-table-") as warehouse:
+            for schema, count in (("default", files), ("warm_up", _WARM_UP_FILES)):
+                _write_table(format_, Path(warehouse, schema, "t"), count)
+            measurement: dict[str, Any] = {"format": format_, "files": files}
+            for name in ("open", "peer", *QUERIES):
+                runs = [_run_process(format_, warehouse, name) for _ in range(PROCESSES)]
+                measurement |= {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        measurements.append(measurement)
+        print(json.dumps(measurement), file=sys.stderr, flush=True)
     return measurements
 
 
-def measured(format_: str, files: int, warehouse: Path) -> dict[str, Any]:
-    """Return the seconds of opening a table, of a peer's list of its files, and of each query, for a new table of one format.
+def _run_process(format_: str, warehouse: str, name: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.metadata.files_table", format_, warehouse, name]
+    process = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
+    seconds: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
+    return seconds
+
+
+def measured(format_: str, warehouse: str, name: str) -> dict[str, float]:
+    """Return the seconds of one measurement by its name in the results, after the same operation on a small table.
 
     Args:
         format_: `delta` or `iceberg`.
-        files: The number of live files of the table.
-        warehouse: The folder of the new table.
+        warehouse: A folder with a small table `warm_up.t`, and the table `default.t`.
+        name: `open`, `peer`, or a key of `QUERIES`.
     """
     import rowmerge
     from rowmerge.catalog import DirectoryCatalog
     from rowmerge.storage.store import Storage
 
-    folder = warehouse / "default" / "t"
+    def run(schema: str) -> None:
+        match name:
+            case "open":
+                DirectoryCatalog(Storage(warehouse)).open(schema, "t").snapshot().files()
+            case "peer":
+                _list_with_peer(format_, Path(warehouse, schema, "t"))
+            case query:
+                _evaluate(sessions[schema], QUERIES[query])
+
+    schemas = ("warm_up", "default")
+    spark = rowmerge.connect(warehouse).spark  # also to open a table, because a Spark in the process slows that down
+    sessions = {schema: rowmerge.connect(warehouse, spark=spark, schema=schema) for schema in schemas}
+    first, cold = (_seconds(partial(run, schema)) for schema in schemas)
+    if name not in QUERIES:
+        return {name: cold}
+    warm = statistics.median(_seconds(partial(run, "default")) for _ in range(WARM_RUNS))
+    return {f"{name}, first of Spark": first, f"{name}, cold": cold, f"{name}, warm": warm}
+
+
+def _write_table(format_: str, folder: Path, files: int) -> None:
     if format_ == "iceberg":
         write_table(folder, files)
     else:
         write_log(folder, files, structs=True)
-    spark = rowmerge.connect(str(warehouse)).spark
-    spark.range(10).count()  # Spark compiles its first query
-    catalog = DirectoryCatalog(Storage(str(warehouse)))
-    seconds: dict[str, Any] = {"format": format_, "files": files}
-    seconds["open"] = _seconds(lambda: len(catalog.open("default", "t").snapshot().files()))
-    seconds["peer"] = _seconds(partial(_list_with_peer, format_, folder))
-    for name, query in QUERIES.items():
-        session = rowmerge.connect(str(warehouse), spark=spark)  # a new session has no open tables
-        run = partial(_evaluate, session, query)
-        seconds[f"{name}, cold"] = _seconds(run)
-        seconds[f"{name}, warm"] = statistics.median(_seconds(run) for _ in range(WARM_RUNS))
-    return seconds
 
 
 def _list_with_peer(format_: str, folder: Path) -> pa.Table:
@@ -94,5 +117,4 @@ def _seconds(operation: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="bench-files-table-") as scratch:
-        print(json.dumps(measured(sys.argv[1], int(sys.argv[2]), Path(scratch))))
+    print(json.dumps(measured(*sys.argv[1:])))

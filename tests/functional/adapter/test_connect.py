@@ -266,6 +266,7 @@ def test_dbt_debug_checks_the_executors_of_a_server(server, tmp_path):
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "dev", "outputs": {"dev": target}}}))
     (tmp_path / "dbt_project.yml").write_text("{name: p, version: '1.0.0', profile: p, flags: {send_anonymous_usage_stats: false}}")
     output = python("-c", DEBUG, str(tmp_path))
-    assert output.endswith("True\n") and "executors: [" in output
+    assert output.endswith("True\n"), output
+    assert "executors: [" in output
     assert f"Spark {pyspark.__version__}: {socket.gethostname()} (Python {platform.python_version()}, PyArrow {pa.__version__})" in output
     assert not (tmp_path / "warehouse").exists()
