@@ -38,7 +38,7 @@ _DISTRIBUTION = "dbt-rowmerge"
 _SHOWN_PACKAGES = ("pyspark", "pyarrow", "pyiceberg", "dbt-core")
 _OLDEST_JAVA = 17
 _SHORT_RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}
-_SHORT_TIMEOUTS = {"connect_timeout": "5s", "timeout": "20s"}
+_SHORT_TIMEOUTS = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=20)}
 """Limits for a store that does not answer, with which a check fails soon. Storage options override them."""
 
 
