@@ -23,6 +23,8 @@ _SEGMENT_ADVICE = (
 )
 _ONE_SLASH = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/(?!/)")
 """The beginning of a URL that lacks a slash, which would otherwise be the name of a folder."""
+_SCHEMES_WITHOUT_READER = ("az", "azure", "adl")
+"""The schemes for Azure in obstore and pyiceberg that no connector of Spark has."""
 _UNESCAPED_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
@@ -135,8 +137,8 @@ def normalize_location(location: str) -> str:
     """Return the absolute form of a location. It must not contain credentials, because metadata files and messages repeat it.
 
     Raises:
-        ConfigurationError: The location is empty, in a store that rowmerge does not support (HDFS), or contains credentials or a query. The
-            message does not repeat them.
+        ConfigurationError: The location is empty, contains credentials or a query, or is in a store that rowmerge or Spark does not
+            support, such as HDFS. The message does not repeat credentials.
     """
     if not location.strip():
         raise ConfigurationError("The location is empty. Set it to a folder, or to a URL such as s3://bucket/folder.")
@@ -146,6 +148,9 @@ def normalize_location(location: str) -> str:
     if not location.startswith("file://"):
         check_scheme(location)
         url = urlsplit(location)
+        if url.scheme in _SCHEMES_WITHOUT_READER:
+            advice = "Use abfss://container@account.dfs.core.windows.net/folder, which names the same files."
+            raise ConfigurationError(f"Spark cannot read locations at {url.scheme}://. {advice}")
         # abfss://container@account.… has a container, not a user, before the host.
         has_user = "@" in url.netloc and not url.scheme.startswith("abfs")
         has_password = ":" in url.netloc.rpartition("@")[0]

@@ -26,7 +26,7 @@ MODELS = {
     "d.sql": "{{ config(materialized='incremental', unique_key='id') }} select id, v from {{ ref('given') }}",
     "i.sql": "{{ config(materialized='incremental', unique_key='id', file_format='iceberg') }} select id, v from {{ ref('given') }}",
     "broken.sql": "select no_such_column from {{ ref('given') }}",
-    "from_store.sql": "select * from delta.`az://lake/x`",
+    "from_store.sql": "select * from delta.`abfss://lake@account.dfs.core.windows.net/x`",
 }
 
 
@@ -170,7 +170,7 @@ print(result.success)
 
 
 @pytest.mark.one_of("place")
-@pytest.mark.parametrize("place", ["az://lake/x", "s3://lake/x", "catalog"])
+@pytest.mark.parametrize("place", ["abfss://lake@account.dfs.core.windows.net/x", "s3://lake/x", "catalog"])
 def test_dbt_debug_shows_failures_of_stores_and_catalogs_without_secrets(project: Path, place: str) -> None:
     with rejecting() as store:
         target = {"catalog": _catalogs(store)[0], "warehouse": None} if place == "catalog" else {"warehouse": place}

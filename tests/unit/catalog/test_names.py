@@ -103,6 +103,7 @@ def test_a_lone_surrogate_is_refused() -> None:
     ("location", "problem"),
     [
         ("hdfs://namenode:8020/warehouse", "does not support locations at hdfs://.*s3://, gs:// or abfss://"),
+        ("az://data/lake", "cannot read locations at az://.*Use abfss://"),
         ("wasbs://data@shop.blob.core.windows.net/lake", "does not support locations at wasbs://"),
         ("dbfs:/lake", "begins with dbfs:/ needs two slashes"),
         ("s3:/lake/warehouse", "begins with s3:/ needs two slashes"),
