@@ -22,13 +22,14 @@ _VERSIONS = ("pyspark", "dbt-core", "pyarrow", "pyiceberg")
 _HEAD = """<!-- Written by `python -m tests.deploy.page` from tests/deploy/results.json; change tests/deploy/page.py instead. -->
 # Tested deployments
 
-Each row is one trial, with the profile of the page and its real components. A trial runs three parts:
+Each row is one trial, with the profile of the page and its real components. A trial has three parts:
 
-- **debug:** `dbt debug` connects.
+- **debug:** all checks of `dbt debug` pass.
 - **demo:** `dbt build` of the project in `integration_tests/flights` runs twice, on one in fifty flights: seeds, a view, merge, append,
   delete+insert, a table, and data tests. The number counts nodes without an error.
 - **statements:** `tests/deploy/statements.sql` has all strategies, definitions, maintenance and time travel.
-- **as laptop:** whether nodes, rows of all tables, and statements have the results of the laptop.
+
+The column *as laptop* says whether nodes, rows of all tables, and statements have the results of the laptop.
 
 Glue has no views. There, the staging model is ephemeral, and the case of views does not run.
 
