@@ -32,6 +32,7 @@ def test_the_file_format_of_a_model_overrides_the_profile(config, default, chose
     [
         ({"file_format": "parquet"}, "file_format is 'parquet'. Set it to `delta` or `iceberg`."),
         ({"partition_by": {"field": "day", "granularity": "day"}}, "partition_by is a mapping, as in BigQuery. Set it to a column name"),
+        ({"table_type": "iceberg"}, "table_type is a config of dbt-athena, and the table's format is delta. Set file_format instead."),
         ({"table_format": "iceberg"}, "table_format is a config of other adapters. Set file_format instead."),
         (
             {"file_format": "iceberg", "tblproperties": {"delta.appendOnly": True, "team": "x", "delta.a": 1}},

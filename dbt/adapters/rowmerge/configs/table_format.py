@@ -122,6 +122,8 @@ def _config_problems(config: Any, file_format: str) -> List[str]:
     problems = _delta_property_problems(config.get("tblproperties") or {}) if file_format == "iceberg" else []
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Set file_format instead.")
+    if str(config.get("table_type") or file_format).lower() != file_format:
+        problems.append(f"table_type is a config of dbt-athena, and the table's format is {file_format}. Set file_format instead.")
     if isinstance(config.get("partition_by"), Mapping):
         problems.append("partition_by is a mapping, as in BigQuery. Set it to a column name, or to a list of columns and transforms.")
     return problems
