@@ -31,9 +31,10 @@ HEAD = """<!-- Written by `python -m benchmarks.cluster`; change benchmarks/clus
 
 The scenarios of [the benchmark](performance.md) on a Spark standalone cluster: two workers with one core each, executors of 4 GB, and a
 driver of {driver} GB. The Python of the workers has only what `pip install 'pyspark[sql]'` installs. *Local* is our engine on the same
-machine with two cores in the process of the driver. All engines ended with the same rows, which DuckDB reads. Seconds are medians of the
-repetitions after the first one; the number of repetitions is in parentheses. *Memory* is the largest resident size of all processes of
-the engine, including the master, the workers and unused heap of the JVM.
+machine with two cores in the process of the driver. All engines ended with the same rows, which DuckDB reads. *Warm* is the median
+of the repetitions after the first one; their number is in parentheses. Statements of minutes ran once, so their first repetitions are
+compared. *Memory* is the largest resident size of all processes of the engine, including the master, the workers and unused heap of the
+JVM.
 
     make bench SCALE=10 ENGINES='ours,ours-iceberg-mor,workers-*' SCENARIOS='1,3,3t,6'
 """
@@ -89,7 +90,8 @@ def table(run: Run) -> list[str]:
             ratios = [_ratio(case, local), _ratio(case, run.case(name, f"workers-{ours}")) if ours != engine else None]
             warm = f"{case.warm:.1f} ({len(case.repetitions) - 1})" if case.warm else ""
             memory = max((repetition["memory"] for repetition in case.repetitions), default=0) / 1e9
-            cells = [_number(case.first), warm, _number(local.warm if local else None), *map(_number, ratios), _number(memory)]
+            local_seconds = None if local is None else local.warm if case.warm else local.first
+            cells = [_number(case.first), warm, _number(local_seconds), *map(_number, ratios), _number(memory)]
             title = case.failed or SCENARIOS[name].title
             lines.append(f"| **{name}** {title} | {ENGINES[engine].title} | {' | '.join(cells)} |")
     return lines
@@ -117,7 +119,7 @@ class _Chart:
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = runs
-        measured = [_warm(run, name, engine) for run in runs for name in GROWTH for engine in ON_WORKERS]
+        measured = [_seconds(run, name, engine) for run in runs for name in GROWTH for engine in ON_WORKERS]
         seconds = [value for value in measured if value] or [1.0]
         self._low, self._high = log10(min(seconds) * 0.8), log10(max(seconds) * 1.25)
         self._first, self._last = (log10(run.scale) for run in (runs[0], runs[-1]))
@@ -135,7 +137,7 @@ class _Chart:
             parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + WIDTH}" y2="{y:.1f}" stroke="#ddd"/>')
             parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
         for engine, color in COLORS.items():
-            measured = [(run, _warm(run, scenario, engine)) for run in self._runs]
+            measured = [(run, _seconds(run, scenario, engine)) for run in self._runs]
             points = [(left + self._x(run), self._y(value)) for run, value in measured if value]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
             parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
@@ -149,15 +151,20 @@ class _Chart:
         return TOP + HEIGHT * (self._high - log10(seconds)) / (self._high - self._low)
 
 
-def _warm(run: Run, scenario: str, engine: str) -> float | None:
-    """Return the warm seconds of an engine on the cluster."""
+def _seconds(run: Run, scenario: str, engine: str) -> float | None:
+    """Return the warm seconds of an engine on the cluster, or those of its only repetition."""
     case = run.case(scenario, f"workers-{engine}")
-    return None if case is None else case.warm
+    return None if case is None else case.warm or case.first
 
 
 def _ratio(case: Case, other: Case | None) -> float | None:
-    """Return how many times as long a case takes as another, or None if one was not measured or both are the same."""
-    return None if other is None or other is case or not case.warm or not other.warm else case.warm / other.warm
+    """Return how many times as long a case takes as another, or None if one was not measured or both are the same.
+
+    The first repetitions are compared if one of the cases has no other.
+    """
+    if other is None or other is case or not case.first or not other.first:
+        return None
+    return case.warm / other.warm if case.warm and other.warm else case.first / other.first
 
 
 def _rows(run: Run) -> str:
