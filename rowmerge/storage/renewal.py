@@ -49,6 +49,7 @@ class Renewal:
         self._renew_at, self._last_chance = (float("inf"), float("inf")) if is_vended else (0.0, 0.0)
         self._steady: tuple[Settings, float, str] = {}, 0.0, ""
         self._lock = threading.RLock()
+        self._fetching_thread: int | None = None
 
     @property
     def latest(self) -> Settings:
@@ -56,11 +57,15 @@ class Renewal:
         return self._settings
 
     def settings(self) -> Settings:
-        """Return credentials that have not ended, as far as the time of their end is known. Other threads use the old ones meanwhile."""
-        if time.time() < self._renew_at:
+        """Return credentials that have not ended, as far as the time of their end is known.
+
+        One thread fetches new credentials. Meanwhile, other threads use the old ones, or wait if there are none or they have ended.
+        """
+        # The fetch itself may open storages with these credentials.
+        if time.time() < self._renew_at or self._fetching_thread == threading.get_ident():
             return self._settings
-        # The first credentials are worth a wait. Later, one thread renews them, while the old ones are still valid.
-        if self._lock.acquire(blocking=self._asks_always or not self._settings):
+        have_ended = self.ends_at is not None and time.time() >= self.ends_at
+        if self._lock.acquire(blocking=self._asks_always or not self._settings or have_ended):
             try:
                 if time.time() >= self._renew_at:
                     self._renew()
@@ -99,19 +104,20 @@ class Renewal:
 
     def _renew(self) -> None:
         """Fetch credentials. An error is raised if the present credentials are about to end, and otherwise logged."""
-        renew_at = self._renew_at
-        if not self._asks_always:
-            self._renew_at = float("inf")  # the fetch itself may open storages with these credentials
+        self._fetching_thread, renew_at = threading.get_ident(), self._renew_at
         try:
             fetched = self._fetch()
-        except BaseException as error:
-            self._renew_at = renew_at
-            if not isinstance(error, Exception) or time.time() >= self._last_chance:
+        except Exception as error:
+            if time.time() >= self._last_chance:
                 raise
             logger.warning("Credentials of an object store cannot be renewed yet, and stay in use: %s", type(error).__name__)
             return
+        finally:
+            self._fetching_thread = None
         if fetched is not None:
             self.update(*fetched)
+        elif self._renew_at == renew_at:
+            self._renew_at = float("inf")  # the server sends credentials no more
 
 
 def has_credentials(provider: str, settings: Mapping[str, Any]) -> bool:

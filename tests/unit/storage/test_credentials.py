@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -145,6 +146,36 @@ def test_keys_with_a_later_end_are_shared() -> None:
     for thread in threads:
         thread.join()
     assert fetched_keys == ["AKIA0"]
+
+
+@pytest.mark.parametrize("seconds", [None, 5, -5])
+def test_other_threads_wait_for_new_keys_only_if_the_old_ones_have_ended(seconds: float | None) -> None:
+    is_fetching, may_end = threading.Event(), threading.Event()
+
+    def fetch() -> tuple[dict[str, dict[str, str]], float]:
+        is_fetching.set()
+        assert may_end.wait(10)
+        return {"s3": {"access_key_id": "new"}}, time.time() + 3600
+
+    renewal = Renewal(fetch)
+    if seconds is not None:
+        renewal.update({"s3": {"access_key_id": "old"}}, time.time() + seconds)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(renewal.settings)
+        assert is_fetching.wait(10)
+        second = pool.submit(renewal.settings)
+        wait([second], 0.5)
+        assert second.done() is (seconds == 5)
+        may_end.set()
+        expected = "old" if seconds == 5 else "new"
+        assert (first.result()["s3"]["access_key_id"], second.result()["s3"]["access_key_id"]) == ("new", expected)
+
+
+def test_a_server_that_sends_no_more_keys_is_asked_once() -> None:
+    requests: list[int] = []
+    renewal = Renewal(lambda: requests.append(1), is_vended=True)
+    renewal.update({"s3": {"access_key_id": "old"}}, time.time() - 5)
+    assert renewal.settings() == renewal.settings() == {"s3": {"access_key_id": "old"}} and requests == [1]
 
 
 def test_a_failed_renewal_is_an_error_only_when_the_keys_are_about_to_end(caplog: pytest.LogCaptureFixture) -> None:
