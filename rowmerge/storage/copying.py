@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import obstore
@@ -39,13 +39,26 @@ def _copy_object(table: str, source: Storage, target: Storage, paths: tuple[str,
     target_store, target_path = locate(target, copied_path)
     if not source_store.exists(source_path):
         raise MissingDataFile(table, path)
+    pieces = _read_pieces(table, source_store, source_path, path)
     try:
-        reader = obstore.open_reader(source_store.client, source_path, buffer_size=_PIECE)
         writer = obstore.open_writer(target_store.client, target_path)
-        while piece := reader.read(_PIECE):
+        for piece in pieces:
             writer.write(piece)
         writer.close()  # gives the copy its name, so it is not called after an error
+    except (BaseError, OSError) as error:
+        raise StorageError(copied_path, target_store.reason_of(error)) from None
+
+
+def _read_pieces(table: str, store: Storage, relative_path: str, path: str) -> Iterator[bytes]:
+    """Yield the content of an object. Its errors name the object, and are not those of the copy.
+
+    `relative_path`: the path of the object in the storage. `path`: its absolute path.
+    """
+    try:
+        reader = obstore.open_reader(store.client, relative_path, buffer_size=_PIECE)
+        while piece := reader.read(_PIECE):
+            yield bytes(piece)
     except FileNotFoundError as error:
         raise MissingDataFile(table, path) from error
     except (BaseError, OSError) as error:
-        raise StorageError(path, target_store.reason_of(error)) from None
+        raise StorageError(path, store.reason_of(error)) from None
