@@ -23,8 +23,12 @@ _SEGMENT_ADVICE = (
 )
 _ONE_SLASH = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/(?!/)")
 """The beginning of a URL that lacks a slash, which would otherwise be the name of a folder."""
-_SCHEMES_WITHOUT_READER = ("az", "azure", "adl")
-"""The schemes for Azure in obstore and pyiceberg that no connector of Spark has."""
+_AZURE = "abfss://container@account.dfs.core.windows.net/folder"
+_ALTERNATIVES = {
+    **dict.fromkeys(("az", "azure", "adl"), _AZURE),
+    **dict.fromkeys(("http", "https"), f"the URL of the bucket or container, such as s3://bucket/folder or {_AZURE}"),
+}
+"""The schemes that obstore opens but no connector of Spark, and what to use instead."""
 _UNESCAPED_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
@@ -148,15 +152,14 @@ def normalize_location(location: str) -> str:
     if not location.startswith("file://"):
         check_scheme(location)
         url = urlsplit(location)
-        if url.scheme in _SCHEMES_WITHOUT_READER:
-            advice = "Use abfss://container@account.dfs.core.windows.net/folder, which names the same files."
-            raise ConfigurationError(f"Spark cannot read locations at {url.scheme}://. {advice}")
         # abfss://container@account.… has a container, not a user, before the host.
         has_user = "@" in url.netloc and not url.scheme.startswith("abfs")
         has_password = ":" in url.netloc.rpartition("@")[0]
         if url.query or has_user or has_password:
             advice = "Remove them, and set the credentials in storage_options."
             raise ConfigurationError(f"The {url.scheme} location contains credentials or a query. {advice}")
+        if alternative := _ALTERNATIVES.get(url.scheme):
+            raise ConfigurationError(f"Spark cannot read locations at {url.scheme}://. Use {alternative}, which names the same files.")
     return location
 
 

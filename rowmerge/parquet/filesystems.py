@@ -51,9 +51,28 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
             return pyarrow.fs.GcsFileSystem(**arguments, **expiration), inner_path
         case "az" | "azure" | "abfs" | "abfss":
             container, _, host = authority.partition("@")  # such as `data@shop.dfs.core.windows.net`, or only the container
-            account = {"account_name": host.partition(".")[0]} if host else {}
-            return pyarrow.fs.AzureFileSystem(**{**options.get("azure", {}), **account}), f"{container}/{key}"
+            arguments = options.get("azure", {})
+            return pyarrow.fs.AzureFileSystem(**(azure_arguments(arguments, host) if host else arguments)), f"{container}/{key}"
     return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}")[0], inner_path
+
+
+def azure_arguments(arguments: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """Return the arguments of `pyarrow.fs.AzureFileSystem` for the account and the service that a location names.
+
+    Args:
+        arguments: The arguments from the storage options. Their service takes precedence.
+        host: The host of the location, such as `shop.dfs.core.windows.net` or `onelake.dfs.fabric.microsoft.com`.
+    """
+    account, _, service = host.partition(".")
+    located: dict[str, Any] = {**arguments, "account_name": account}
+    for name in ("blob", "dfs"):
+        argument = f"{name}_storage_authority"
+        if arguments.get(argument):
+            # Arrow adds the account to an authority that begins with a dot, and to the path of any other authority.
+            located[argument] = arguments[argument].removeprefix(account).removesuffix(f"/{account}")
+        elif service.startswith(("blob.", "dfs.")):
+            located[argument] = f".{name}.{service.partition('.')[2]}"
+    return located
 
 
 def safe_reason(text: str, options: Options) -> str:

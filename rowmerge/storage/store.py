@@ -62,7 +62,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def absolute_location(location: str) -> str:
-    """Return a location with its scheme, unchanged percent-encoding, and no slash at the end.
+    """Return a location with its scheme in lower case, unchanged percent-encoding, and no slash at the end.
 
     `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`. The root of a disk is `file://`.
     """
@@ -71,7 +71,7 @@ def absolute_location(location: str) -> str:
         return f"file:///{path}" if path else "file://"
     if _SCHEME.match(location):
         scheme, _, bucket_and_path = location.partition("://")
-        return f"{scheme}://{bucket_and_path.rstrip('/')}"
+        return f"{scheme.lower()}://{bucket_and_path.rstrip('/')}"
     return "file://" + os.path.abspath(os.path.expanduser(location)).rstrip("/")
 
 
@@ -374,10 +374,10 @@ def _create_client(location: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def _quoted_url(location: str) -> str:
-    """Return the URL of a location, with a percent-encoded path. Otherwise, a URL parser would end the path at `#` or `?`."""
+    """Return the URL of a location for obstore, with a percent-encoded path. Otherwise, a URL parser would end the path at `#` or `?`."""
     scheme, _, bucket_and_path = location.partition("://")
     bucket, slash, path = bucket_and_path.partition("/")
-    return f"{scheme}://{bucket}{slash}{quote(path)}"
+    return f"{'s3' if scheme == 's3n' else scheme}://{bucket}{slash}{quote(path)}"
 
 
 def stored_object(item: Mapping[str, Any]) -> StoredObject:

@@ -104,6 +104,7 @@ def test_a_lone_surrogate_is_refused() -> None:
     [
         ("hdfs://namenode:8020/warehouse", "does not support locations at hdfs://.*s3://, gs:// or abfss://"),
         ("az://data/lake", "cannot read locations at az://.*Use abfss://"),
+        ("https://shop.blob.core.windows.net/data", "cannot read locations at https://.*or abfss://"),
         ("wasbs://data@shop.blob.core.windows.net/lake", "does not support locations at wasbs://"),
         ("dbfs:/lake", "begins with dbfs:/ needs two slashes"),
         ("s3:/lake/warehouse", "begins with s3:/ needs two slashes"),
@@ -117,3 +118,7 @@ def test_locations_in_stores_without_conditional_puts_are_rejected(location: str
 
 def test_a_folder_may_have_a_colon_in_its_name() -> None:
     assert normalize_location("./dbfs:/lake").endswith("/dbfs:/lake")
+
+
+def test_schemes_are_in_lower_case() -> None:
+    assert normalize_location("S3A://Lake/Warehouse/") == "s3a://Lake/Warehouse"

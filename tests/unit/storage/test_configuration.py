@@ -13,7 +13,7 @@ from obstore.exceptions import GenericError
 from obstore.store import S3Store, from_url
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.parquet.filesystems import filesystem_of, safe_reason
+from rowmerge.parquet.filesystems import azure_arguments, filesystem_of, safe_reason
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.option_names import SETTINGS
@@ -239,6 +239,31 @@ def test_arrow_arguments_for_azure_and_google() -> None:
     assert filesystem_of("az://lake/w/x", options)[1] == "lake/w/x"
     assert filesystem_of(f"{LOCATIONS['azure']}/x", options)[1] == "lake/w/x"
     assert filesystem_of("gs://lake/w/x", options)[1] == "lake/w/x"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "host", "authority"),
+    [
+        (None, "shop.dfs.core.windows.net", ".blob.core.windows.net"),
+        (None, "onelake.dfs.fabric.microsoft.com", ".blob.fabric.microsoft.com"),
+        (None, "onelake.blob.fabric.microsoft.com", ".blob.fabric.microsoft.com"),
+        ("https://shop.blob.core.windows.net", "shop.dfs.core.windows.net", ".blob.core.windows.net"),
+        ("http://127.0.0.1:10000/shop", "shop.dfs.core.windows.net", "127.0.0.1:10000"),
+    ],
+)
+def test_the_host_of_a_location_chooses_the_account_and_the_service_of_azure(endpoint: str | None, host: str, authority: str) -> None:
+    options = {"azure_storage_account_key": "a2V5"} | ({} if endpoint is None else {"azure_endpoint": endpoint})
+    arguments = azure_arguments(parse(options).filesystem_options()["azure"], host)
+    assert (arguments["account_name"], arguments["blob_storage_authority"]) == (host.partition(".")[0], authority)
+    assert arguments["dfs_storage_authority"] == authority.replace(".blob.", ".dfs.")
+    assert filesystem_of(f"abfss://lake@{host}/w/x", {"azure": arguments})[1] == "lake/w/x"
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n", "S3"])
+def test_each_scheme_of_s3_opens_a_client(scheme: str) -> None:
+    storage = Storage(f"{scheme}://lake/w", {"aws_access_key_id": "AKIA", "aws_secret_access_key": "hush"})
+    assert storage.client.config["bucket"] == "lake"
+    assert filesystem_of(f"{storage.location}/x", storage.filesystem_options)[1] == "lake/w/x"
 
 
 # ------------------------------------------------------------------ Hadoop
