@@ -47,6 +47,10 @@ _PROVIDER_OF_HOST = {
 }
 
 
+_CLIENT_METADATA_ONLY = {"allow_invalid_certificates", "default_headers", "proxy_ca_certificate", "proxy_excludes", "root_certificate"}
+"""The options of the HTTP client that obstore has, but neither Arrow nor hadoop-aws."""
+
+
 @dataclass(frozen=True, repr=False)
 class StorageConfiguration:
     """The credentials, endpoints, regions and client options of object stores.
@@ -202,6 +206,7 @@ class StorageConfiguration:
         have no argument for some of them.
         """
         names = {key for settings in self.settings.values() for key in settings} & METADATA_ONLY
+        names |= self.client_options.keys() & _CLIENT_METADATA_ONLY
         if names:
             logger.warning(
                 "These storage options apply only to the metadata of tables: %s. For data files, set them in the environment of this "

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration, is_true, region_of
 from rowmerge.storage.option_names import PROVIDERS
@@ -24,13 +25,34 @@ READER_MARK = "-rowmerge-"
 _READER_SCHEME = re.compile(rf"{READER_MARK}[0-9a-f]{{16}}(?=:)")
 _session_digests: dict[str, set[str]] = {provider: set() for provider in PROVIDERS}
 """The digests of the settings of all sessions of this process, by provider."""
+_session_names: dict[str, set[str]] = {provider: set() for provider in PROVIDERS}
+"""The names of the settings of all sessions of this process, by provider."""
+_DEFAULTS = {
+    "fs.azure.account.auth.type": "SharedKey",
+    "fs.gs.storage.root.url": "https://storage.googleapis.com/",
+    "fs.s3a.attempts.maximum": "5",
+    "fs.s3a.aws.credentials.provider": (
+        "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
+        "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider,"
+        "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
+    ),
+    "fs.s3a.connection.establish.timeout": "30s",
+    "fs.s3a.connection.ssl.enabled": "true",
+    "fs.s3a.connection.timeout": "200s",
+    "fs.s3a.path.style.access": "false",
+    "fs.s3a.proxy.port": "-1",
+    "fs.s3a.proxy.ssl.enabled": "false",
+    "fs.s3a.retry.limit": "7",
+    "fs.s3a.retry.throttle.limit": "20",
+}
+"""The defaults of Hadoop 3.5 (`core-default.xml`). The default of the other settings is an empty string."""
 _AUTHORITY = "https://login.microsoftonline.com"
 
 
 def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
     """Return Hadoop's settings (`fs.s3a.access.key`, …) for each provider that has options, or variables in the environment.
 
-    Timeouts and retries are settings of S3 alone, also without any other option.
+    Timeouts, retries and the proxy are settings of S3 alone, also without any other option.
 
     Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
     """
@@ -75,7 +97,9 @@ def register_session(configuration: StorageConfiguration) -> None:
     """Remember the settings of a session, which Spark's reader uses without options as long as all sessions have the same ones."""
     for provider in PROVIDERS:
         if settings := configuration.current(provider, is_used=False):
-            _session_digests[provider].add(_digest(provider_hadoop_settings(provider, settings, configuration)))
+            session_settings = provider_hadoop_settings(provider, settings, configuration)
+            _session_digests[provider].add(_digest(session_settings))
+            _session_names[provider] |= session_settings.keys()
 
 
 def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared: bool) -> ReaderAccess:
@@ -91,14 +115,17 @@ def reader_access(options: FilesystemOptions, paths: Iterable[str], *, is_shared
     suffix = ""
     for provider in (provider for provider, names in PROVIDERS.items() if not schemes.isdisjoint(names)):
         settings = options.settings_of(provider, is_steady=True)
-        if not settings or options.configuration.is_left_to_hadoop(provider):
+        is_left_to_hadoop = not settings or options.configuration.is_left_to_hadoop(provider)
+        if is_left_to_hadoop and not _session_names[provider]:
             continue
-        own = provider_hadoop_settings(provider, settings, options.configuration)
+        own = {} if is_left_to_hadoop else provider_hadoop_settings(provider, settings, options.configuration)
         digest = _digest(own)
         is_constant = not options.configuration.has_changing_credentials(provider) or not has_credentials(provider, settings)
         if is_constant and _session_digests[provider] == {digest} and not is_shared:
             continue
-        reader_options |= own
+        # Spark's session may have settings of another session of this process, such as its endpoint.
+        other_names = _session_names[provider] - own.keys() - S3_SCHEMES.keys()
+        reader_options |= {name: _DEFAULTS.get(name, "") for name in other_names} | own
         if provider == "s3":
             suffix = f"{READER_MARK}{digest}"
             reader_options |= {f"fs.{scheme}{suffix}.impl": _S3A for scheme in PROVIDERS["s3"]} | _FEW_THREADS
@@ -150,7 +177,7 @@ def _s3_settings(s3: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limits(configuration: StorageConfiguration) -> dict[str, Any]:
-    """Return the timeouts and retries of hadoop-aws. A value of None stands for the default of the setting."""
+    """Return the timeouts, the retries and the proxy of hadoop-aws. A value of None stands for the default of the setting."""
     timeouts = {name: seconds_of(configuration.client_options, name) for name in ("timeout", "connect_timeout")}
     timeout, connect_timeout = (None if seconds is None else f"{seconds * 1000:.0f}ms" for seconds in timeouts.values())
     retries = configuration.retry_config.get("max_retries")
@@ -160,6 +187,21 @@ def _limits(configuration: StorageConfiguration) -> dict[str, Any]:
         "fs.s3a.attempts.maximum": retries,
         "fs.s3a.retry.limit": retries,
         "fs.s3a.retry.throttle.limit": retries,
+        **_proxy(configuration.client_options.get("proxy_url")),
+    }
+
+
+def _proxy(url: str | None) -> dict[str, Any]:
+    """Return the settings of hadoop-aws for a proxy, such as `http://user:password@proxy:3128`."""
+    if not url:
+        return {}
+    proxy = urlsplit(url)
+    return {
+        "fs.s3a.proxy.host": proxy.hostname,
+        "fs.s3a.proxy.port": proxy.port,
+        "fs.s3a.proxy.username": proxy.username and unquote(proxy.username),
+        "fs.s3a.proxy.password": proxy.password and unquote(proxy.password),
+        "fs.s3a.proxy.ssl.enabled": True if proxy.scheme == "https" else None,
     }
 
 

@@ -71,11 +71,11 @@ def check_environment(
     """
     # Over 40 lines: the signature and the documentation of seven public arguments.
     settings = {} if spark is not None else dict(spark_config or {})
-    configuration = StorageConfiguration.parse(storage_options or {})
+    session_configuration = StorageConfiguration.parse(storage_options or {})
     configuration = replace(
-        configuration,
-        retry_config={**_SHORT_RETRIES, **configuration.retry_config},
-        client_options={**_SHORT_TIMEOUTS, **configuration.client_options},
+        session_configuration,
+        retry_config={**_SHORT_RETRIES, **session_configuration.retry_config},
+        client_options={**_SHORT_TIMEOUTS, **session_configuration.client_options},
     )
     if location is None and catalog is None:
         raise ConfigurationError("Neither a location nor a catalog is specified. Specify the folder or URL of a warehouse, or a catalog.")
@@ -92,7 +92,7 @@ def check_environment(
     try:
         yield from scratch_file.checks(with_conditional_puts=catalog is None)
         if scratch_file.is_written and _has_distant_executors(spark, settings):
-            yield attempt("executors", partial(_check_executors, spark, settings, scratch_file, configuration))
+            yield attempt("executors", partial(_check_executors, spark, settings, scratch_file, session_configuration))
         if scratch_file.is_written:
             yield scratch_file.deletion()
     finally:
@@ -201,6 +201,8 @@ def _check_executors(
 ) -> str:
     """Return the hosts of executors with their versions, and the version of Spark. Start Spark if `spark` is None.
 
+    `configuration`: the storage options that the session keeps after the check, without the short limits of the other checks.
+
     Raise ConfigurationError if no executor is free, its Python does not fit, or Spark lacks the connector for the store. Raise StorageError
     if an executor cannot read the scratch file.
     """
@@ -208,7 +210,7 @@ def _check_executors(
     check_executors(session)  # it also reports that no executor is free, for which a job would wait without an end
     configure_stores(session, configuration, [scratch_file.path])
     with translated("the job that checks the executors"):
-        reports = executor_reports(session, scratch_file.path, scratch_file.content, configuration.filesystem_options(scratch_file.path))
+        reports = executor_reports(session, scratch_file.path, scratch_file.content, scratch_file.filesystem_options)
     for host, _, _, problem in reports:
         if problem:
             advice = "Use a warehouse that all executors share: an object store, or a file system that each host mounts at this path"

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from rowmerge.errors import RowmergeError, StorageError
 from rowmerge.storage.conditional_puts import probe_conditional_puts
+from rowmerge.storage.configuration import FilesystemOptions
 from rowmerge.storage.store import Storage, StoredObject, local_path
 
 SCRATCH_FOLDER = ".rowmerge-debug"
@@ -60,6 +61,11 @@ class ScratchFile:
         self._missing_folders = _missing_folders(warehouse)
         self.path = f"{self._folder.location}/{self._name}"
         self.is_written = self._is_deleted = False
+
+    @property
+    def filesystem_options(self) -> FilesystemOptions:
+        """The arguments of Arrow's file systems that open the file."""
+        return self._warehouse.filesystem_options
 
     def checks(self, *, with_conditional_puts: bool) -> Iterator[EnvironmentCheck]:
         """Check the store, except the deletion. The file exists afterwards, unless it cannot be written.

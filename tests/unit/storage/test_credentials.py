@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from rowmerge.errors.base import reports_ended_credentials
 from rowmerge.errors.environment import StorageError
 from rowmerge.parquet.filesystems import safe_reason
 from rowmerge.storage.configuration import StorageConfiguration
-from rowmerge.storage.hadoop import reader_access, register_session, without_reader_scheme
+from rowmerge.storage.hadoop import ReaderAccess, reader_access, register_session, without_reader_scheme
 from rowmerge.storage.renewal import Renewal
 from rowmerge.storage.store import Storage
 
@@ -247,3 +248,27 @@ def test_the_only_session_uses_its_settings_and_two_sessions_do_not(monkeypatch:
     register_session(other)
     assert suffix(one) != suffix(other) and "" not in (suffix(one), suffix(other))
     assert reader_access(one.filesystem_options(), ["file:///x"], is_shared=True).options == {}
+
+
+def test_options_of_the_reader_replace_the_settings_of_other_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_session_digests", "_session_names"):
+        monkeypatch.setattr(f"rowmerge.storage.hadoop.{name}", {"s3": set(), "gs": set(), "azure": set()})
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    client_options = {"proxy_url": "http://me:hush%21@proxy:3128"}
+    store = parse(STATIC | {"aws_endpoint_url": "http://store:9000", "aws_session_token": "t", "client_options": client_options})
+    aws, without_options = parse(STATIC | {"aws_access_key_id": "AKIA2"}), parse({})
+
+    def access(configuration: StorageConfiguration) -> ReaderAccess:
+        return reader_access(configuration.filesystem_options("s3://lake"), ["s3://lake/x"], is_shared=False)
+
+    assert access(without_options).options == {}
+    register_session(store)
+    register_session(aws)
+    of_store, of_aws, of_hadoop = (access(configuration).options for configuration in (store, aws, without_options))
+    names = ("fs.s3a.endpoint", "fs.s3a.connection.ssl.enabled", "fs.s3a.session.token", "fs.s3a.access.key", "fs.s3a.proxy.host")
+    assert [of_store[name] for name in names] == ["http://store:9000", "false", "t", "AKIA1", "proxy"]
+    assert (of_store["fs.s3a.proxy.port"], of_store["fs.s3a.proxy.password"]) == ("3128", "hush!")
+    assert [of_aws[name] for name in names] == ["", "true", "", "AKIA2", ""]
+    assert [of_hadoop[name] for name in names] == ["", "true", "", "", ""]
+    assert "IAMInstanceCredentialsProvider" in of_hadoop["fs.s3a.aws.credentials.provider"]
