@@ -45,11 +45,19 @@ def _with_duration(name: str, value: Any) -> Any:
     """Return the value of an option, as a `timedelta` if it is a duration."""
     if name == "backoff" and isinstance(value, Mapping):
         return with_durations(value)
-    return _parse_duration(name, value) if name in _DURATIONS else value
+    return parse_duration(f"storage_options: {name}", value) if name in _DURATIONS else value
 
 
-def _parse_duration(name: str, value: object) -> timedelta:
-    """Parse the value of an option that is a duration. The value is a `timedelta`, seconds, or a string such as `30s` or `1m 500ms`."""
+def parse_duration(name: str, value: object) -> timedelta:
+    """Parse the value of an option that is a duration.
+
+    Args:
+        name: The name of the option in the message.
+        value: A `timedelta`, seconds, or a string such as `30s` or `1m 500ms`.
+
+    Raises:
+        ConfigurationError: The value is not a duration.
+    """
     if isinstance(value, timedelta):
         return value
     text = str(value).lower()
@@ -58,7 +66,7 @@ def _parse_duration(name: str, value: object) -> timedelta:
         if all(unit is not None for _, unit in parts):
             return timedelta(seconds=sum(number * (unit or 0) for number, unit in parts))
     advice = "Write a number with a unit, such as '30s' or '500ms'."
-    raise ConfigurationError(f"storage_options: {name} = {value!r} is not a duration. {advice}")
+    raise ConfigurationError(f"{name} = {value!r} is not a duration. {advice}")
 
 
 def seconds_of(options: Mapping[str, Any], name: str) -> float | None:

@@ -212,7 +212,7 @@ def test_connecting_names_what_a_cluster_lacks(
 ) -> None:
     if settings.get("spark.pyspark.python") == "bare":
         settings = {"spark.pyspark.python": worker_python(())}
-    driver = connect({"spark.rowmerge.executors.timeout": "100", **settings})
+    driver = connect({"spark.rowmerge.executors.timeout": "1m 40s", **settings})
     with pytest.raises(StatementError) as raised:
         driver.sql("select 1")
     assert raised.value.kind == kind, raised.value.message

@@ -20,11 +20,12 @@ from pyspark.sql import SparkSession, functions as F
 from rowmerge.errors import ConfigurationError, RowmergeError
 from rowmerge.spark.failures import executor_error, packages_missing
 from rowmerge.spark.spark_session import is_local_mode, setting
+from rowmerge.storage.retries import parse_duration
 
 logger = logging.getLogger(__name__)
 
 EXECUTOR_TIMEOUT = "spark.rowmerge.executors.timeout"
-"""The setting for the time in seconds after which a cluster without a free executor is an error."""
+"""The setting for the time after which a cluster without a free executor is an error, in seconds or with a unit."""
 _DEFAULT_TIMEOUT = "300"
 _MASTER_SECONDS = 15
 _WARN_SECONDS = 15.0
@@ -51,7 +52,7 @@ def check_master_answers(master: str) -> None:
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
         try:
-            with socket.create_connection((host, int(port)), timeout=_MASTER_SECONDS):
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=_MASTER_SECONDS):
                 return
         except (OSError, ValueError) as error:
             problems.append(f"{address} ({error})")
@@ -88,7 +89,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _run_probe(spark: SparkSession) -> list[str]:
     """Return the environments of executors as JSON. Warn while no executor is free, and raise ConfigurationError after the timeout."""
-    timeout, waited, tag = float(setting(spark, EXECUTOR_TIMEOUT, _DEFAULT_TIMEOUT)), 0.0, f"rowmerge-{uuid.uuid4()}"
+    timeout = parse_duration(EXECUTOR_TIMEOUT, setting(spark, EXECUTOR_TIMEOUT, _DEFAULT_TIMEOUT)).total_seconds()
+    waited, tag = 0.0, f"rowmerge-{uuid.uuid4()}"
     results: list[list[str]] = []
     problems: list[Exception] = []
     end = threading.Event()

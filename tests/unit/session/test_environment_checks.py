@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 import rowmerge
 from rowmerge.errors import ConfigurationError
+from rowmerge.session.startup.cluster import check_master_answers
 from tests.support.faulty_s3 import Fault, FaultyS3, Request, needs_moto, serving
 from tests.support.rest_catalog import serving as serving_catalog
 
@@ -246,3 +248,13 @@ def test_a_catalog_that_fails_is_reported_without_secrets(sql: dict[str, str]) -
     for checks in (refused, missing):
         assert failed(checks) == ["catalog"] and "Check that the catalog is running" in checks["catalog"][1]
         assert SECRET not in str(checks)
+
+
+def test_a_master_at_an_ipv6_address_answers() -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        address = f"spark://[::1]:{server.getsockname()[1]}"
+        check_master_answers(address)
+    with pytest.raises(ConfigurationError, match="No Spark master answers"):
+        check_master_answers(address)
