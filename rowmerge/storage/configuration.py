@@ -14,7 +14,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.redaction import HIDDEN, hide
-from rowmerge.storage.credentials import AwsSource, aws_renewal, environment, fetch_provided, with_environment
+from rowmerge.storage.credentials import AwsSource, KeysWithoutToken, aws_renewal, environment, fetch_provided, with_environment
 from rowmerge.storage.option_names import (
     CLIENT_OPTIONS,
     METADATA_ONLY,
@@ -166,7 +166,7 @@ class StorageConfiguration:
         return self.vended is not None or self.provided is not None or self._aws_source(provider) is not None
 
     def obstore_arguments(self, location: str) -> dict[str, Any]:
-        """Return the keyword arguments of `obstore.store.from_url` for a location.
+        """Return the keyword arguments of `obstore.store.from_url` for a location. They are equal as long as the keys are.
 
         Raises:
             ConfigurationError: The location is in HDFS or in another store that obstore does not support.
@@ -181,10 +181,14 @@ class StorageConfiguration:
             client_options.setdefault("allow_http", True)
         if provider == "s3" and endpoint and is_true(settings.get("virtual_hosted_style_request")):
             settings["endpoint"] = _bucket_endpoint(endpoint, location)
+        is_signed = provider == "s3" and "access_key_id" in settings and not is_true(settings.get("skip_signature"))
+        if is_signed:
+            settings["skip_signature"] = "false"  # obstore reads each missing setting from the environment
         arguments = {
             "config": {name: value for name, value in settings.items() if name not in _NOT_OF_OBSTORE},
             "client_options": client_options,
             "retry_config": dict(self.retry_config),
+            "credential_provider": KeysWithoutToken.of(settings) if is_signed else None,
         }
         return {name: argument for name, argument in arguments.items() if argument}
 

@@ -15,9 +15,11 @@ from obstore.store import S3Store, from_url
 from rowmerge.errors import ConfigurationError
 from rowmerge.parquet.filesystems import filesystem_of, safe_reason
 from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.credentials import KeysWithoutToken
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.option_names import SETTINGS
 from rowmerge.storage.store import Storage
+from tests.support.faulty_s3 import FaultyS3, needs_moto
 
 parse = StorageConfiguration.parse
 S3 = {"access_key_id": "AKIA1", "secret_access_key": "hush", "region": "eu-west-1", "endpoint": "http://store:9000"}
@@ -51,7 +53,11 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_all_option_spellings_give_the_same_settings(options: dict[str, Any]) -> None:
     assert parse(options).settings["s3"] == S3
-    assert parse(options).obstore_arguments("s3a://lake/w") == {"config": S3, "client_options": {"allow_http": True}}
+    assert parse(options).obstore_arguments("s3a://lake/w") == {
+        "config": S3 | {"skip_signature": "false"},
+        "client_options": {"allow_http": True},
+        "credential_provider": KeysWithoutToken("AKIA1", "hush"),
+    }
 
 
 @pytest.mark.parametrize("provider", list(SETTINGS))
@@ -140,6 +146,26 @@ def test_the_environment_alone_does_not_replace_the_file_system_of_a_managed_spa
     settings = hadoop_settings(parse({}))
     assert settings["fs.s3a.endpoint.region"] == "eu-north-1" and "fs.s3.impl" not in settings
     assert "fs.s3.impl" in hadoop_settings(parse({"aws_region": "eu-north-1"}))
+
+
+@needs_moto
+@pytest.mark.parametrize("token", [None, "of the options"])
+@pytest.mark.parametrize("variable", ["AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE"])
+def test_requests_are_signed_with_the_keys_of_the_options_alone(
+    s3: FaultyS3, monkeypatch: pytest.MonkeyPatch, variable: str, token: str | None
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", variable):
+        monkeypatch.setenv(name, "true")
+    options = S3 | {"endpoint": s3.address} | ({} if token is None else {"session_token": token})
+    storage = Storage(s3.location, options)
+    assert not storage.exists("missing") and storage.client is storage.client
+    headers = s3.requests[-1].headers
+    assert "Credential=AKIA1/" in headers["authorization"] and headers.get("x-amz-security-token") == token
+
+
+def test_new_keys_without_a_token_make_a_new_client() -> None:
+    arguments = [parse(S3 | {"access_key_id": key}).obstore_arguments("s3://lake") for key in ("AKIA1", "AKIA1", "AKIA2")]
+    assert arguments[0] == arguments[1] != arguments[2] and "hush" not in repr(arguments[0]["credential_provider"])
 
 
 # ------------------------------------------------------------------ secrets
