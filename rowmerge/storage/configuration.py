@@ -67,6 +67,7 @@ class StorageConfiguration:
         """Parse the option `storage_options` of a session: flat names with or without the provider's prefix, and obstore's nested mappings.
 
         `{"aws_region": "eu-west-1", "client_options": {"timeout": "30s"}}` has a flat name and a nested mapping. Names may have any case.
+        Options without a value (None or an empty string) count as missing.
         A name with a prefix is a setting of one provider. A name without a prefix is a setting of every provider that has it. Options have
         three targets: the settings of providers, the options of the HTTP client, and the options of retries.
 
@@ -86,7 +87,7 @@ class StorageConfiguration:
             retry_config["max_retries"] = int(retry_config["max_retries"])
         client, retries = with_durations(client_options.values), with_durations(retry_config)
         provider = options.get("credential_provider")
-        provided = None if provider is None else Renewal(partial(fetch_provided, provider))
+        provided = Renewal(partial(fetch_provided, provider)) if provider else None
         configuration = StorageConfiguration(provider_settings.by_provider(), client, retries, provided)
         configuration._warn_of_options_for_metadata_only()
         return configuration

@@ -92,7 +92,9 @@ class OptionSettings:
         self._names: dict[Any, str] = {}
 
     def add(self, key: object, name: str, value: object) -> None:
-        """Add a setting.
+        """Add a setting, unless its value is None or an empty string.
+
+        A profile has such a value for a key without a value, and for an environment variable that is not set: `env_var('X', '')`.
 
         Args:
             key: The setting.
@@ -102,6 +104,8 @@ class OptionSettings:
         Raises:
             ConfigurationError: Another option has given the setting another value.
         """
+        if value is None or value == "":
+            return
         if key in self.values and str(self.values[key]).lower() != str(value).lower():
             raise ConfigurationError(
                 f"storage_options has {self._names[key]!r} and {name!r}, which mean the same setting, with different values. Remove one."
@@ -148,7 +152,7 @@ def add_option(name: str, value: object, settings: OptionSettings, client_option
     elif not setting_keys:
         raise ConfigurationError(_unknown_name_message(name))
     for key in setting_keys:
-        settings.add(key, name, value if isinstance(value, bool) else str(value))
+        settings.add(key, name, value if value is None or isinstance(value, bool) else str(value))
 
 
 def _setting_keys(name: str) -> Iterator[tuple[str, str]]:

@@ -93,6 +93,13 @@ def test_storage_options_may_be_nested():
     assert new_credentials.storage_options == {"aws_region": "eu-west-1", "client_options": {"allow_http": "true"}}
 
 
+def test_keys_without_a_value_are_left_out():
+    options = {"aws_session_token": None, "aws_region": "", "client_options": None, "retry_config": {"max_retries": None}}
+    new_credentials = credentials(storage_options=options, spark_config={"spark.sql.shuffle.partitions": None, "spark.a": ""})
+    assert new_credentials.storage_options == {"aws_region": "", "retry_config": {}}
+    assert new_credentials.spark_config == {"spark.a": ""}
+
+
 def test_secrets_are_never_printed():
     new_credentials = credentials(
         storage_options={"aws_secret_access_key": "hush-1"},

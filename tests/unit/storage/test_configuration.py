@@ -123,6 +123,20 @@ def test_options_without_effect_on_data_files_cause_a_warning(caplog: pytest.Log
     assert "only to the metadata of tables: service_account, sse_kms_key_id." in record.getMessage() and "hush" not in record.getMessage()
 
 
+@pytest.mark.parametrize("value", [None, ""])
+def test_options_without_a_value_count_as_missing(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+    names = (
+        "aws_endpoint_url aws_access_key_id aws_session_token aws_region aws_skip_signature azure_sas_key user_agent credential_provider"
+    )
+    nested = {"client_options": {"proxy_url": value, "timeout": value}, "retry_config": {"max_retries": value}}
+    configuration = parse({**dict.fromkeys(names.split(), value), "config": {"bucket": value, "region": "eu-west-1"}, **nested})
+    assert configuration.obstore_arguments("s3://lake") == {"config": {"region": "eu-west-1"}} and configuration.settings["azure"] == {}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAENV")
+    assert configuration.filesystem_options()["s3"] == {"access_key": "AKIAENV", "region": "eu-west-1"}
+    with pytest.raises(ConfigurationError, match="'regoin'"):
+        parse({"regoin": value})
+
+
 @pytest.mark.parametrize("endpoint", ["http://store:9000", "https://store:9000"])
 def test_the_address_of_the_endpoint_says_whether_http_is_allowed(endpoint: str) -> None:
     arguments = parse({"aws_endpoint_url": endpoint}).obstore_arguments("s3://lake")

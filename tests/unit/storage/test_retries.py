@@ -53,7 +53,7 @@ def test_the_options_of_the_page_are_accepted() -> None:
     assert Storage("s3://lake", configuration).client is not None
 
 
-@pytest.mark.parametrize("value", ["soon", "30 parsecs", "", "-1s", None])
+@pytest.mark.parametrize("value", ["soon", "30 parsecs", "-1s"])
 def test_other_values_are_no_durations(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="timeout = .* is not a duration. Write a number with a unit, such as '30s'"):
         parse(client_options={"timeout": value})

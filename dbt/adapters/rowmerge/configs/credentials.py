@@ -71,11 +71,8 @@ class RowmergeCredentials(Credentials):
         self.method = self.method.lower()
         self.durability = (self.durability or DURABILITIES[0]).lower()
         self.file_format = (self.file_format or ("iceberg" if self.catalog else "delta")).lower()
-        self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}
-        self.storage_options = {
-            str(key): {str(name): as_text(inner) for name, inner in value.items()} if isinstance(value, dict) else as_text(value)
-            for key, value in self.storage_options.items()
-        }
+        self.spark_config = _texts(self.spark_config)
+        self.storage_options = _texts(self.storage_options)
 
     @classmethod
     def validate(cls, data: Any) -> None:
@@ -143,6 +140,11 @@ class RowmergeCredentials(Credentials):
             return {**entries, **catalog_name, "endpoint": self.endpoint}.items()
         # `dbt debug` prints keys that most profiles do not set, such as `port`, only if they have a value.
         return [(key, value) for key, value in entries.items() if key not in _HIDDEN_IF_EMPTY or value not in (None, {}, [])]
+
+
+def _texts(settings: Dict[Any, Any]) -> Dict[str, Any]:
+    """Return settings with strings as values. Leave out keys without a value, so that they do not become the string `None`."""
+    return {str(key): _texts(value) if isinstance(value, dict) else as_text(value) for key, value in settings.items() if value is not None}
 
 
 def _hide_secrets(key: str, value: Any) -> Any:
