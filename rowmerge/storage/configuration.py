@@ -25,6 +25,7 @@ from rowmerge.storage.option_names import (
     SECRETS,
     OptionSettings,
     add_option,
+    is_true as is_true,  # also for other modules
     nested_mapping,
 )
 from rowmerge.storage.renewal import Renewal, has_credentials, with_credentials, without_credentials
@@ -284,11 +285,6 @@ def _split_endpoint(url: str | None) -> tuple[str | None, str | None]:
 def region_of(s3: Mapping[str, Any]) -> str:
     """Return the region in settings of S3, or the one that obstore assumes."""
     return str(s3.get("region") or s3.get("default_region") or DEFAULT_REGION)
-
-
-def is_true(value: object) -> bool:
-    """Return whether the value of a boolean setting is true. Options may spell it as a string (`true`, `1`, `yes`, …)."""
-    return str(value).lower() in ("true", "1", "yes", "on", "y", "t")
 
 
 def _bucket_endpoint(endpoint: str, location: str) -> str:

@@ -84,6 +84,11 @@ CLIENT_OPTIONS: Final = frozenset(
 RETRY_OPTIONS: Final = frozenset("backoff max_retries retry_timeout".split())
 
 
+def is_true(value: object) -> bool:
+    """Return whether the value of a boolean setting is true. Options may spell it as a string (`true`, `1`, `yes`, …)."""
+    return str(value).lower() in ("true", "1", "yes", "on", "y", "t")
+
+
 class OptionSettings:
     """A collection of settings from options. Several option names may mean the same setting."""
 

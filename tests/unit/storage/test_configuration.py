@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.credentials import KeysWithoutToken
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.option_names import SETTINGS
+from rowmerge.storage.renewal import Renewal, has_credentials
 from rowmerge.storage.store import Storage
 from tests.support.faulty_s3 import FaultyS3, needs_moto
 
@@ -175,6 +177,24 @@ def test_requests_are_signed_with_the_keys_of_the_options_alone(
     assert not storage.exists("missing") and storage.client is storage.client
     headers = s3.requests[-1].headers
     assert "Credential=AKIA1/" in headers["authorization"] and headers.get("x-amz-security-token") == token
+
+
+@pytest.mark.parametrize("value", ["false", "0", False])
+def test_signatures_that_are_not_skipped_leave_the_search_for_keys_on(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    vended = Renewal(lambda: None, is_vended=True)
+    vended.update({"s3": {"skip_signature": value}}, None)
+    assert replace(parse(S3), vended=vended).obstore_arguments("s3://lake") == parse(S3).obstore_arguments("s3://lake")
+    assert parse({"aws_skip_signature": value}).has_changing_credentials("s3"), "botocore may find keys"
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", str(value))
+    assert parse({}).has_changing_credentials("s3")
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    assert not parse({}).has_changing_credentials("s3")
+    assert parse({"aws_skip_signature": value}).has_changing_credentials("s3")
+
+
+@pytest.mark.parametrize("provider", list(SETTINGS))
+def test_anonymous_requests_count_as_credentials(provider: str) -> None:
+    assert has_credentials(provider, {"skip_signature": "true"}) and not has_credentials(provider, {"skip_signature": "false"})
 
 
 def test_new_keys_without_a_token_make_a_new_client() -> None:
