@@ -29,7 +29,7 @@ from rowmerge.storage.option_names import (
     nested_mapping,
 )
 from rowmerge.storage.renewal import Renewal, has_credentials, with_credentials, without_credentials
-from rowmerge.storage.retries import seconds_of, with_durations
+from rowmerge.storage.retries import parse_client_options, parse_retry_options, seconds_of
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class StorageConfiguration:
         three targets: the settings of providers, the options of the HTTP client, and the options of retries.
 
         Raises:
-            ConfigurationError: A name is unknown, or two names of one setting have different values.
+            ConfigurationError: A name is unknown, a value is invalid, or two names of one setting have different values.
         """
         provider_settings, client_options, retry_options = OptionSettings(), OptionSettings(), OptionSettings()
         flat_options = {name: value for name, value in options.items() if name not in NESTED_OPTIONS}
@@ -83,10 +83,7 @@ class StorageConfiguration:
         # The other two mappings have only names of their own target.
         client_options.add_nested(options, "client_options", CLIENT_OPTIONS)
         retry_options.add_nested(options, "retry_config", RETRY_OPTIONS)
-        retry_config = retry_options.values
-        if "max_retries" in retry_config:
-            retry_config["max_retries"] = int(retry_config["max_retries"])
-        client, retries = with_durations(client_options.values), with_durations(retry_config)
+        client, retries = parse_client_options(client_options.values), parse_retry_options(retry_options.values)
         provider = options.get("credential_provider")
         provided = Renewal(partial(fetch_provided, provider)) if provider else None
         configuration = StorageConfiguration(provider_settings.by_provider(), client, retries, provided)

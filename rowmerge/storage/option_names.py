@@ -82,6 +82,8 @@ CLIENT_OPTIONS: Final = frozenset(
     "proxy_ca_certificate proxy_excludes root_certificate randomize_addresses read_timeout timeout user_agent".split()
 )
 RETRY_OPTIONS: Final = frozenset("backoff max_retries retry_timeout".split())
+BACKOFF_OPTIONS: Final = frozenset("base init_backoff max_backoff".split())
+"""The names in the mapping `backoff` of the retry options."""
 
 
 def is_true(value: object) -> bool:

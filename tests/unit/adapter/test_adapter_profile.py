@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 import pytest
 import yaml
@@ -9,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge import RowmergeCredentials
 from dbt.include.rowmerge import PACKAGE_PATH
+from rowmerge.storage.store import Storage
 
 GOOD = {"warehouse": "/tmp/warehouse", "schema": "main"}
 
@@ -91,6 +94,19 @@ def test_storage_options_must_be_a_mapping():
 def test_storage_options_may_be_nested():
     new_credentials = credentials(storage_options={"aws_region": "eu-west-1", "client_options": {"allow_http": True}})
     assert new_credentials.storage_options == {"aws_region": "eu-west-1", "client_options": {"allow_http": "true"}}
+
+
+def test_storage_options_keep_nested_mappings_and_join_lists():
+    options = {
+        "retry_config": {"max_retries": 3, "backoff": {"init_backoff": "10ms", "base": 2, "max_backoff": None}},
+        "client_options": {"default_headers": {"x-a": True}, "proxy_excludes": ["localhost", "10.0.0.1"]},
+    }
+    new_options = credentials(storage_options=options).storage_options
+    assert new_options == {
+        "retry_config": {"max_retries": "3", "backoff": {"init_backoff": "10ms", "base": "2"}},
+        "client_options": {"default_headers": {"x-a": "true"}, "proxy_excludes": "localhost,10.0.0.1"},
+    }
+    assert Storage("s3://lake", new_options).client.retry_config["backoff"]["init_backoff"] == timedelta(milliseconds=10)
 
 
 def test_keys_without_a_value_are_left_out():

@@ -71,8 +71,9 @@ class RowmergeCredentials(Credentials):
         self.method = self.method.lower()
         self.durability = (self.durability or DURABILITIES[0]).lower()
         self.file_format = (self.file_format or ("iceberg" if self.catalog else "delta")).lower()
-        self.spark_config = _texts(self.spark_config)
-        self.storage_options = _texts(self.storage_options)
+        # A key without a value must not become the string `None`.
+        self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items() if value is not None}
+        self.storage_options = _option_text(self.storage_options)
 
     @classmethod
     def validate(cls, data: Any) -> None:
@@ -142,9 +143,16 @@ class RowmergeCredentials(Credentials):
         return [(key, value) for key, value in entries.items() if key not in _HIDDEN_IF_EMPTY or value not in (None, {}, [])]
 
 
-def _texts(settings: Dict[Any, Any]) -> Dict[str, Any]:
-    """Return settings with strings as values. Leave out keys without a value, so that they do not become the string `None`."""
-    return {str(key): _texts(value) if isinstance(value, dict) else as_text(value) for key, value in settings.items() if value is not None}
+def _option_text(value: Any) -> Any:
+    """Return the value of a storage option with strings in place of numbers and booleans, also in nested mappings.
+
+    Leave out keys without a value. Join lists by commas, as obstore expects a list of hosts.
+    """
+    if isinstance(value, dict):
+        return {str(key): _option_text(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return ",".join(as_text(item) for item in value)
+    return as_text(value)
 
 
 def _hide_secrets(key: str, value: Any) -> Any:
