@@ -27,6 +27,8 @@ _DURATIONS: Final = frozenset(
 """The options whose values are durations, in the mappings `client_options` and `retry_config`, and in `backoff` of the latter."""
 _BACKOFF_DEFAULTS: Final = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=15)}
 """The first and the longest wait that obstore assumes."""
+MAX_RETRIES: Final = 62
+"""The largest number of retries. hadoop-aws doubles the wait after each one, and rejects more."""
 _UNITS: Final = {
     **dict.fromkeys(("ms", "msec", "millis", "milliseconds"), 0.001),
     **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1.0),
@@ -57,10 +59,19 @@ def parse_retry_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     retry_options = _with_durations(options)
     if "max_retries" in options:
-        retry_options["max_retries"] = int(options["max_retries"])
+        retry_options["max_retries"] = _parse_max_retries(options["max_retries"])
     if "backoff" in options:
         retry_options["backoff"] = _parse_backoff(options)
     return retry_options
+
+
+def _parse_max_retries(value: object) -> int:
+    """Parse the number of retries. Raises ConfigurationError if one of the libraries rejects it."""
+    text = str(value).strip()
+    if re.fullmatch(r"[0-9]{1,2}", text) and int(text) <= MAX_RETRIES:
+        return int(text)
+    problem = f"storage_options.retry_config: max_retries = {value!r} is not a whole number from 0 to {MAX_RETRIES}"
+    raise ConfigurationError(f"{problem}. Write such a number, or remove the option.")
 
 
 def _parse_backoff(retry_options: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,6 +81,19 @@ def test_wrong_values_of_nested_options_are_errors(options: dict[str, Any], mess
         parse(**options)
 
 
+@pytest.mark.parametrize("value", ["many", -1, "-1", 63, "1.5", 2.5, True, "9" * 5000])
+def test_other_numbers_of_retries_are_errors(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="retry_config: max_retries = .* is not a whole number from 0 to 62. Write such a number"):
+        parse(retry_config={"max_retries": value})
+
+
+@pytest.mark.parametrize("value", [0, "0", 62, " 62 "])
+def test_zero_to_62_retries_are_accepted(value: Any) -> None:
+    configuration = parse(retry_config={"max_retries": value})
+    assert configuration.retry_config == {"max_retries": int(value)}
+    assert Storage("s3://lake", configuration).client is not None
+
+
 def test_headers_are_strings_and_headers_without_a_value_are_left_out() -> None:
     configuration = parse(client_options={"default_headers": {"x-a": 1, "x-b": b"2", "x-c": None, "x-d": ""}})
     assert configuration.client_options == {"default_headers": {"x-a": "1", "x-b": b"2"}}
