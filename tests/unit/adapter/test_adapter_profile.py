@@ -122,6 +122,7 @@ def test_secrets_are_never_printed():
         spark_config={
             "spark.hadoop.fs.s3a.secret.key": "hush-2",
             "spark.hadoop.fs.gs.auth.service.account.private.key": "hush-3",
+            "spark.remote": "sc://me@host:15002/;token=hush-4",
             "spark.ui.enabled": False,
         },
     )
@@ -132,6 +133,7 @@ def test_secrets_are_never_printed():
     assert dict(new_credentials.connection_info())["spark_config"] == {
         "spark.hadoop.fs.s3a.secret.key": "********",
         "spark.hadoop.fs.gs.auth.service.account.private.key": "********",
+        "spark.remote": "host:15002",
         "spark.ui.enabled": "false",
     }
 

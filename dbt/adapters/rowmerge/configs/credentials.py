@@ -159,7 +159,7 @@ def _hide_secrets(key: str, value: Any) -> Any:
     """Return the value of a profile key with possible secrets replaced by asterisks."""
     match key:
         case "spark_config":
-            return {name: HIDDEN if _SECRET_KEY.search(name) else setting for name, setting in value.items()}
+            return {name: _hide_secret_setting(name, setting) for name, setting in value.items()}
         case "catalog":
             return {name: setting if _is_harmless(str(name), str(setting)) else HIDDEN for name, setting in value.items()}
         case "catalogs":
@@ -167,8 +167,20 @@ def _hide_secrets(key: str, value: Any) -> Any:
         case "warehouse" if value is not None and _has_credentials(str(value)):
             return HIDDEN
         case "remote" if value is not None:
-            return value.partition(";")[0].rstrip("/").rpartition("@")[2]
+            return _without_token(value)
     return value
+
+
+def _hide_secret_setting(name: str, value: str) -> str:
+    """Return the value of a Spark setting with possible secrets replaced or removed."""
+    if _SECRET_KEY.search(name):
+        return HIDDEN
+    return _without_token(value) if name == "spark.remote" else value
+
+
+def _without_token(address: str) -> str:
+    """Return the address of a Spark Connect server without its parameters, such as a token, and without a user name."""
+    return address.partition(";")[0].rstrip("/").rpartition("@")[2]
 
 
 def _has_credentials(location: str) -> bool:
