@@ -124,21 +124,21 @@ class _Chart:
         self._low, self._high = log10(min(seconds) * 0.8), log10(max(seconds) * 1.25)
         self._first, self._last = (log10(run.scale) for run in (runs[0], runs[-1]))
 
-    def area(self, left: float, scenario: str) -> list[str]:
-        """Return the area of a scenario as SVG. `left`: the position of its left border."""
+    def area(self, start: float, scenario: str) -> list[str]:
+        """Return the area of a scenario as SVG. `start`: the position of its start border."""
         parts = [
-            f'<text x="{left}" y="{TOP - 10}" font-weight="bold">{escape(SCENARIOS[scenario].title)}: seconds by rows</text>',
-            f'<rect x="{left}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#888"/>',
+            f'<text x="{start}" y="{TOP - 10}" font-weight="bold">{escape(SCENARIOS[scenario].title)}: seconds by rows</text>',
+            f'<rect x="{start}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#888"/>',
         ]
         for run in self._runs:
-            parts.append(f'<text x="{left + self._x(run):.0f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">{_rows(run)}</text>')
+            parts.append(f'<text x="{start + self._x(run):.0f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">{_rows(run)}</text>')
         for value in [value for value in TICKS if self._low <= log10(value) <= self._high]:
             y = self._y(value)
-            parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + WIDTH}" y2="{y:.1f}" stroke="#ddd"/>')
-            parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
+            parts.append(f'<line x1="{start}" y1="{y:.1f}" x2="{start + WIDTH}" y2="{y:.1f}" stroke="#ddd"/>')
+            parts.append(f'<text x="{start - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
         for engine, color in COLORS.items():
             measured = [(run, _seconds(run, scenario, engine)) for run in self._runs]
-            points = [(left + self._x(run), self._y(value)) for run, value in measured if value]
+            points = [(start + self._x(run), self._y(value)) for run, value in measured if value]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
             parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
             parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>' for x, y in points]

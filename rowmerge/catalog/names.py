@@ -141,8 +141,8 @@ def normalize_location(location: str) -> str:
     """Return the absolute form of a location. It must not contain credentials, because metadata files and messages repeat it.
 
     Raises:
-        ConfigurationError: The location is empty, contains credentials or a query, or is in a store that rowmerge or Spark does not
-            support, such as HDFS. The message does not repeat credentials.
+        ConfigurationError: The location is empty, contains credentials or a query, or is in a store that is not supported, such as HDFS.
+            The message does not repeat credentials.
     """
     if not location.strip():
         raise ConfigurationError("The location is empty. Set it to a folder, or to a URL such as s3://bucket/folder.")

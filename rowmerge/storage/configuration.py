@@ -14,7 +14,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.redaction import HIDDEN, hide
-from rowmerge.storage.credentials import AwsSource, aws_renewal, environment, fetch_provided, with_environment
+from rowmerge.storage.credentials import AwsSource, KeysWithoutToken, aws_renewal, environment, fetch_provided, with_environment
 from rowmerge.storage.option_names import (
     CLIENT_OPTIONS,
     METADATA_ONLY,
@@ -25,10 +25,11 @@ from rowmerge.storage.option_names import (
     SECRETS,
     OptionSettings,
     add_option,
+    is_true as is_true,  # also for other modules
     nested_mapping,
 )
 from rowmerge.storage.renewal import Renewal, has_credentials, with_credentials, without_credentials
-from rowmerge.storage.retries import seconds_of, with_durations
+from rowmerge.storage.retries import parse_client_options, parse_retry_options, seconds_of
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +72,12 @@ class StorageConfiguration:
         """Parse the option `storage_options` of a session: flat names with or without the provider's prefix, and obstore's nested mappings.
 
         `{"aws_region": "eu-west-1", "client_options": {"timeout": "30s"}}` has a flat name and a nested mapping. Names may have any case.
+        Options without a value (None or an empty string) count as missing.
         A name with a prefix is a setting of one provider. A name without a prefix is a setting of every provider that has it. Options have
         three targets: the settings of providers, the options of the HTTP client, and the options of retries.
 
         Raises:
-            ConfigurationError: A name is unknown, or two names of one setting have different values.
+            ConfigurationError: A name is unknown, a value is invalid, or two names of one setting have different values.
         """
         provider_settings, client_options, retry_options = OptionSettings(), OptionSettings(), OptionSettings()
         flat_options = {name: value for name, value in options.items() if name not in NESTED_OPTIONS}
@@ -85,12 +87,9 @@ class StorageConfiguration:
         # The other two mappings have only names of their own target.
         client_options.add_nested(options, "client_options", CLIENT_OPTIONS)
         retry_options.add_nested(options, "retry_config", RETRY_OPTIONS)
-        retry_config = retry_options.values
-        if "max_retries" in retry_config:
-            retry_config["max_retries"] = int(retry_config["max_retries"])
-        client, retries = with_durations(client_options.values), with_durations(retry_config)
+        client, retries = parse_client_options(client_options.values), parse_retry_options(retry_options.values)
         provider = options.get("credential_provider")
-        provided = None if provider is None else Renewal(partial(fetch_provided, provider))
+        provided = Renewal(partial(fetch_provided, provider)) if provider else None
         configuration = StorageConfiguration(provider_settings.by_provider(), client, retries, provided)
         configuration._warn_of_options_for_metadata_only()
         return configuration
@@ -170,7 +169,7 @@ class StorageConfiguration:
         return self.vended is not None or self.provided is not None or self._aws_source(provider) is not None
 
     def obstore_arguments(self, location: str) -> dict[str, Any]:
-        """Return the keyword arguments of `obstore.store.from_url` for a location.
+        """Return the keyword arguments of `obstore.store.from_url` for a location. They are equal as long as the keys are.
 
         Raises:
             ConfigurationError: The location is in HDFS or in another store that obstore does not support.
@@ -185,10 +184,14 @@ class StorageConfiguration:
             client_options.setdefault("allow_http", True)
         if provider == "s3" and endpoint and is_true(settings.get("virtual_hosted_style_request")):
             settings["endpoint"] = _bucket_endpoint(endpoint, location)
+        is_signed = provider == "s3" and "access_key_id" in settings and not is_true(settings.get("skip_signature"))
+        if is_signed:
+            settings["skip_signature"] = "false"  # obstore reads each missing setting from the environment
         arguments = {
             "config": {name: value for name, value in settings.items() if name not in _NOT_OF_OBSTORE},
             "client_options": client_options,
             "retry_config": dict(self.retry_config),
+            "credential_provider": KeysWithoutToken.of(settings) if is_signed else None,
         }
         return {name: argument for name, argument in arguments.items() if argument}
 
@@ -284,11 +287,6 @@ def _split_endpoint(url: str | None) -> tuple[str | None, str | None]:
 def region_of(s3: Mapping[str, Any]) -> str:
     """Return the region in settings of S3, or the one that obstore assumes."""
     return str(s3.get("region") or s3.get("default_region") or DEFAULT_REGION)
-
-
-def is_true(value: object) -> bool:
-    """Return whether the value of a boolean setting is true. Options may spell it as a string (`true`, `1`, `yes`, …)."""
-    return str(value).lower() in ("true", "1", "yes", "on", "y", "t")
 
 
 def _bucket_endpoint(endpoint: str, location: str) -> str:

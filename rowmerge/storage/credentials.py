@@ -55,6 +55,26 @@ def with_environment(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, repr=False)
+class KeysWithoutToken:
+    """Keys for S3 without a session token, as a `credential_provider` of obstore. Equal keys make equal providers.
+
+    If keys without a token are settings of obstore, it adds the token of other keys from AWS_SESSION_TOKEN.
+    """
+
+    access_key_id: str
+    secret_access_key: str
+
+    @staticmethod
+    def of(settings: Mapping[str, Any]) -> KeysWithoutToken | None:
+        """Return the keys in settings of S3, or None if the settings lack a key or have a session token."""
+        access_key, secret_key, token = (settings.get(name) for name in _STATIC)
+        return KeysWithoutToken(access_key, secret_key) if access_key and secret_key and not token else None
+
+    def __call__(self) -> dict[str, str | None]:
+        return {"access_key_id": self.access_key_id, "secret_access_key": self.secret_access_key, "token": None, "expires_at": None}
+
+
+@dataclass(frozen=True, repr=False)
 class AwsSource:
     """A source of keys for S3. Equal sources share their keys.
 

@@ -82,6 +82,13 @@ CLIENT_OPTIONS: Final = frozenset(
     "proxy_ca_certificate proxy_excludes root_certificate randomize_addresses read_timeout timeout user_agent".split()
 )
 RETRY_OPTIONS: Final = frozenset("backoff max_retries retry_timeout".split())
+BACKOFF_OPTIONS: Final = frozenset("base init_backoff max_backoff".split())
+"""The names in the mapping `backoff` of the retry options."""
+
+
+def is_true(value: object) -> bool:
+    """Return whether the value of a boolean setting is true. Options may spell it as a string (`true`, `1`, `yes`, …)."""
+    return str(value).lower() in ("true", "1", "yes", "on", "y", "t")
 
 
 class OptionSettings:
@@ -92,7 +99,9 @@ class OptionSettings:
         self._names: dict[Any, str] = {}
 
     def add(self, key: object, name: str, value: object) -> None:
-        """Add a setting.
+        """Add a setting, unless its value is None or an empty string.
+
+        A profile has such a value for a key without a value, and for an environment variable that is not set: `env_var('X', '')`.
 
         Args:
             key: The setting.
@@ -102,6 +111,8 @@ class OptionSettings:
         Raises:
             ConfigurationError: Another option has given the setting another value.
         """
+        if value is None or value == "":
+            return
         if key in self.values and str(self.values[key]).lower() != str(value).lower():
             raise ConfigurationError(
                 f"storage_options has {self._names[key]!r} and {name!r}, which mean the same setting, with different values. Remove one."
@@ -148,7 +159,7 @@ def add_option(name: str, value: object, settings: OptionSettings, client_option
     elif not setting_keys:
         raise ConfigurationError(_unknown_name_message(name))
     for key in setting_keys:
-        settings.add(key, name, value if isinstance(value, bool) else str(value))
+        settings.add(key, name, value if value is None or isinstance(value, bool) else str(value))
 
 
 def _setting_keys(name: str) -> Iterator[tuple[str, str]]:

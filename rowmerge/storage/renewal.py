@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rowmerge.storage.option_names import is_true
+
 logger = logging.getLogger(__name__)
 
 AWS_SOURCES = (
@@ -121,13 +123,13 @@ class Renewal:
 
 
 def has_credentials(provider: str, settings: Mapping[str, Any]) -> bool:
-    """Return whether the settings of a provider contain credentials.
+    """Return whether the settings of a provider contain credentials, or say that requests are anonymous.
 
     Args:
         provider: The provider: `s3`, `gs` or `azure`.
         settings: The settings of the provider.
     """
-    return any(name in settings for name in CREDENTIALS[provider])
+    return any(name in settings and (name != "skip_signature" or is_true(settings[name])) for name in CREDENTIALS[provider])
 
 
 def without_credentials(provider: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,18 @@
-"""Parse the timeouts of requests to object stores, and repeat requests whose response is cut."""
+"""Parse the timeouts and retries of requests to object stores, and repeat requests whose response is cut."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from obstore.exceptions import BaseError
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.storage.option_names import BACKOFF_OPTIONS, OptionSettings, nested_mapping
 
 _WAITS = (0.1, 0.4, 1.6)
 """The times in seconds to wait before a request is repeated, at most as often as `max_retries` allows."""
@@ -23,6 +25,10 @@ _DURATIONS: Final = frozenset(
     "retry_timeout timeout".split()
 )
 """The options whose values are durations, in the mappings `client_options` and `retry_config`, and in `backoff` of the latter."""
+_BACKOFF_DEFAULTS: Final = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=15)}
+"""The first and the longest wait that obstore assumes."""
+MAX_RETRIES: Final = 62
+"""The largest number of retries. hadoop-aws doubles the wait after each one, and rejects more."""
 _UNITS: Final = {
     **dict.fromkeys(("ms", "msec", "millis", "milliseconds"), 0.001),
     **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1.0),
@@ -32,20 +38,71 @@ _UNITS: Final = {
 _PART: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 
-def with_durations(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in which each duration is a `timedelta`, which obstore accepts for all of them.
+def parse_client_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the HTTP client as obstore accepts them.
 
     Raises:
-        ConfigurationError: The value of such an option is not a duration.
+        ConfigurationError: A value is not a duration, or `default_headers` is not a mapping.
     """
-    return {name: _with_duration(name, value) for name, value in options.items()}
+    client_options = _with_durations(options)
+    if "default_headers" in options:
+        headers = {name: value for name, value in nested_mapping(options, "default_headers").items() if value is not None and value != ""}
+        client_options["default_headers"] = {name: value if isinstance(value, bytes) else str(value) for name, value in headers.items()}
+    return client_options
 
 
-def _with_duration(name: str, value: Any) -> Any:
-    """Return the value of an option, as a `timedelta` if it is a duration."""
-    if name == "backoff" and isinstance(value, Mapping):
-        return with_durations(value)
-    return parse_duration(f"storage_options: {name}", value) if name in _DURATIONS else value
+def parse_retry_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of retries as obstore accepts them.
+
+    Raises:
+        ConfigurationError: A value is invalid, `backoff` is not a mapping, or it has an unknown name.
+    """
+    retry_options = _with_durations(options)
+    if "max_retries" in options:
+        retry_options["max_retries"] = _parse_max_retries(options["max_retries"])
+    if "backoff" in options:
+        retry_options["backoff"] = _parse_backoff(options)
+    return retry_options
+
+
+def _parse_max_retries(value: object) -> int:
+    """Parse the number of retries. Raises ConfigurationError if one of the libraries rejects it."""
+    text = str(value).strip()
+    if re.fullmatch(r"[0-9]{1,2}", text) and int(text) <= MAX_RETRIES:
+        return int(text)
+    problem = f"storage_options.retry_config: max_retries = {value!r} is not a whole number from 0 to {MAX_RETRIES}"
+    raise ConfigurationError(f"{problem}. Write such a number, or remove the option.")
+
+
+def _parse_backoff(retry_options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mapping `backoff` of retry options. Raises ConfigurationError for values with which obstore cannot choose a wait."""
+    settings = OptionSettings()
+    settings.add_nested(retry_options, "backoff", BACKOFF_OPTIONS)
+    backoff = _with_durations(settings.values)
+    if "base" in backoff:
+        backoff["base"] = _parse_base(backoff["base"])
+    complete = {**_BACKOFF_DEFAULTS, **backoff}
+    if not timedelta(0) < complete["init_backoff"] <= complete["max_backoff"]:
+        times = ", ".join(f"{name} = {complete[name].total_seconds():g}s" for name in _BACKOFF_DEFAULTS)
+        raise ConfigurationError(
+            f"storage_options.backoff: {times}. Set init_backoff to more than 0s, and max_backoff to at least as much."
+        )
+    return backoff
+
+
+def _parse_base(value: object) -> float:
+    """Return the factor between the waits of retries. Raises ConfigurationError if the waits would not grow."""
+    with suppress(ValueError):
+        base = float(str(value))
+        if 1 < base < float("inf"):
+            return base
+    raise ConfigurationError(f"storage_options.backoff: base = {value!r} is not a number greater than 1. Write a number such as 2.")
+
+
+def _with_durations(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in which each duration is a `timedelta`. Raises ConfigurationError if the value of such an option is no duration."""
+    durations = {name: parse_duration(f"storage_options: {name}", value) for name, value in options.items() if name in _DURATIONS}
+    return {**options, **durations}
 
 
 def parse_duration(name: str, value: object) -> timedelta:
@@ -70,7 +127,7 @@ def parse_duration(name: str, value: object) -> timedelta:
 
 
 def seconds_of(options: Mapping[str, Any], name: str) -> float | None:
-    """Return the seconds of a duration in options of `with_durations`, or None if the option is missing.
+    """Return the seconds of a duration in parsed options, or None if the option is missing.
 
     Args:
         options: The options.

@@ -13,7 +13,8 @@ from typing import Any
 from pyiceberg.table import Table
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.storage.configuration import StorageConfiguration, is_true, provider_of
+from rowmerge.storage.configuration import StorageConfiguration, provider_of
+from rowmerge.storage.option_names import is_true
 from rowmerge.storage.renewal import Renewal, with_defaults
 from rowmerge.storage.store import Storage
 

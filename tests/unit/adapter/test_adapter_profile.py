@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import click
 import pytest
 import yaml
@@ -9,6 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge import RowmergeCredentials
 from dbt.include.rowmerge import PACKAGE_PATH
+from rowmerge.storage.store import Storage
 
 GOOD = {"warehouse": "/tmp/warehouse", "schema": "main"}
 
@@ -93,12 +96,33 @@ def test_storage_options_may_be_nested():
     assert new_credentials.storage_options == {"aws_region": "eu-west-1", "client_options": {"allow_http": "true"}}
 
 
+def test_storage_options_keep_nested_mappings_and_join_lists():
+    options = {
+        "retry_config": {"max_retries": 3, "backoff": {"init_backoff": "10ms", "base": 2, "max_backoff": None}},
+        "client_options": {"default_headers": {"x-a": True}, "proxy_excludes": ["localhost", "10.0.0.1"]},
+    }
+    new_options = credentials(storage_options=options).storage_options
+    assert new_options == {
+        "retry_config": {"max_retries": "3", "backoff": {"init_backoff": "10ms", "base": "2"}},
+        "client_options": {"default_headers": {"x-a": "true"}, "proxy_excludes": "localhost,10.0.0.1"},
+    }
+    assert Storage("s3://lake", new_options).client.retry_config["backoff"]["init_backoff"] == timedelta(milliseconds=10)
+
+
+def test_keys_without_a_value_are_left_out():
+    options = {"aws_session_token": None, "aws_region": "", "client_options": None, "retry_config": {"max_retries": None}}
+    new_credentials = credentials(storage_options=options, spark_config={"spark.sql.shuffle.partitions": None, "spark.a": ""})
+    assert new_credentials.storage_options == {"aws_region": "", "retry_config": {}}
+    assert new_credentials.spark_config == {"spark.a": ""}
+
+
 def test_secrets_are_never_printed():
     new_credentials = credentials(
         storage_options={"aws_secret_access_key": "hush-1"},
         spark_config={
             "spark.hadoop.fs.s3a.secret.key": "hush-2",
             "spark.hadoop.fs.gs.auth.service.account.private.key": "hush-3",
+            "spark.remote": "sc://me@host:15002/;token=hush-4",
             "spark.ui.enabled": False,
         },
     )
@@ -109,6 +133,7 @@ def test_secrets_are_never_printed():
     assert dict(new_credentials.connection_info())["spark_config"] == {
         "spark.hadoop.fs.s3a.secret.key": "********",
         "spark.hadoop.fs.gs.auth.service.account.private.key": "********",
+        "spark.remote": "host:15002",
         "spark.ui.enabled": "false",
     }
 

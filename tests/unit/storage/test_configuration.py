@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,12 @@ from obstore.store import S3Store, from_url
 from rowmerge.errors import ConfigurationError
 from rowmerge.parquet.filesystems import azure_arguments, filesystem_of, safe_reason
 from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.credentials import KeysWithoutToken
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.option_names import SETTINGS
+from rowmerge.storage.renewal import Renewal, has_credentials
 from rowmerge.storage.store import Storage
+from tests.support.faulty_s3 import FaultyS3, needs_moto
 
 parse = StorageConfiguration.parse
 S3 = {"access_key_id": "AKIA1", "secret_access_key": "hush", "region": "eu-west-1", "endpoint": "http://store:9000"}
@@ -51,7 +55,11 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_all_option_spellings_give_the_same_settings(options: dict[str, Any]) -> None:
     assert parse(options).settings["s3"] == S3
-    assert parse(options).obstore_arguments("s3a://lake/w") == {"config": S3, "client_options": {"allow_http": True}}
+    assert parse(options).obstore_arguments("s3a://lake/w") == {
+        "config": S3 | {"skip_signature": "false"},
+        "client_options": {"allow_http": True},
+        "credential_provider": KeysWithoutToken("AKIA1", "hush"),
+    }
 
 
 @pytest.mark.parametrize("provider", list(SETTINGS))
@@ -117,6 +125,20 @@ def test_options_without_effect_on_data_files_cause_a_warning(caplog: pytest.Log
     assert "only to the metadata of tables: service_account, sse_kms_key_id." in record.getMessage() and "hush" not in record.getMessage()
 
 
+@pytest.mark.parametrize("value", [None, ""])
+def test_options_without_a_value_count_as_missing(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+    names = (
+        "aws_endpoint_url aws_access_key_id aws_session_token aws_region aws_skip_signature azure_sas_key user_agent credential_provider"
+    )
+    nested = {"client_options": {"proxy_url": value, "timeout": value}, "retry_config": {"max_retries": value}}
+    configuration = parse({**dict.fromkeys(names.split(), value), "config": {"bucket": value, "region": "eu-west-1"}, **nested})
+    assert configuration.obstore_arguments("s3://lake") == {"config": {"region": "eu-west-1"}} and configuration.settings["azure"] == {}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAENV")
+    assert configuration.filesystem_options()["s3"] == {"access_key": "AKIAENV", "region": "eu-west-1"}
+    with pytest.raises(ConfigurationError, match="'regoin'"):
+        parse({"regoin": value})
+
+
 @pytest.mark.parametrize("endpoint", ["http://store:9000", "https://store:9000"])
 def test_the_address_of_the_endpoint_says_whether_http_is_allowed(endpoint: str) -> None:
     arguments = parse({"aws_endpoint_url": endpoint}).obstore_arguments("s3://lake")
@@ -140,6 +162,44 @@ def test_the_environment_alone_does_not_replace_the_file_system_of_a_managed_spa
     settings = hadoop_settings(parse({}))
     assert settings["fs.s3a.endpoint.region"] == "eu-north-1" and "fs.s3.impl" not in settings
     assert "fs.s3.impl" in hadoop_settings(parse({"aws_region": "eu-north-1"}))
+
+
+@needs_moto
+@pytest.mark.parametrize("token", [None, "of the options"])
+@pytest.mark.parametrize("variable", ["AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE"])
+def test_requests_are_signed_with_the_keys_of_the_options_alone(
+    s3: FaultyS3, monkeypatch: pytest.MonkeyPatch, variable: str, token: str | None
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", variable):
+        monkeypatch.setenv(name, "true")
+    options = S3 | {"endpoint": s3.address} | ({} if token is None else {"session_token": token})
+    storage = Storage(s3.location, options)
+    assert not storage.exists("missing") and storage.client is storage.client
+    headers = s3.requests[-1].headers
+    assert "Credential=AKIA1/" in headers["authorization"] and headers.get("x-amz-security-token") == token
+
+
+@pytest.mark.parametrize("value", ["false", "0", False])
+def test_signatures_that_are_not_skipped_leave_the_search_for_keys_on(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+    vended = Renewal(lambda: None, is_vended=True)
+    vended.update({"s3": {"skip_signature": value}}, None)
+    assert replace(parse(S3), vended=vended).obstore_arguments("s3://lake") == parse(S3).obstore_arguments("s3://lake")
+    assert parse({"aws_skip_signature": value}).has_changing_credentials("s3"), "botocore may find keys"
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", str(value))
+    assert parse({}).has_changing_credentials("s3")
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    assert not parse({}).has_changing_credentials("s3")
+    assert parse({"aws_skip_signature": value}).has_changing_credentials("s3")
+
+
+@pytest.mark.parametrize("provider", list(SETTINGS))
+def test_anonymous_requests_count_as_credentials(provider: str) -> None:
+    assert has_credentials(provider, {"skip_signature": "true"}) and not has_credentials(provider, {"skip_signature": "false"})
+
+
+def test_new_keys_without_a_token_make_a_new_client() -> None:
+    arguments = [parse(S3 | {"access_key_id": key}).obstore_arguments("s3://lake") for key in ("AKIA1", "AKIA1", "AKIA2")]
+    assert arguments[0] == arguments[1] != arguments[2] and "hush" not in repr(arguments[0]["credential_provider"])
 
 
 # ------------------------------------------------------------------ secrets

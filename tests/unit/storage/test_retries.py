@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -40,7 +41,9 @@ def test_timeouts_reach_every_library(value: Any, seconds: float) -> None:
 
 
 def test_durations_of_retries_are_strings_in_a_profile() -> None:
-    retries = parse(retry_config={"retry_timeout": "1m", "backoff": {"init_backoff": "10ms", "max_backoff": "1s", "base": 2}}).retry_config
+    retries = parse(
+        retry_config={"retry_timeout": "1m", "backoff": {"init_backoff": "10ms", "max_backoff": "1s", "base": "2"}}
+    ).retry_config
     backoff = {"init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(seconds=1), "base": 2}
     assert retries == {"retry_timeout": timedelta(minutes=1), "backoff": backoff}
     assert Storage("s3://lake", parse(retry_config=retries)).client is not None
@@ -53,10 +56,48 @@ def test_the_options_of_the_page_are_accepted() -> None:
     assert Storage("s3://lake", configuration).client is not None
 
 
-@pytest.mark.parametrize("value", ["soon", "30 parsecs", "", "-1s", None])
+@pytest.mark.parametrize("value", ["soon", "30 parsecs", "-1s"])
 def test_other_values_are_no_durations(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="timeout = .* is not a duration. Write a number with a unit, such as '30s'"):
         parse(client_options={"timeout": value})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"retry_config": {"backoff": "10ms"}}, "'backoff' in storage_options must be a mapping"),
+        ({"retry_config": {"backoff": {"bass": 2}}}, "storage_options.backoff has the unknown name 'bass'. Did you mean 'base'"),
+        ({"retry_config": {"backoff": {"base": "many"}}}, "base = 'many' is not a number greater than 1. Write a number such as 2"),
+        ({"retry_config": {"backoff": {"base": 1}}}, "base = 1 is not a number greater than 1"),
+        ({"retry_config": {"backoff": {"base": "inf"}}}, "base = 'inf' is not a number greater than 1"),
+        ({"retry_config": {"backoff": {"init_backoff": "0s"}}}, "init_backoff = 0s, max_backoff = 15s. Set init_backoff to more than 0s"),
+        ({"retry_config": {"backoff": {"max_backoff": "10ms"}}}, "init_backoff = 0.1s, max_backoff = 0.01s. Set"),
+        ({"client_options": {"default_headers": "x-a: b"}}, "'default_headers' in storage_options must be a mapping"),
+        ({"default_headers": "x-a: b"}, "'default_headers' in storage_options must be a mapping"),
+    ],
+)
+def test_wrong_values_of_nested_options_are_errors(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        parse(**options)
+
+
+@pytest.mark.parametrize("value", ["many", -1, "-1", 63, "1.5", 2.5, True, "9" * 5000])
+def test_other_numbers_of_retries_are_errors(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="retry_config: max_retries = .* is not a whole number from 0 to 62. Write such a number"):
+        parse(retry_config={"max_retries": value})
+
+
+@pytest.mark.parametrize("value", [0, "0", 62, " 62 "])
+def test_zero_to_62_retries_are_accepted(value: Any) -> None:
+    configuration = parse(retry_config={"max_retries": value})
+    assert configuration.retry_config == {"max_retries": int(value)}
+    assert Storage("s3://lake", configuration).client is not None
+
+
+def test_headers_are_strings_and_headers_without_a_value_are_left_out() -> None:
+    configuration = parse(client_options={"default_headers": {"x-a": 1, "x-b": b"2", "x-c": None, "x-d": ""}})
+    assert configuration.client_options == {"default_headers": {"x-a": "1", "x-b": b"2"}}
+    assert Storage("s3://lake", configuration).client is not None
 
 
 REQUESTS = {

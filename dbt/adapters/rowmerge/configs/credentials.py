@@ -71,11 +71,9 @@ class RowmergeCredentials(Credentials):
         self.method = self.method.lower()
         self.durability = (self.durability or DURABILITIES[0]).lower()
         self.file_format = (self.file_format or ("iceberg" if self.catalog else "delta")).lower()
-        self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}
-        self.storage_options = {
-            str(key): {str(name): as_text(inner) for name, inner in value.items()} if isinstance(value, dict) else as_text(value)
-            for key, value in self.storage_options.items()
-        }
+        # A key without a value must not become the string `None`.
+        self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items() if value is not None}
+        self.storage_options = _option_text(self.storage_options)
 
     @classmethod
     def validate(cls, data: Any) -> None:
@@ -145,11 +143,23 @@ class RowmergeCredentials(Credentials):
         return [(key, value) for key, value in entries.items() if key not in _HIDDEN_IF_EMPTY or value not in (None, {}, [])]
 
 
+def _option_text(value: Any) -> Any:
+    """Return the value of a storage option with strings in place of numbers and booleans, also in nested mappings.
+
+    Leave out keys without a value. Join lists by commas, as obstore expects a list of hosts.
+    """
+    if isinstance(value, dict):
+        return {str(key): _option_text(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return ",".join(as_text(item) for item in value)
+    return as_text(value)
+
+
 def _hide_secrets(key: str, value: Any) -> Any:
     """Return the value of a profile key with possible secrets replaced by asterisks."""
     match key:
         case "spark_config":
-            return {name: HIDDEN if _SECRET_KEY.search(name) else setting for name, setting in value.items()}
+            return {name: _hide_secret_setting(name, setting) for name, setting in value.items()}
         case "catalog":
             return {name: setting if _is_harmless(str(name), str(setting)) else HIDDEN for name, setting in value.items()}
         case "catalogs":
@@ -157,8 +167,20 @@ def _hide_secrets(key: str, value: Any) -> Any:
         case "warehouse" if value is not None and _has_credentials(str(value)):
             return HIDDEN
         case "remote" if value is not None:
-            return value.partition(";")[0].rstrip("/").rpartition("@")[2]
+            return _without_token(value)
     return value
+
+
+def _hide_secret_setting(name: str, value: str) -> str:
+    """Return the value of a Spark setting with possible secrets replaced or removed."""
+    if _SECRET_KEY.search(name):
+        return HIDDEN
+    return _without_token(value) if name == "spark.remote" else value
+
+
+def _without_token(address: str) -> str:
+    """Return the address of a Spark Connect server without its parameters, such as a token, and without a user name."""
+    return address.partition(";")[0].rstrip("/").rpartition("@")[2]
 
 
 def _has_credentials(location: str) -> bool:
