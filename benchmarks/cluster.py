@@ -125,7 +125,7 @@ class _Chart:
         self._first, self._last = (log10(run.scale) for run in (runs[0], runs[-1]))
 
     def area(self, start: float, scenario: str) -> list[str]:
-        """Return the area of a scenario as SVG. `start`: the position of its start border."""
+        """Return the area of a scenario as SVG. `start`: the position of its left border."""
         parts = [
             f'<text x="{start}" y="{TOP - 10}" font-weight="bold">{escape(SCENARIOS[scenario].title)}: seconds by rows</text>',
             f'<rect x="{start}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#888"/>',

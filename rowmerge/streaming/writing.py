@@ -140,7 +140,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
                 discard_attempt(attempt_spec)
                 raise
             remove_marker(attempt_spec)
-            discard_unreported(reports, attempt_spec, has_copies=False)
+            discard_unreported(reports, attempt_spec, has_copies=any(report["is_repeated"] for report in reports))
 
     def _check_batch(self, snapshot: Snapshot, batch: int) -> None:
         """Raise ConfigurationError if the table has a later batch. Spark only runs the last batch again, and numbers batches from 0."""

@@ -159,6 +159,32 @@ def test_a_killed_executor_never_mixes_rows_of_two_evaluations(
 
 @FULL_SUITE
 @FORMATS
+def test_rows_that_are_written_before_the_lookup_come_from_one_evaluation(
+    cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str
+) -> None:
+    """Without the map outputs of a lost executor, Spark evaluates their keys again, and the remaining tasks get other rows."""
+    driver, rows = connect({"spark.sql.shuffle.partitions": "8", "spark.sql.adaptive.enabled": "false"}), 300_000
+    driver.sql(f"create table given using {format_} as select id as n, sha2(string(id), 256) as text from range(0, {rows}, 1, 4)")
+    driver.sql(f"create table t using {format_} as select id * 10 as id, -1L as n, '' as text from range({rows})")
+    keys = f"select {RANDOM_KEY.replace('id', 'n')} as id, n, text from given distribute by id"
+    pause = "if(n % 15000 = 0, length(reflect('java.lang.Thread', 'sleep', 500L)), 0)"
+    merge = (
+        f"merge into t using (select * from ({keys}) where coalesce({pause}, 0) >= 0) s on t.id = s.id "
+        "when matched then update set * when not matched then insert *"
+    )
+    assert "  way: write_first" in "".join(driver.sql(f"explain {merge}"))
+    driver.send(merge)
+    wait_for(lambda: files_of(tmp_path / "warehouse" / "default" / "t", "*.marker"))
+    time.sleep(3)  # the tasks that write take at least five seconds
+    cluster.kill_executor()
+    driver.answer()
+    numbers = [row["n"] for row in read(tmp_path / "warehouse", format_, "t") if row["n"] >= 0]
+    assert sorted(numbers) == list(range(rows))
+    assert not files_of(tmp_path / "warehouse" / "default" / "t", "*.marker")
+
+
+@FULL_SUITE
+@FORMATS
 def test_tasks_that_run_several_times_leave_no_files_and_repeat_no_rows(
     cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str
 ) -> None:

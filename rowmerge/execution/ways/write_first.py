@@ -4,7 +4,11 @@ Spark evaluates the source once and keeps none of its rows. If the run shows tha
 next way keeps the source.
 
 Each source row of an upsert or of dbt's delete+insert becomes a new row, with or without a match. This way applies if the table is neither
-partitioned nor ordered, Spark runs in local mode, and the source may read more than `FEW_BYTES`.
+partitioned nor ordered, and the source may read more than `FEW_BYTES`.
+
+If an executor is lost, Spark evaluates a part of the source again, perhaps to other rows. Rows of two evaluations must never mix. So if
+Spark repeats a task, the files are deleted, and the next way evaluates the source again. Sessions that cannot tell this use the next way,
+too.
 
 A task with few rows sends them to the driver, which writes the rows of all such tasks together. If many tasks wrote small files, the files
 are merged. If keys repeat, or a commit conflicts, the files are deleted, and the source is evaluated again and kept.
@@ -18,6 +22,7 @@ from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_w
 from rowmerge.execution.ways.way import SOURCE_READS_FEW_BYTES, ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
 from rowmerge.spark.source.writing import insert_every_source_row, reads_few_bytes
+from rowmerge.spark.spark_session import analyses_later, setting
 from rowmerge.spark.writing.write_output import discard_on_error
 
 
@@ -37,9 +42,10 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
     if request.table_after.partitioning or request.table_after.ordering:
         # Each task writes its source rows as it reads them, without the shuffle that brings together the rows of a partition or sorts them.
         return Reason("the table is partitioned or ordered")
-    if not request.is_local_mode:
-        # A source is rarely too large for the driver if the driver runs all of Spark.
-        return Reason("Spark does not run in local mode")
+    if analyses_later(request.spark):
+        return Reason("Spark Connect does not tell whether a task was repeated")
+    if setting(request.spark, "spark.speculation", "false") == "true":
+        return Reason("Spark repeats slow tasks (spark.speculation)")
     if reads_few_bytes(request.source.frame):
         # The driver writes few rows itself, without Python on an executor.
         return SOURCE_READS_FEW_BYTES
@@ -55,7 +61,7 @@ def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """
     source_and_output = insert_every_source_row(request.source, request.plan, request.table_after)
     if source_and_output is None:  # no files remain
-        return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
+        return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver, or Spark repeated a task"))
     source, output = source_and_output
     with discard_on_error(output, request.snapshot.shape.filesystem_options):
         files = request.files_for(source)

@@ -29,7 +29,7 @@ from rowmerge.spark.source.keys import (
     ordinal_array,
     with_keys,
 )
-from rowmerge.spark.spark_session import is_local_mode, local_checkpoint
+from rowmerge.spark.spark_session import analyses_later, is_local_mode, local_checkpoint
 from rowmerge.spark.types import estimated_row_bytes, frame_of, schema_of, with_nullable_fields
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, backquote
@@ -181,38 +181,52 @@ def evaluate_source(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, m
         max_keys: The maximum number of rows whose keys the driver collects, if it is greater than MAX_COLLECTED_KEYS.
         prepare: A function that converts source rows to table rows, which the driver then keeps. None to keep source rows.
     """
-    schema = schema_of(frame)
+    schema, checkpoint = schema_of(frame), _Checkpoint(frame, alias, pairs)
+    if checkpoint.is_counted and checkpoint.row_count > MAX_PREPARED_ROWS:
+        return checkpoint.to_source(schema, pa.table({}), max_keys)  # no job for rows that are too many for the driver
     if prepare is not None and is_unchanged_by_arrow(schema):
-        source = _evaluate_prepared(_Checkpoint(frame, alias, pairs), schema, max_keys, prepare)
+        source = _evaluate_prepared(checkpoint, schema, max_keys, prepare)
         if source is not None:
             return source
         # The job failed, perhaps at the conversion of a row. So a second job returns source rows. The failed job kept no rows, so the
         # checkpoint is a new one.
-    return _evaluate_unprepared(_Checkpoint(frame, alias, pairs), schema, max_keys)
+        checkpoint = _Checkpoint(frame, alias, pairs)
+    return _evaluate_unprepared(checkpoint, schema, max_keys)
 
 
 class _Checkpoint:
     """The rows of a source with their keys and ordinals (row numbers), which executors keep from the first job that reads `observed_rows`.
 
     Spark evaluates a frame again in each job, unless executors keep its rows (a lazy `localCheckpoint`). The first job also computes the
-    row count and the range of ordinals (an `Observation`), so that no separate job is needed to count rows.
+    row count and the range of ordinals (an `Observation`), so that no separate job is needed to count rows. On a cluster, the checkpoint
+    itself is the first job.
     """
 
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
         self.alias, self.key_columns, self._pairs = alias, key_names(pairs), pairs
         rows = with_nullable_fields(with_keys(frame, alias, pairs))
+        spark = frame.sparkSession
+        statistics = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
+        self._statistics = Observation()
+        numbered_rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL))
         # An executor may be lost with its rows. Spark evaluates them again until a first job has finished, perhaps to other rows. So on
         # a cluster, nothing is read from this evaluation before it is complete. Later, a loss is an error (`lost_source_rows`).
-        numbered_rows = rows.select("*", F.monotonically_increasing_id().alias(ORDINAL))
-        self._rows = local_checkpoint(numbered_rows, eager=not is_local_mode(frame.sparkSession))
-        self._statistics = Observation()
-        row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
-        self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)
+        is_eager = not is_local_mode(spark)
+        self.is_counted = is_eager and not analyses_later(spark)  # Spark Connect observes no statistics of a checkpoint
+        if self.is_counted:
+            numbered_rows = numbered_rows.observe(self._statistics, *statistics)
+        self._rows = local_checkpoint(numbered_rows, eager=is_eager)
+        self.observed_rows = self._rows if self.is_counted else self._rows.observe(self._statistics, *statistics)
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows. It is known before the first job if `is_counted`, and after it otherwise."""
+        return int(self._statistics.get["rows"] or 0)
 
     def to_source(self, schema: Struct, key_rows: pa.Table, max_keys: int) -> Source:
         """Return the source after a job has read `observed_rows` and returned `key_rows`. `schema`: The source columns without keys."""
-        row_count, first, last = (int(self._statistics.get[name] or 0) for name in ("rows", "first", "last"))
-        source = Source(self._rows.drop(*self.key_columns), schema, row_count, keys=(), ordinals=(first, last))
+        first, last = (int(self._statistics.get[name] or 0) for name in ("first", "last"))
+        source = Source(self._rows.drop(*self.key_columns), schema, self.row_count, keys=(), ordinals=(first, last))
         return self._with_keys(source, max_keys, key_rows) if self._pairs else source
 
     def _with_keys(self, source: Source, max_keys: int, key_rows: pa.Table) -> Source:

@@ -25,7 +25,7 @@ from rowmerge.spark.types import has_collation, schema_of
 from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
-from rowmerge.spark.writing.jobs import run_write_job
+from rowmerge.spark.writing.jobs import RepeatedTask, run_write_job
 from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_attempt, sum_of_tasks
@@ -53,8 +53,8 @@ def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: T
         table: The target table, which has neither partitions nor a sort order.
 
     Returns:
-        The source with its keys and row count, and the written files. None if the keys cannot be looked up, or if there are too many. Then
-        no files remain, and the caller must evaluate the source again.
+        The source with its keys and row count, and the written files. None if the keys cannot be looked up, if there are too many, or if
+        Spark repeated a task. Then no files remain, and the caller must evaluate the source again.
     """
     assert plan.on is not None and plan.source is not None
     source_rows.was_streamed = True  # the rows are not kept, so another attempt must evaluate the source again
@@ -85,13 +85,16 @@ def _write_and_collect_keys(
         key_fields: The names and types of the key columns.
 
     Returns:
-        The source with its keys and row count, and the written files. None if a task had too many keys for the driver. In this case, and
-        after an error, no files remain.
+        The source with its keys and row count, and the written files. None if a task had too many keys for the driver, or if Spark
+        repeated a task, perhaps with other rows. In these cases, and after an error, no files remain.
     """
     names, max_keys = tuple(key_names(pairs)), max_collected_keys(key_fields)
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
     columns = outcome_columns(outcomes, len(table.schema))
-    fields_by_task = run_write_job(outcomes, sink.source_row_sink, spec, columns, names, max_keys)
+    try:
+        fields_by_task = run_write_job(outcomes, sink.source_row_sink, spec, columns, names, max_keys, reads_once=True)
+    except RepeatedTask:
+        return None
     try:
         messages = [sink.SourceMessage(**fields) for fields in fields_by_task]
         task_results = [message.task_message for message in messages if message.task_message is not None]

@@ -16,20 +16,29 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.errors import StorageError
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.spark.executors import BatchFunction, bind_for_executors
 from rowmerge.spark.failures import folder_not_shared
-from rowmerge.spark.spark_session import is_local_mode, setting
+from rowmerge.spark.spark_session import analyses_later, is_local_mode, setting
 from rowmerge.spark.writing.write_output import discard_attempt, discard_paths
 from rowmerge.storage.store import local_path
 
 
+class RepeatedTask(Exception):
+    """Raised when Spark has repeated a task of a job whose rows must come from one evaluation of its input."""
+
+
 def run_write_job(
-    rows: DataFrame, task: Callable[..., BatchFunction], spec: WriteSpec, *arguments: object, change_spec: WriteSpec | None = None
+    rows: DataFrame,
+    task: Callable[..., BatchFunction],
+    spec: WriteSpec,
+    *arguments: object,
+    change_spec: WriteSpec | None = None,
+    reads_once: bool = False,
 ) -> list[dict[str, Any]]:
     """Run a job whose tasks write files, and return the message of each task. After an error, no files of the job remain.
 
@@ -39,8 +48,10 @@ def run_write_job(
         spec: The settings with which data files are written. `attempt` must be set.
         arguments: The other arguments of `task`.
         change_spec: The settings with which change files are written, None for a job that writes none.
+        reads_once: Whether an evaluation of `rows` may differ from another one, so that no task may be repeated.
 
     Raises:
+        RepeatedTask: Spark has repeated a task of a job that reads once.
         StorageError: An executor does not share the folder of the files with the driver.
     """
     spark = rows.sparkSession
@@ -51,8 +62,11 @@ def run_write_job(
         pickled_reports = rows.mapInArrow(write_rows, "message binary").toArrow()["message"].to_pylist()
         reports: list[dict[str, Any]] = [pickle.loads(report) for report in pickled_reports]
         if is_cluster:
-            has_copies = setting(spark, "spark.speculation", "false") == "true"
+            is_repeated = has_repeated_tasks(spark, reports)
+            if is_repeated and reads_once:
+                raise RepeatedTask
             check_files(reports)
+            has_copies = is_repeated or setting(spark, "spark.speculation", "false") == "true"
             discard_unreported(reports, spec, change_spec, has_copies=has_copies)
     except BaseException:
         discard_attempt(spec, change_spec)
@@ -111,18 +125,37 @@ def _check_file(host: str, file: Mapping[str, Any]) -> None:
         raise folder_not_shared(host, file["path"]) from error
 
 
+def has_repeated_tasks(spark: SparkSession, reports: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether Spark ran tasks of a job again, because they failed or because their input was lost with an executor.
+
+    In the second case, Spark runs a new attempt of the stage, whose tasks count as first ones. Spark Connect does not tell the attempts of
+    a stage.
+
+    Args:
+        spark: The session of the job.
+        reports: The reports of all tasks.
+    """
+    if any(report["is_repeated"] for report in reports):
+        return True
+    if analyses_later(spark):
+        return False
+    tracker = spark.sparkContext.statusTracker()
+    stages = (tracker.getStageInfo(stage) for stage in {report["stage"] for report in reports} - {None})
+    return any(stage is not None and stage.currentAttemptId > 0 for stage in stages)
+
+
 def discard_unreported(
     reports: Sequence[Mapping[str, Any]], spec: WriteSpec, change_spec: WriteSpec | None = None, *, has_copies: bool
 ) -> None:
-    """Delete the files of an attempt that no task reports, if a task ran several times.
+    """Delete the files of an attempt that no task reports, if tasks ran several times.
 
     Args:
         reports: The reports of all tasks.
         spec: The settings with which data files were written.
         change_spec: The settings with which change files were written, or None.
-        has_copies: Whether tasks may have run several times although no report says so.
+        has_copies: Whether tasks may have run several times.
     """
-    if has_copies or any(report["is_repeated"] for report in reports):
+    if has_copies:
         discard_attempt(spec, change_spec, reported=frozenset(file["path"] for report in reports for file in _files(report)))
 
 
