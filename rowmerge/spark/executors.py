@@ -119,7 +119,7 @@ def callable_on_executors(function: Callable[..., T]) -> Callable[[bytes], T]:
 
 
 def report(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message of a task with the name of its host, with whether Spark ran the task before, and with the id of its stage."""
+    """Return the message of a task with the name of its host, the id of its stage, and whether Spark ran the task before."""
     context = TaskContext.get()
     is_repeated, stage = (False, None) if context is None else (context.attemptNumber() > 0, context.stageId())
     return {"message": message, "host": socket.gethostname(), "is_repeated": is_repeated, "stage": stage}

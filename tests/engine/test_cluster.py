@@ -167,7 +167,7 @@ def test_rows_that_are_written_before_the_lookup_come_from_one_evaluation(
     driver.sql(f"create table given using {format_} as select id as n, sha2(string(id), 256) as text from range(0, {rows}, 1, 4)")
     driver.sql(f"create table t using {format_} as select id * 10 as id, -1L as n, '' as text from range({rows})")
     keys = f"select {RANDOM_KEY.replace('id', 'n')} as id, n, text from given distribute by id"
-    pause = "if(n % 15000 = 0, length(reflect('java.lang.Thread', 'sleep', 500L)), 0)"
+    pause = "if(n % 5000 = 0, length(reflect('java.lang.Thread', 'sleep', 500L)), 0)"
     merge = (
         f"merge into t using (select * from ({keys}) where coalesce({pause}, 0) >= 0) s on t.id = s.id "
         "when matched then update set * when not matched then insert *"
@@ -175,7 +175,7 @@ def test_rows_that_are_written_before_the_lookup_come_from_one_evaluation(
     assert "  way: write_first" in "".join(driver.sql(f"explain {merge}"))
     driver.send(merge)
     wait_for(lambda: files_of(tmp_path / "warehouse" / "default" / "t", "*.marker"))
-    time.sleep(3)  # the tasks that write take at least five seconds
+    time.sleep(10)  # the tasks that write take at least fifteen seconds
     cluster.kill_executor()
     driver.answer()
     numbers = [row["n"] for row in read(tmp_path / "warehouse", format_, "t") if row["n"] >= 0]
