@@ -84,7 +84,7 @@ def _execute_until_rows_stay(execute: Callable[[], Attempt], sources: Sequence[S
             source = sources[-1] if sources else None
             if source is None or evaluations == _MAX_EVALUATIONS or not lost_source_rows(error):
                 raise
-            logger.warning("An executor that kept rows of the source was lost. The statement starts again with a new evaluation.")
+            logger.warning("An executor was lost with rows of the source. The statement starts again with a new evaluation.")
             source.discard_rows()
             evaluations += 1
 

@@ -175,8 +175,11 @@ def folder_not_shared(host: str, path: str) -> errors.StorageError:
 
 
 def lost_source_rows(error: Exception) -> bool:
-    """Return whether a job failed because an executor that kept rows of the source (localCheckpoint) is lost."""
-    return "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error) or bool(re.search(r"Checkpoint block \S+ not found", str(error)))
+    """Return whether a job failed because an executor is lost, with rows of the source (localCheckpoint) or with the input of other tasks.
+
+    Spark evaluates lost input again. But it ends the job if the input would be other rows, and some tasks have read the first ones.
+    """
+    return bool(re.search(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block \S+ not found|with indeterminate output was", str(error)))
 
 
 def executor_error(message: str) -> errors.RowmergeError | None:
@@ -241,7 +244,7 @@ def _lost_executor_error(message: str) -> errors.SparkFailed | None:
     if "Python worker exited unexpectedly" in message:
         return errors.SparkFailed(f"The Python process of an executor on{_host(message)} crashed. {memory} Nothing was written.")
     if lost_source_rows(Exception(message)):
-        problem = "Executors that kept the rows of the source were lost in each attempt"
+        problem = "Executors were lost with rows of the source in each attempt"
         return errors.SparkFailed(f"{problem}. Check why executors end, and run the statement again. Nothing was written.")
     if re.search("SparkContext was shut down|stopped SparkContext|Master removed our application|All masters are unresponsive", message):
         advice = "Check that the master and the workers run, and their logs. Then run the statement again in a new process"
