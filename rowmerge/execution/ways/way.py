@@ -14,7 +14,7 @@ from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Prepare, Source, SourceRowsOnce
 from rowmerge.spark.source.writing import FEW_BYTES
-from rowmerge.spark.spark_session import analyses_later, is_local_mode
+from rowmerge.spark.spark_session import analyses_later
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.shape import Lineage, TableShape
@@ -128,11 +128,6 @@ class RowChangeRequest:
             limit: The maximum number on other sessions, which send the keys to executors once.
         """
         return 0 if analyses_later(self.spark) else limit
-
-    @cached_property
-    def is_local_mode(self) -> bool:
-        """Whether Spark runs in local mode, so that work on the driver takes no resources of executors."""
-        return is_local_mode(self.spark)
 
     def read_target(self, files: FileListing, *, with_lineage: bool = False) -> DataFrame:
         """Return the live rows of files of the target, with their addresses and the metadata columns that the statement uses.
