@@ -91,7 +91,12 @@ CASES: dict[str, tuple[str, type[errors.RowmergeError], list[str]]] = {
     "lost rows": (
         f"{LOST}SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 not found!",
         errors.SparkFailed,
-        ["rows of the source were lost"],
+        ["were lost with rows of the source"],
+    ),
+    "lost input of other tasks": (
+        f"{LOST}SparkException: A shuffle map stage with indeterminate output was failed and retried. However, Spark cannot rollback",
+        errors.SparkFailed,
+        ["were lost with rows of the source"],
     ),
 }
 
