@@ -15,7 +15,13 @@ from rowmerge.parquet.source_keys import KeyColumn, SourceKeys
 from rowmerge.plan.bounds.bounds import is_padded
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.types import estimated_row_bytes, has_collation
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.engine_columns import ORDINAL
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote
+
+TASK_BITS = 33
+"""`monotonically_increasing_id` stores a row's index in its task in this many low bits, and the index of the task in the other bits."""
+TASK_INDEX, ROW_INDEX = f"shiftright({ORDINAL}, {TASK_BITS})", f"({ORDINAL} & {(1 << TASK_BITS) - 1})"
+"""SQL expressions for the index of a row's task, and for the row's index in the task."""
 
 _INTEGERS = ("byte", "short", "integer", "long")
 EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
@@ -79,6 +85,21 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
 def ordinal_array(ordinals: BitMap64) -> pa.Array:
     """Return ordinals of source rows as an int64 array, the type of the column ORDINAL."""
     return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
+
+
+def in_share_of_task(max_rows: int) -> str:
+    """Return a SQL condition that selects the first `max_rows` / n rows of the n-th task.
+
+    If the tasks have equally many rows, and `max_rows` in total, it selects all of them. It never selects more than a few times `max_rows`
+    rows (a harmonic sum).
+    """
+    return f"{ROW_INDEX} * ({TASK_INDEX} + 1) < {max_rows}"
+
+
+def and_short_texts(schema: Struct, most_bytes: int) -> str:
+    """Return SQL to append to a condition, so that a row has at most `most_bytes` of strings and binary values."""
+    lengths = [f"coalesce(octet_length({backquote(field.name)}), 0)" for field in schema if field.type in TEXT_TYPES]
+    return f" and {' + '.join(lengths)} <= {most_bytes}" if lengths else ""
 
 
 def are_short_keys(rows: DataFrame, fields: Sequence[Field], row_count: int) -> bool:

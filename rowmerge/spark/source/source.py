@@ -19,9 +19,14 @@ from pyspark.sql import DataFrame, Observation, functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.source.keys import (
+    ROW_INDEX,
+    TASK_BITS,
+    TASK_INDEX,
     TEXT_TYPES,
     SourceKey,
+    and_short_texts,
     are_short_keys,
+    in_share_of_task,
     is_unchanged_by_arrow,
     key_names,
     key_ranges,
@@ -36,11 +41,6 @@ from rowmerge.table.metadata.schema import Field, Primitive, Struct, backquote
 
 _MATCHED_ORDINAL = "__rowmerge_matched"
 _ROW = "__rowmerge_row"
-_TASK_BITS = 33
-"""`monotonically_increasing_id` stores a row's index in its task in this many low bits, and the index of the task in the other bits."""
-_TASK_INDEX, _ROW_INDEX = f"shiftright({ORDINAL}, {_TASK_BITS})", f"({ORDINAL} & {(1 << _TASK_BITS) - 1})"
-"""SQL expressions for the index of a row's task, and for the row's index in the task."""
-
 MAX_LOCAL_ROWS, MAX_LOCAL_TASKS, MAX_LOCAL_TEXT_BYTES = 1_000, 64, 2_000
 """The limits of a source whose rows are all sent to the driver: rows in a task, tasks, and bytes of strings and binary values in a row."""
 MAX_PREPARED_ROWS, MAX_PREPARED_TEXT_BYTES = 100_000, 500
@@ -62,16 +62,7 @@ Prepare = Callable[[DataFrame, Sequence[str]], DataFrame]
 the alias of the source, and the names of their key columns."""
 
 
-def _in_share_of_task(max_rows: int) -> str:
-    """Return a SQL condition that selects the first `max_rows` / n rows of the n-th task.
-
-    If the tasks have equally many rows, and `max_rows` in total, it selects all of them. It never selects more than a few times `max_rows`
-    rows (a harmonic sum).
-    """
-    return f"{_ROW_INDEX} * ({_TASK_INDEX} + 1) < {max_rows}"
-
-
-_RETURNED_KEY_SQL = _in_share_of_task(MAX_COLLECTED_KEYS)
+_RETURNED_KEY_SQL = in_share_of_task(MAX_COLLECTED_KEYS)
 """The SQL condition that selects the rows whose keys are returned by the job that evaluates the source."""
 
 
@@ -130,7 +121,7 @@ class Source:
     @property
     def task_count(self) -> int:
         """Return the number of tasks that evaluated the source."""
-        first, last = (ordinal >> _TASK_BITS for ordinal in self.ordinals)
+        first, last = (ordinal >> TASK_BITS for ordinal in self.ordinals)
         return last - first + 1
 
     def counted(self) -> Source:
@@ -327,7 +318,7 @@ def _evaluate_prepared(checkpoint: _Checkpoint, schema: Struct, max_keys: int, p
     Returns:
         The source, or None if the job failed: the cause may be the conversion of a row that the statement does not write.
     """
-    is_first_row = _in_share_of_task(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
+    is_first_row = in_share_of_task(MAX_PREPARED_ROWS) + and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
     first_rows = checkpoint.observed_rows.where(is_first_row)
     try:
         prepared_rows = prepare(first_rows.alias(checkpoint.alias), checkpoint.key_columns).toArrow()
@@ -370,12 +361,12 @@ def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: 
     """
     can_return_rows = is_unchanged_by_arrow(schema)
     # The second table has only the first rows of the first tasks, so that it fits in the driver even if the source is large.
-    local_row_sql = f"{_ROW_INDEX} < {MAX_LOCAL_ROWS} and {_TASK_INDEX} < {MAX_LOCAL_TASKS}"
+    local_row_sql = f"{ROW_INDEX} < {MAX_LOCAL_ROWS} and {TASK_INDEX} < {MAX_LOCAL_TASKS}"
     if can_return_rows:
-        local_row_sql += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+        local_row_sql += and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
     returned_rows = rows.where(local_row_sql)
     if key_columns:
-        short_keys = _and_short_texts(schema_of(rows.select(*key_columns)), MAX_RETURNED_KEY_TEXT)
+        short_keys = and_short_texts(schema_of(rows.select(*key_columns)), MAX_RETURNED_KEY_TEXT)
         returned_rows = rows.where(f"{_RETURNED_KEY_SQL}{short_keys} or {local_row_sql}")
     if not can_return_rows:
         return returned_rows.select(*key_columns, ORDINAL).toArrow(), None
@@ -384,12 +375,6 @@ def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: 
     row_array_sql = f"if({local_row_sql}, array(struct({columns_sql})), null) as {_ROW}"
     keys_and_rows = returned_rows.selectExpr(*key_columns, ORDINAL, row_array_sql).toArrow()
     return keys_and_rows, pa.Table.from_struct_array(pc.list_flatten(keys_and_rows[_ROW]))
-
-
-def _and_short_texts(schema: Struct, most_bytes: int) -> str:
-    """Return SQL to append to a condition, so that a row has at most `most_bytes` of strings and binary values."""
-    lengths = [f"coalesce(octet_length({backquote(field.name)}), 0)" for field in schema if field.type in TEXT_TYPES]
-    return f" and {' + '.join(lengths)} <= {most_bytes}" if lengths else ""
 
 
 def _with_ordinal(schema: Struct) -> Struct:

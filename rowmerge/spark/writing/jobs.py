@@ -29,7 +29,10 @@ from rowmerge.storage.store import local_path
 
 
 class RepeatedTask(Exception):
-    """Raised when Spark has repeated a task of a job whose rows must come from one evaluation of its input."""
+    """Raised when Spark has repeated a task of a job whose rows must come from one evaluation of its input.
+
+    Remedy: No action is needed. The statement evaluates its source again.
+    """
 
 
 def run_write_job(
