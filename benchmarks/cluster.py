@@ -47,8 +47,10 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--driver", type=int, default=2, help="the memory of the driver in GB")
     arguments = parser.parse_args(words)
     runs = sorted(map(Run.read, arguments.results), key=lambda run: run.scale)
-    (arguments.docs / "performance-cluster.svg").write_text(growth(runs), encoding="utf-8")
-    parts = [HEAD.format(driver=arguments.driver), *summary(runs[-1]), "\n![Seconds by rows of the table](performance-cluster.svg)\n"]
+    parts = [HEAD.format(driver=arguments.driver), *summary(runs[-1])]
+    if len(runs) > 1:
+        (arguments.docs / "performance-cluster.svg").write_text(growth(runs), encoding="utf-8")
+        parts.append("\n![Seconds by rows of the table](performance-cluster.svg)\n")
     for run in reversed(runs):
         parts += table(run)
     (arguments.docs / "performance_cluster.md").write_text("\n".join([*parts, ""]), encoding="utf-8")
