@@ -69,7 +69,9 @@ def summary(run: Run) -> list[str]:
         pairs = [(run.case(name, f"workers-{ours}"), run.case(name, f"workers-{peer}")) for name in run.scenarios()]
         gains = [1 / ratio for own_case, peer_case in pairs if own_case and (ratio := _ratio(own_case, peer_case))]
         if gains:
-            lines.append(f"{ENGINES[peer].title} takes {min(gains):.1f} to {max(gains):.1f} times as long on the same cluster.")
+            names = ", ".join(name for name in run.scenarios() if run.case(name, f"workers-{peer}"))
+            ratios = f"{min(gains):.2f} × our time at least, and {max(gains):.2f} × at most"
+            lines.append(f"{ENGINES[peer].title} takes {ratios}, on the same cluster in the scenarios {names}.")
     return lines
 
 

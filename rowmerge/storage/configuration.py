@@ -25,7 +25,7 @@ from rowmerge.storage.option_names import (
     SECRETS,
     OptionSettings,
     add_option,
-    is_true as is_true,  # also for other modules
+    is_true,
     nested_mapping,
 )
 from rowmerge.storage.renewal import Renewal, has_credentials, with_credentials, without_credentials

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration, is_true, region_of
-from rowmerge.storage.option_names import PROVIDERS
+from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration, region_of
+from rowmerge.storage.option_names import PROVIDERS, is_true
 from rowmerge.storage.renewal import has_credentials
 from rowmerge.storage.retries import seconds_of
 

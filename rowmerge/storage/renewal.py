@@ -106,7 +106,7 @@ class Renewal:
 
     def _renew(self) -> None:
         """Fetch credentials. An error is raised if the present credentials are about to end, and otherwise logged."""
-        self._fetching_thread, renew_at = threading.get_ident(), self._renew_at
+        self._fetching_thread, settings = threading.get_ident(), self._settings
         try:
             fetched = self._fetch()
         except Exception as error:
@@ -118,7 +118,7 @@ class Renewal:
             self._fetching_thread = None
         if fetched is not None:
             self.update(*fetched)
-        elif self._renew_at == renew_at:
+        elif self._settings is settings:
             self._renew_at = float("inf")  # the server sends credentials no more
 
 

@@ -179,6 +179,18 @@ def test_a_server_that_sends_no_more_keys_is_asked_once() -> None:
     assert renewal.settings() == renewal.settings() == {"s3": {"access_key_id": "old"}} and requests == [1]
 
 
+def test_a_server_that_sends_the_same_keys_is_asked_again() -> None:
+    requests, end = [], time.time() + 30  # within the last minute, in which the time of the next renewal does not change
+
+    def fetch() -> None:
+        requests.append(1)
+        renewal.update({"s3": {"access_key_id": "same"}}, end)
+
+    renewal = Renewal(fetch, is_vended=True)
+    fetch()
+    assert renewal.settings() == renewal.settings() == {"s3": {"access_key_id": "same"}} and len(requests) == 3
+
+
 def test_a_failed_renewal_is_an_error_only_when_the_keys_are_about_to_end(caplog: pytest.LogCaptureFixture) -> None:
     failures: list[int] = []
 
