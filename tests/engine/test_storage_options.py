@@ -37,6 +37,11 @@ def test_a_running_session_gets_the_settings_and_hides_secrets(with_options: Spa
     assert "hush" not in str(settings) and "redacted" in settings["fs.azure.account.key"]
 
 
+def test_a_session_without_options_keeps_the_settings_of_another_one(with_options: SparkSession, tmp_path: Path) -> None:
+    rowmerge.connect(str(tmp_path / "other"), spark=with_options)
+    assert with_options.conf.get("fs.s3a.endpoint") == "http://store:9000"
+
+
 def test_the_settings_reach_the_file_systems_of_queries(with_options: SparkSession) -> None:
     with_options.conf.set("fs.s3.impl", "no.such.FileSystem")  # Spark itself comes without hadoop-aws
     with pytest.raises(Exception, match=r"no\.such\.FileSystem"):

@@ -33,8 +33,6 @@ _COORDINATES = {
 _HADOOP_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss")
 _checked_schemes: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 """The schemes for which a session has a connector."""
-_session_settings: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
-"""The names of Hadoop's settings that Spark's session has from the storage options of the last caller of `connect`."""
 
 
 def warehouse_locations(location: str | None, catalog: Mapping[str, Any] | None, further: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -73,8 +71,6 @@ def with_connector(settings: Mapping[str, str], locations: Iterable[str]) -> dic
 def configure_stores(spark: SparkSession, configuration: StorageConfiguration, locations: Sequence[str]) -> None:
     """Pass the storage options to Spark, and check that it has the connectors for the warehouses. No request is sent to a store.
 
-    The storage options of an earlier caller with the same session of Spark are removed.
-
     Args:
         spark: The session of Spark.
         configuration: The storage options.
@@ -83,11 +79,7 @@ def configure_stores(spark: SparkSession, configuration: StorageConfiguration, l
     Raises:
         ConfigurationError: A connector is missing.
     """
-    settings = hadoop_settings(configuration)
-    for name in _session_settings.get(spark, set()) - settings.keys():
-        spark.conf.unset(name)
-    _session_settings[spark] = set(settings)
-    set_hadoop_settings(spark, settings)
+    set_hadoop_settings(spark, hadoop_settings(configuration))
     register_session(configuration)
     for location in locations:
         scheme, provider = location.partition("://")[0], provider_of(location)
