@@ -14,6 +14,8 @@ from typing import Any
 
 import fastavro
 
+from rowmerge.iceberg.avro.maps import MapOfColumn
+
 Write = Callable[[bytes], object]
 Encode = Callable[[Any, Write], object]
 """A function that encodes a value, and passes its bytes to a `Write` function in one or more calls."""
@@ -128,7 +130,10 @@ def _encode_array(encode_item: Encode, items: Any, write: Write) -> None:
 
 
 def _encode_map(encode_key: Encode, encode_value: Encode, pairs: Mapping[Any, Any], write: Write) -> None:
-    """Encode a dict as an array of key-value records."""
+    """Encode a map as an array of key-value records."""
+    if isinstance(pairs, MapOfColumn):  # has been decoded from such an array
+        write(pairs.avro_bytes)
+        return
     if pairs:
         write(_encoded_longs[len(pairs)])
         for key, value in pairs.items():

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg import types as t
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
@@ -19,7 +15,7 @@ from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
 from rowmerge.iceberg.metadata.types import columns_of, nested_fields
 from rowmerge.iceberg.snapshots.live_files import ManifestFiles
 from rowmerge.iceberg.snapshots.partition_structs import partition_array, partition_type, positions_of_fields, struct_of_values, values_in
-from rowmerge.table.metadata.schema import DataType, Field, Struct, arrow_schema, arrow_type
+from rowmerge.table.metadata.schema import DataType, Field, Struct, arrow_schema
 from rowmerge.table.snapshots.metadata_tables import (
     INT,
     LONG,
@@ -34,21 +30,15 @@ from rowmerge.table.snapshots.metadata_tables import (
 
 _Leaves = Mapping[int, tuple[Field, t.IcebergType]]
 """The columns and nested fields of primitive types by field id: a field with the path as its name, and Iceberg's type."""
-_COUNTS = {
-    "column_size": "column_sizes",
-    "value_count": "value_counts",
-    "null_value_count": "null_value_counts",
-    "nan_value_count": "nan_value_counts",
+_MAPS: Mapping[str, str] = {
+    "column_sizes": "column_sizes",
+    "value_counts": "value_counts",
+    "null_value_counts": "null_counts",
+    "nan_value_counts": "nan_counts",
+    "lower_bounds": "lower",
+    "upper_bounds": "upper",
 }
-"""The counts in `readable_metrics`, and the columns of a file that contain them by field id."""
-_MAPS: Mapping[str, Callable[[ContentFile], Mapping[int, Any]]] = {
-    "column_sizes": lambda file: file.column_sizes,
-    "value_counts": lambda file: file.value_counts,
-    "null_value_counts": lambda file: file.null_counts,
-    "nan_value_counts": lambda file: file.nan_counts,
-    "lower_bounds": lambda file: file.lower,
-    "upper_bounds": lambda file: file.upper,
-}
+"""The columns of metrics by field id, and the attributes of `ContentFile` that contain them."""
 _VALUES: Mapping[str, Callable[[ContentFile], Any]] = {
     "content": lambda file: file.content,
     "file_path": lambda file: file.path,
@@ -100,7 +90,7 @@ def _file_column(group: ManifestFiles, field: pa.Field, metadata: TableMetadata,
         return pa.array([value_of(entry.file) for entry in group.entries], field.type)
 
     if field.name in _MAPS:
-        return _map_column(group, field.name)
+        return group.compute_once(("inspection", field.name), group.maps(_MAPS[field.name]).as_array)
     ids = {"partition": [field.metadata["id"] for field in partition], _METRICS: [(id_, str(type_)) for id_, (_, type_) in leaves.items()]}
     return group.compute_once(("inspection", field.name, str(field.type), str(ids.get(field.name))), compute)
 
@@ -166,21 +156,6 @@ def _count_file(counts: dict[str, Any], entry: Entry, time: int | None) -> None:
         counts["last_updated_snapshot_id"] = None
 
 
-def _map_column(group: ManifestFiles, name: str) -> pa.MapArray:
-    """Return a column of maps for the files of a group, from its cache."""
-    type_ = arrow_type(file_types(Struct(), Struct())[name])
-    return group.compute_once(("inspection", name), lambda: _map_array([_MAPS[name](entry.file) for entry in group.entries], type_))
-
-
-def _map_array(maps: Sequence[Mapping[int, Any]], type_: pa.MapType) -> pa.MapArray:
-    """Return maps by field id as an Arrow array. An empty map is null, because manifests omit maps without entries."""
-    lengths = np.fromiter(map(len, maps), np.int32, len(maps))
-    offsets = pa.array(np.concatenate([[0], lengths.cumsum()]), pa.int32())
-    keys = pa.array(np.fromiter(chain.from_iterable(maps), np.int32), pa.int32())
-    items = pa.array(list(chain.from_iterable(map_.values() for map_ in maps)), type_.item_type)
-    return pc.if_else(pa.array(lengths == 0), pa.scalar(None, type_), pa.MapArray.from_arrays(offsets, keys, items, type=type_))
-
-
 def _leaves(schema: Schema) -> _Leaves:
     leaves: dict[int, tuple[Field, t.IcebergType]] = {}
     pending = list(schema.fields)
@@ -196,38 +171,15 @@ def _leaves(schema: Schema) -> _Leaves:
 
 def _metrics_array(group: ManifestFiles, type_: pa.StructType, leaves: _Leaves) -> pa.Array:
     """Return the column `readable_metrics`: the counts and the decoded bounds of each leaf column."""
-    maps = {name: _MapEntries.of(_map_column(group, name)) for name in _MAPS}
+    *counts, lower, upper = (group.maps(metric) for metric in _MAPS.values())
     id_by_name = {field.name: id_ for id_, (field, _) in leaves.items()}
     columns = []
     for column in type_:
         id_ = id_by_name[column.name]
-        bounds = [decode_bounds(maps[name].items_of(id_), leaves[id_][1]) for name in ("lower_bounds", "upper_bounds")]
+        bounds = [decode_bounds(maps.values_of(id_), leaves[id_][1]) for maps in (lower, upper)]
         bound_type = column.type.field("lower_bound").type
-        arrays = [*(maps[name].items_of(id_) for name in _COUNTS.values()), *(bound.cast(bound_type) for bound in bounds)]
+        arrays = [*(maps.values_of(id_) for maps in counts), *(bound.cast(bound_type) for bound in bounds)]
         columns.append(pa.StructArray.from_arrays(arrays, fields=list(column.type)))
     if not columns:
         return pa.Array.from_buffers(type_, len(group.entries), [None], children=[])
     return pa.StructArray.from_arrays(columns, fields=list(type_))
-
-
-@dataclass(frozen=True)
-class _MapEntries:
-    """The entries of maps by field id: the index of the map, the key and the item of each entry, and the number of maps."""
-
-    rows: np.ndarray[Any, Any]
-    keys: np.ndarray[Any, Any]
-    items: pa.Array
-    count: int
-
-    @classmethod
-    def of(cls, maps: pa.MapArray) -> _MapEntries:
-        rows = np.repeat(np.arange(len(maps)), np.diff(maps.offsets.to_numpy()))
-        return cls(rows, maps.keys.to_numpy(), maps.items, len(maps))
-
-    def items_of(self, id_: int) -> pa.Array:
-        """Return the item of a field id in each map, or null if the map lacks it."""
-        positions = np.flatnonzero(self.keys == id_)
-        indices = np.zeros(self.count, np.int64)
-        is_missing = np.ones(self.count, np.bool_)
-        indices[self.rows[positions]], is_missing[self.rows[positions]] = positions, False
-        return self.items.take(pa.array(indices, mask=is_missing))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Context, Decimal
 from typing import Any
 
@@ -14,7 +14,6 @@ from pyiceberg import types as t
 from pyiceberg.conversions import to_bytes
 from pyiceberg.utils.datetime import date_to_days, datetime_to_micros, datetime_to_nanos, time_to_micros
 
-from rowmerge.iceberg.manifests.content import ContentFile
 from rowmerge.parquet.fitting import uuid_texts
 
 _EXACT = Context(prec=100)
@@ -129,38 +128,16 @@ def _next_above(prefix: str | bytes) -> str | bytes | None:
     return None
 
 
-def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergType) -> tuple[pa.Array, pa.Array]:
-    """Return the lower and the upper bounds of a column in data files, as the arrays that `decode_bounds` returns.
-
-    A float column has bounds only in files without NaN, because Iceberg's bounds ignore NaN and the engine's bounds include it. UUIDs have
-    bounds only in files with one row group: Java compares the bounds of several row groups as pairs of signed integers.
-
-    Args:
-        files: The data files.
-        field_id: The field id of the column.
-        type_: The type of the column.
-    """
-    has_bounds = [True] * len(files)
-    if isinstance(type_, t.FloatType | t.DoubleType):
-        has_bounds = [file.nan_counts.get(field_id) == 0 for file in files]
-    elif isinstance(type_, t.UUIDType):
-        has_bounds = [len(file.split_offsets) <= 1 for file in files]
-    lower = [file.lower.get(field_id) if is_bounded else None for file, is_bounded in zip(files, has_bounds, strict=True)]
-    upper = [file.upper.get(field_id) if is_bounded else None for file, is_bounded in zip(files, has_bounds, strict=True)]
-    return decode_bounds(lower, type_), decode_bounds(upper, type_)
-
-
-def decode_bounds(stored_bounds: Sequence[bytes | None] | pa.Array, type_: t.IcebergType) -> pa.Array:
+def decode_bounds(bounds: pa.Array, type_: t.IcebergType) -> pa.Array:
     """Decode a column's lower or upper bounds in many files to an Arrow array. An unknown bound becomes null.
 
     A bound is unknown if it is NaN, or if its bytes are not a value of the column's type. Values of the type before a promotion are valid,
     too. All bounds of `time` columns are unknown. Timestamps are in microseconds. Uuids become strings.
 
     Args:
-        stored_bounds: The bound in each file, as a manifest stores it; None for a file without a bound. May be a binary array of Arrow.
+        bounds: The bound in each file as binary, as a manifest stores it; null for a file without a bound.
         type_: The current type of the column.
     """
-    bounds = stored_bounds if isinstance(stored_bounds, pa.Array) else pa.array(stored_bounds, pa.binary())
     match type_:
         case t.StringType():
             return _decode_strings(bounds)
@@ -177,17 +154,17 @@ def decode_bounds(stored_bounds: Sequence[bytes | None] | pa.Array, type_: t.Ice
     return _decode_numbers(bounds, *fixed_width)
 
 
-def has_invalid_bounds(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> bool:
+def has_invalid_bounds(bounds: pa.Array, type_: t.IcebergType) -> bool:
     """Return whether a bound is not a value of the column's type. NaN is a value.
 
     Args:
-        stored_bounds: The bound in each file, as a manifest stores it; None for a file without a bound.
+        bounds: The bound in each file as binary, as a manifest stores it; null for a file without a bound.
         type_: The current type of the column.
     """
     lengths: Collection[int]
     match type_:
         case t.StringType():
-            return bool(decode_bounds(stored_bounds, type_).null_count > sum(bound is None for bound in stored_bounds))
+            return bool(decode_bounds(bounds, type_).null_count > bounds.null_count)
         case t.UUIDType():
             lengths = (16,)
         case t.DecimalType():
@@ -196,7 +173,8 @@ def has_invalid_bounds(stored_bounds: Sequence[bytes | None], type_: t.IcebergTy
             lengths = _FIXED_WIDTH[type(type_)][1]
         case _:
             return False
-    return any(bound is not None and len(bound) not in lengths for bound in stored_bounds)
+    bound_lengths = pc.binary_length(bounds.drop_null())
+    return not pc.all(pc.is_in(bound_lengths, pa.array(list(lengths), pa.int32())), min_count=0).as_py()
 
 
 def _decode_numbers(bounds: pa.Array, arrow_type: pa.DataType, decoders: Mapping[int, Decode]) -> pa.Array:

@@ -17,9 +17,11 @@ from pyiceberg.types import PrimitiveType
 
 from rowmerge.concurrency import map_ahead
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
+from rowmerge.iceberg.avro.blocks import without_garbage_collection
 from rowmerge.iceberg.avro.files import read_avro, write_avro
+from rowmerge.iceberg.avro.maps import MapOfColumn
 from rowmerge.iceberg.manifests import schemas
-from rowmerge.iceberg.manifests.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
+from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry, Manifest, ManifestContent, PartitionSummary, Status
 from rowmerge.iceberg.manifests.records import assign_row_ids, entry_record, manifest_record, parse_entry, parse_manifest
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.cache import Cache
@@ -28,8 +30,10 @@ from rowmerge.storage.store import Storage
 _INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The errors that the conversion of a record raises if the file is not a manifest or manifest list."""
 
-_cache: Cache[tuple[Entry, ...]] = Cache(4_000_000)
-"""The entries of manifests by `cache_key_of`. The limit is a number of counts and bounds. Each takes about 70 bytes."""
+_cache: Cache[tuple[Entry, ...]] = Cache(256 * 1024 * 1024)
+"""The entries of manifests by `cache_key_of`. The limit is their estimated size in bytes."""
+_BYTES_PER_ENTRY, _BYTES_PER_DICT_ITEM = 1_500, 70
+"""Estimates of the size of an entry without its metrics, and of a count or bound in a dict."""
 _own_files: Cache[bytes] = Cache(64 * 1024 * 1024)
 """The bytes of manifests and manifest lists that this process wrote, by path. They never change, and the next statement reads them."""
 
@@ -101,7 +105,7 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
     files = fetch(lambda manifest: _manifest_bytes(storage, manifest), uncached_manifests)
     for manifest, data in zip(uncached_manifests, files, strict=True):
         entries = _parse_entries(manifest, data)
-        _cache.put(cache_key_of(manifest), entries, sum(_cache_weight(entry.file) for entry in entries))
+        _cache.put(cache_key_of(manifest), entries, _size_in_memory(entries))
         entries_by_key[cache_key_of(manifest)] = entries
     return [entries_by_key[key] for key in cache_keys]
 
@@ -289,15 +293,24 @@ def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
     try:
         schemas.check_schema(avro_file.schema, schemas.MANIFEST)
         scales = schemas.partition_scales(avro_file.schema)
-        return assign_row_ids([parse_entry(record, manifest, scales, path) for record in avro_file.records], manifest)
+        with without_garbage_collection():
+            return assign_row_ids([parse_entry(record, manifest, scales, path) for record in avro_file.records], manifest)
     except _INVALID_RECORD_ERRORS as error:
         raise CorruptLog(path, f"it is not a manifest ({type(error).__name__}: {error})") from error
 
 
-def _cache_weight(file: ContentFile) -> int:
-    """Return the weight of a file's entry in the cache: the number of its counts and bounds, and about 20 other values."""
-    metrics = (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper)
-    return 20 + sum(len(by_id) for by_id in metrics)
+def _size_in_memory(entries: Sequence[Entry]) -> int:
+    """Return the estimated size of entries in bytes."""
+    size = _BYTES_PER_ENTRY * len(entries)
+    columns = set()
+    for entry in entries:
+        file = entry.file
+        for map_ in (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper):
+            if isinstance(map_, MapOfColumn):
+                columns.add(map_.column)
+            else:
+                size += _BYTES_PER_DICT_ITEM * len(map_)
+    return size + sum(column.nbytes for column in columns)
 
 
 def _with_counts(storage: Storage, manifest: Manifest) -> Manifest:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
@@ -15,17 +16,20 @@ from pyiceberg.types import (
     BooleanType,
     DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     NestedField,
     StructType,
     TimestampType,
     TimestamptzType,
+    UUIDType,
 )
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg.manifests.bounds import file_bounds, has_invalid_bounds
-from rowmerge.iceberg.manifests.content import ContentFile, Entry
+from rowmerge.iceberg.manifests.bounds import decode_bounds, has_invalid_bounds
+from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import partition_value_name, partition_value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
@@ -42,7 +46,7 @@ _BOUND_KINDS = ("lower", "upper", "nulls")
 
 
 @dataclass(frozen=True)
-class _Bounds:
+class ColumnBounds:
     """The bounds and null counts of a column by the names of `_BOUND_KINDS`, and whether any bound does not have the column's type."""
 
     by_kind: Mapping[str, pa.Array]
@@ -143,10 +147,10 @@ def _manifest_columns(
     All columns except `deleted` come from a cache, because a manifest never changes. Only the delete files that apply to its files may
     change.
     """
-    columns = dict(manifest.compute_once("files", lambda: _file_columns(manifest.entries)))
+    columns = dict(_file_columns(manifest))
     columns["deleted"] = _deleted_counts(live, manifest.entries)
     columns["partition"] = _partition_values(manifest, spec, arrow_schema.field("partition").type)
-    bounds_by_column = [_column_bounds(manifest, column) for column in bound_columns]
+    bounds_by_column = [column_bounds(manifest, column) for column in bound_columns]
     report_ignored_bounds(
         live.storage.location, [column.name for column, bounds in zip(bound_columns, bounds_by_column, strict=True) if bounds.has_invalid]
     )
@@ -167,13 +171,18 @@ def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
     return pa.struct([(partition_value_name(schema, field), partition_value_type(schema, field)) for field in spec.fields])
 
 
-def _file_columns(entries: Sequence[Entry]) -> dict[str, pa.Array]:
-    """Return the columns `path`, `size` and `records` of a listing."""
-    return {
-        "path": pa.array([plain_path(entry.file.path) for entry in entries], pa.string()),
-        "size": pa.array([entry.file.size for entry in entries], pa.int64()),
-        "records": pa.array([entry.file.records for entry in entries], pa.int64()),
-    }
+def _file_columns(manifest: ManifestFiles) -> Mapping[str, pa.Array]:
+    """Return the columns `path`, `size` and `records` of a manifest's listing, from the cache."""
+
+    def compute() -> dict[str, pa.Array]:
+        files = [entry.file for entry in manifest.entries]
+        return {
+            "path": pa.array([plain_path(file.path) for file in files], pa.string()),
+            "size": pa.array([file.size for file in files], pa.int64()),
+            "records": pa.array([file.records for file in files], pa.int64()),
+        }
+
+    return cast(Mapping[str, pa.Array], manifest.compute_once("files", compute))
 
 
 def _deleted_counts(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
@@ -205,36 +214,57 @@ def _compute_partition_values(manifest: ManifestFiles, spec: PartitionSpec, type
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_null)
 
 
-def _column_bounds(manifest: ManifestFiles, column: NestedField) -> _Bounds:
-    """Return the bounds and null counts of a column in each file of a manifest, from the cache."""
+def column_bounds(manifest: ManifestFiles, column: NestedField) -> ColumnBounds:
+    """Return the bounds and null counts of a column in each file of a manifest, from the cache.
+
+    Args:
+        manifest: The files.
+        column: The column, whose fields may be structs, but not lists or maps.
+    """
     key = ("bounds", column.field_id, str(column.field_type))
-    return cast(_Bounds, manifest.compute_once(key, lambda: _compute_bounds(manifest, column)))
+    return cast(ColumnBounds, manifest.compute_once(key, lambda: _compute_bounds(manifest, column)))
 
 
-def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> _Bounds:
+def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> ColumnBounds:
     """Return the bounds and null counts of a column, with one value for each file of the manifest."""
     if isinstance(column.field_type, StructType):
         return _struct_bounds([(nested.name, _compute_bounds(manifest, nested)) for nested in column.field_type.fields])
-    files = [entry.file for entry in manifest.entries]
-    null_counts = pa.array([_null_count(file, column.field_id) for file in files], pa.int64())
-    lower_bounds, upper_bounds = file_bounds(files, column.field_id, column.field_type)
-    has_invalid = any(
-        has_invalid_bounds([getattr(file, kind).get(column.field_id) for file in files], column.field_type) for kind in ("lower", "upper")
-    )
-    return _Bounds({"lower": lower_bounds, "upper": upper_bounds, "nulls": null_counts}, has_invalid)
+    type_, stored_bounds = column.field_type, {kind: manifest.maps(kind).values_of(column.field_id) for kind in ("lower", "upper")}
+    has_invalid = any(has_invalid_bounds(bounds, type_) for bounds in stored_bounds.values())
+    is_bounded = _has_bounds(manifest, column)
+    by_kind = {kind: decode_bounds(_or_null(bounds, is_bounded), type_) for kind, bounds in stored_bounds.items()}
+    return ColumnBounds({**by_kind, "nulls": _null_counts(manifest, column.field_id)}, has_invalid)
 
 
-def _struct_bounds(children: Sequence[tuple[str, _Bounds]]) -> _Bounds:
+def _has_bounds(manifest: ManifestFiles, column: NestedField) -> pa.BooleanArray:
+    """Return for each file whether the bounds of a column enclose its values.
+
+    A float column has bounds only in files without NaN, because Iceberg's bounds ignore NaN and the engine's bounds include it. UUIDs have
+    bounds only in files with one row group: Java compares the bounds of several row groups as pairs of signed integers.
+    """
+    if isinstance(column.field_type, FloatType | DoubleType):
+        return pc.equal(manifest.maps("nan_counts").values_of(column.field_id), 0)
+    if isinstance(column.field_type, UUIDType):
+        return pa.array([len(entry.file.split_offsets) <= 1 for entry in manifest.entries], pa.bool_())
+    return pa.array(np.ones(len(manifest.entries), np.bool_))
+
+
+def _or_null(values: pa.Array, condition: pa.BooleanArray) -> pa.Array:
+    """Return the values for which the condition is true, and null for the others."""
+    return pc.if_else(pc.fill_null(condition, False), values, pa.scalar(None, values.type))
+
+
+def _struct_bounds(children: Sequence[tuple[str, ColumnBounds]]) -> ColumnBounds:
     """Return the bounds and null counts of a struct from those of its fields, with their names."""
     names = [name for name, _ in children]
     by_kind = {kind: pa.StructArray.from_arrays([bounds.by_kind[kind] for _, bounds in children], names) for kind in _BOUND_KINDS}
-    return _Bounds(by_kind, any(bounds.has_invalid for _, bounds in children))
+    return ColumnBounds(by_kind, any(bounds.has_invalid for _, bounds in children))
 
 
-def _null_count(file: ContentFile, field_id: int) -> int | None:
-    """Return the number of nulls of a column, or None if the count is missing or impossible."""
-    count = file.null_counts.get(field_id)
-    return count if count is not None and 0 <= count <= file.records else None
+def _null_counts(manifest: ManifestFiles, field_id: int) -> pa.Array:
+    """Return the number of nulls of a column in each file, or null if the count is missing or impossible."""
+    counts, row_counts = manifest.maps("null_counts").values_of(field_id), _file_columns(manifest)["records"]
+    return _or_null(counts, pc.and_(pc.greater_equal(counts, 0), pc.less_equal(counts, row_counts)))
 
 
 def _struct_array(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:

@@ -150,7 +150,7 @@ def _summary_bounds(stored_bounds: Sequence[bytes | None], range_: PartitionRang
     if isinstance(range_.source_type, t.UUIDType) and pa.types.is_string(range_.value_type):
         return pa.nulls(len(stored_bounds), range_.value_type)  # Java compares UUIDs as pairs of signed integers.
     type_ = t.IntegerType() if pa.types.is_int32(range_.value_type) else range_.source_type
-    bounds = decode_bounds(stored_bounds, type_)
+    bounds = decode_bounds(pa.array(stored_bounds, pa.binary()), type_)
     return bounds if bounds.type == range_.value_type else pa.nulls(len(stored_bounds), range_.value_type)
 
 

@@ -40,13 +40,13 @@ from rowmerge.iceberg.metadata.registry import COMMENT, FORMAT_VERSION, NAME_MAP
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.column_history import column_history
+from rowmerge.iceberg.snapshots.equality_deletes import find_equality_deletes
 from rowmerge.iceberg.snapshots.file_listing import exact_files, list_files
 from rowmerge.iceberg.snapshots.live_files import (
     LiveFiles,
     ManifestFiles,
     ManifestKey,
     files_of_manifests,
-    find_equality_deletes,
     key_of_delete,
 )
 from rowmerge.iceberg.snapshots.metadata_columns import metadata_columns

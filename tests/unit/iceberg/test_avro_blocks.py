@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Collection
 from typing import Any
 
 import fastavro
 import pytest
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg.avro import blocks as avro_blocks
+from rowmerge.iceberg.avro import blocks as avro_blocks, files as avro_files
 from rowmerge.iceberg.avro.files import read_avro
+
+
+def map_entry(name: str, value: str) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": value}]}
+
 
 PAIR = {
     "type": "record",
@@ -31,9 +37,13 @@ TYPES: dict[str, Any] = {
     "list": {"type": "array", "items": "long"},
     "nested": ["null", {"type": "array", "items": {"type": "array", "items": "string"}}],
     "pairs": ["null", {"type": "array", "items": PAIR}],
+    "counts": ["null", {"type": "array", "items": map_entry("k3_v4", "long")}],
+    "bounds": {"type": "array", "items": map_entry("k5_v6", "bytes")},
     "empty": {"type": "record", "name": "r0", "fields": []},
     "inner": {"type": "record", "name": "r1", "fields": [{"name": "a", "type": "string"}, {"name": "b", "type": ["null", "int"]}]},
 }
+MAPS = ("counts", "bounds")
+"""The columns that block decoding reads as maps, unlike fastavro."""
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": name, "type": type_} for name, type_ in TYPES.items()]}
 
 
@@ -54,6 +64,8 @@ def record_of(draw: random.Random) -> dict[str, Any]:
         "list": draw.choices(long_values, k=draw.choice([0, 0, 1, 2, 2, 100])),
         "nested": draw.choice([None, [], [[], ["a", "b"]], [["ä"]]]),
         "pairs": draw.choice([None, [], [{"key": n, "value": draw.choice([None, b"v" * n])} for n in range(draw.choice([1, 2, 70]))]]),
+        "counts": draw.choice([None, [], [{"key": n, "value": draw.choice(long_values)} for n in range(draw.choice([1, 2, 70]))]]),
+        "bounds": [{"key": -n, "value": draw.choice([b"", b"v" * n])} for n in range(draw.choice([0, 1, 2, 70]))],
         "empty": {},
         "inner": {"a": draw.choice(texts), "b": draw.choice([None, 7])},
     }
@@ -70,8 +82,12 @@ def read(data: bytes, monkeypatch: pytest.MonkeyPatch, *, together: bool) -> lis
     return list(read_avro(data, "m.avro", {}).records)
 
 
-def as_dict(pairs: list[dict[str, Any]] | None) -> dict[Any, Any] | None:
-    return None if pairs is None else {pair["key"]: pair["value"] for pair in pairs}
+def with_dicts(record: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return a record with dicts instead of the arrays of key-value records in the columns `names`."""
+    pairs_by_name = {name: record[name] for name in names}
+    return record | {
+        name: None if pairs is None else {pair["key"]: pair["value"] for pair in pairs} for name, pairs in pairs_by_name.items()
+    }
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -80,9 +96,18 @@ def test_block_decoding_matches_fastavro(seed: int, monkeypatch: pytest.MonkeyPa
     records = [record_of(draw) for _ in range(draw.choice([1, 50, 300]))]
     data = write_avro(records, draw.choice(["null", "deflate"]), draw.choice([1, 500, 20_000]))
     monkeypatch.setattr(avro_blocks, "_BLOCKS_PER_BATCH", draw.choice([1, 7, 1_000]))
-    expected = [{**record, "pairs": as_dict(record["pairs"])} for record in read(data, monkeypatch, together=False)]
+    monkeypatch.setattr(avro_blocks, "_BYTES_PER_BATCH", draw.choice([1, 3_000, 1 << 29]))
+    expected = [with_dicts(record, MAPS) for record in read(data, monkeypatch, together=False)]
     assert [record["number"] for record in expected] == [record["number"] for record in records]
-    assert read(data, monkeypatch, together=True) == expected
+    decoded = read(data, monkeypatch, together=True)
+    assert decoded == expected
+    assert written_again(decoded) == expected
+
+
+def written_again(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return decoded records after `rowmerge` has written them, and fastavro has read them."""
+    data = avro_files.write_avro(SCHEMA, [with_dicts(record, ["pairs"]) for record in records], {})
+    return [with_dicts(record, MAPS) for record in fastavro.reader(io.BytesIO(data))]
 
 
 def test_only_files_with_many_blocks_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:

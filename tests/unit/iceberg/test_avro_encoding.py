@@ -13,8 +13,9 @@ import pytest
 
 from rowmerge.iceberg.avro.encoding import build_encoder
 from rowmerge.iceberg.avro.files import read_avro, write_avro
-from tests.unit.iceberg.test_avro_blocks import SCHEMA, TYPES, as_dict, record_of
+from tests.unit.iceberg.test_avro_blocks import MAPS, SCHEMA, TYPES, record_of, with_dicts
 
+PAIRS = ("pairs", *MAPS)
 DECIMAL = {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
 
 
@@ -35,7 +36,7 @@ def test_encoded_records_equal_those_of_fastavro(seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(20):
         record = record_of(draw)
-        assert encode(SCHEMA, {**record, "pairs": as_dict(record["pairs"])}) == encode_with_fastavro(SCHEMA, record)
+        assert encode(SCHEMA, with_dicts(record, PAIRS)) == encode_with_fastavro(SCHEMA, record)
 
 
 @pytest.mark.parametrize("number", [0, 1, -1, 63, 64, -64, -65, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63)])
@@ -74,7 +75,7 @@ def test_values_of_wrong_types_are_refused(type_: Any, value: Any) -> None:
 def test_written_files_are_read_by_fastavro_and_rowmerge(count: int) -> None:
     draw = random.Random(count)
     records = [record_of(draw) for _ in range(count)]
-    data = write_avro(SCHEMA, [{**record, "pairs": as_dict(record["pairs"])} for record in records], {"of": "ours"})
+    data = write_avro(SCHEMA, [with_dicts(record, PAIRS) for record in records], {"of": "ours"})
     reader = fastavro.reader(io.BytesIO(data))
     assert [record["fixed"] for record in reader] == [record["fixed"] for record in records]
     assert reader.metadata["of"] == "ours"

@@ -23,6 +23,7 @@ from pyiceberg.types import (
     IcebergType,
     IntegerType,
     LongType,
+    NestedField,
     StringType,
     TimestampNanoType,
     TimestampType,
@@ -32,8 +33,10 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from rowmerge.iceberg.manifests.bounds import decode_bounds, file_bounds, to_bound, to_stored_value
-from rowmerge.iceberg.manifests.content import Content, ContentFile
+from rowmerge.iceberg.manifests.bounds import decode_bounds, to_bound, to_stored_value
+from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
+from rowmerge.iceberg.snapshots.file_listing import column_bounds
+from rowmerge.iceberg.snapshots.live_files import ManifestFiles
 
 UTC = datetime.timezone.utc
 SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
@@ -57,10 +60,20 @@ ROUND_TRIPS: list[tuple[IcebergType, list[Any], pa.DataType]] = [
 ]
 
 
+def decoded(bounds: list[bytes | None], type_: IcebergType) -> pa.Array:
+    return decode_bounds(pa.array(bounds, pa.binary()), type_)
+
+
+def bounds_of(files: list[ContentFile], field_id: int, type_: IcebergType) -> tuple[pa.Array, pa.Array]:
+    manifest = ManifestFiles(tuple(Entry.added(file, 1) for file in files))
+    bounds = column_bounds(manifest, NestedField(field_id, "c", type_))
+    return bounds.by_kind["lower"], bounds.by_kind["upper"]
+
+
 @pytest.mark.parametrize(("type_", "values", "arrow"), ROUND_TRIPS, ids=[str(type_) for type_, *_ in ROUND_TRIPS])
 def test_bounds_of_every_type_round_trip_to_arrow(type_: IcebergType, values: list[Any], arrow: pa.DataType) -> None:
     bounds = [to_bound(value, type_, upper=False) for value in values]
-    column = decode_bounds(bounds, type_)
+    column = decoded(bounds, type_)
     assert column.type == arrow
     assert column.to_pylist() == pa.array(values, arrow).to_pylist()
     column.validate(full=True)
@@ -79,28 +92,28 @@ def test_bounds_match_the_examples_of_the_specification() -> None:
 
 
 def test_bounds_written_before_a_type_promotion_are_read() -> None:
-    assert decode_bounds([b"\xff\xff\xff\xff", struct.pack("<q", 2**40), None], LongType()).to_pylist() == [-1, 2**40, None]
-    assert decode_bounds([struct.pack("<f", 0.5), struct.pack("<d", 0.1)], DoubleType()).to_pylist() == [0.5, 0.1]
-    assert decode_bounds([b"\x80", b"\x00\x80", b"\xff" * 16], DecimalType(30, 2)).to_pylist() == [
+    assert decoded([b"\xff\xff\xff\xff", struct.pack("<q", 2**40), None], LongType()).to_pylist() == [-1, 2**40, None]
+    assert decoded([struct.pack("<f", 0.5), struct.pack("<d", 0.1)], DoubleType()).to_pylist() == [0.5, 0.1]
+    assert decoded([b"\x80", b"\x00\x80", b"\xff" * 16], DecimalType(30, 2)).to_pylist() == [
         Decimal("-1.28"),
         Decimal("1.28"),
         Decimal("-0.01"),
     ]
     days = struct.pack("<i", -1)
-    assert decode_bounds([days], TimestampType()).to_pylist() == [datetime.datetime(1969, 12, 31)]
+    assert decoded([days], TimestampType()).to_pylist() == [datetime.datetime(1969, 12, 31)]
 
 
 def test_nanosecond_bounds_are_rounded_down_to_microseconds() -> None:
-    assert decode_bounds([struct.pack("<q", -1), struct.pack("<q", 1999)], TimestampNanoType()).cast(pa.int64()).to_pylist() == [-1, 1]
+    assert decoded([struct.pack("<q", -1), struct.pack("<q", 1999)], TimestampNanoType()).cast(pa.int64()).to_pylist() == [-1, 1]
 
 
 def test_invalid_bounds_are_read_as_null() -> None:
-    assert decode_bounds([b"", b"\x01\x02", None, b"\x01\0\0\0"], IntegerType()).to_pylist() == [None, None, None, 1]
-    assert decode_bounds([b"a\xff", b"b"], StringType()).to_pylist() == [None, "b"]
-    assert decode_bounds([b"", b"\x01" * 17], DecimalType(9, 2)).to_pylist() == [None, None]
-    assert decode_bounds([b"\x01"], UUIDType()).to_pylist() == [None]
-    assert decode_bounds([struct.pack("<d", float("nan")), struct.pack("<d", 1.0)], DoubleType()).to_pylist() == [None, 1.0]
-    assert decode_bounds([], LongType()).to_pylist() == []
+    assert decoded([b"", b"\x01\x02", None, b"\x01\0\0\0"], IntegerType()).to_pylist() == [None, None, None, 1]
+    assert decoded([b"a\xff", b"b"], StringType()).to_pylist() == [None, "b"]
+    assert decoded([b"", b"\x01" * 17], DecimalType(9, 2)).to_pylist() == [None, None]
+    assert decoded([b"\x01"], UUIDType()).to_pylist() == [None]
+    assert decoded([struct.pack("<d", float("nan")), struct.pack("<d", 1.0)], DoubleType()).to_pylist() == [None, 1.0]
+    assert decoded([], LongType()).to_pylist() == []
 
 
 def test_uuids_of_several_row_groups_have_no_bounds() -> None:
@@ -110,7 +123,7 @@ def test_uuids_of_several_row_groups_have_no_bounds() -> None:
         for offsets in ((), (4,), (4, 900))
     ]
     expected = [str(SOME_UUID), str(SOME_UUID), None]
-    assert [bounds.to_pylist() for bounds in file_bounds(files, 1, UUIDType())] == [expected, expected]
+    assert [bounds.to_pylist() for bounds in bounds_of(files, 1, UUIDType())] == [expected, expected]
 
 
 def test_nan_and_null_have_no_bounds() -> None:
@@ -162,13 +175,13 @@ def test_truncated_string_bounds_enclose_random_strings(text: str, length: int) 
 def test_decimal_bounds_match_pyiceberg(value: Decimal) -> None:
     type_ = DecimalType(38, 4)
     assert to_bound(value, type_, upper=False) == to_bytes(type_, value)
-    assert decode_bounds([to_bytes(type_, value)], type_).to_pylist() == [from_bytes(type_, to_bytes(type_, value))]
+    assert decoded([to_bytes(type_, value)], type_).to_pylist() == [from_bytes(type_, to_bytes(type_, value))]
 
 
 def test_float_bounds_require_a_nan_count_of_zero() -> None:
     bound = {1: struct.pack("<d", 1.0)}
     files = [ContentFile(Content.DATA, "/t/a", 1, 1, lower=bound, upper=bound, nan_counts=nan) for nan in ({1: 0}, {1: 2}, {})]
-    lower, upper = file_bounds(files, 1, DoubleType())
+    lower, upper = bounds_of(files, 1, DoubleType())
     assert lower.to_pylist() == upper.to_pylist() == [1.0, None, None]
-    assert file_bounds(files, 2, DoubleType())[0].to_pylist() == [None, None, None]
-    assert file_bounds(files, 1, LongType())[0].null_count == 0
+    assert bounds_of(files, 2, DoubleType())[0].to_pylist() == [None, None, None]
+    assert bounds_of(files, 1, LongType())[0].null_count == 0

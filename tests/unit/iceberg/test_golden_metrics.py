@@ -85,7 +85,7 @@ def test_java_bounds_enclose_the_rows(name: str, tmp_path: Path) -> None:
     for file in (file for file in files if file.content is Content.DATA):
         for column, values in columns_of(file, schema).items():
             field = schema.find_field(column)
-            (lower,) = decode_bounds([file.lower.get(field.field_id)], field.field_type).to_pylist()
-            (upper,) = decode_bounds([file.upper.get(field.field_id)], field.field_type).to_pylist()
+            (lower,) = decode_bounds(pa.array([file.lower.get(field.field_id)], pa.binary()), field.field_type).to_pylist()
+            (upper,) = decode_bounds(pa.array([file.upper.get(field.field_id)], pa.binary()), field.field_type).to_pylist()
             non_null = [value for value in values.to_pylist() if value is not None and value == value]
             assert all((lower is None or lower <= value) and (upper is None or value <= upper) for value in non_null), column
