@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
 
+from sqlglot import exp
+
 from rowmerge.commands.rows import Match
 from rowmerge.plan.expressions.column_refs import has_query, parse, references
 from rowmerge.plan.expressions.conditions import Condition, Side, nondeterministic_function, resolve
@@ -210,6 +212,37 @@ def source_decides(plan: RowPlan) -> bool:
 def _uses_only_source_columns(plan: RowPlan, clause: Clause) -> bool:
     """Return whether it is certain that the condition and the values of a clause do not use target columns."""
     return all(_target_columns(plan, text) == set() for text in _texts_of(clause))
+
+
+def inserts_keys(plan: RowPlan) -> bool:
+    """Return whether it is certain that each inserted row has the keys of its source row, in the columns that the ON condition compares.
+
+    Casts are ignored. The keys are the same only if they, and the inserted values, have the types of the columns.
+    """
+    assert plan.on is not None
+    inserts = plan.of(Match.NOT_MATCHED)
+    if len(inserts) != 1 or inserts[0].condition is not None:
+        return False
+    inserted_keys = [(key.source, inserts[0].values.get(key.column, "")) for key in plan.on.keys]
+    return all(key == inserted or _is_same_source_column(plan, key, inserted) for key, inserted in inserted_keys)
+
+
+def _is_same_source_column(plan: RowPlan, first: str, second: str) -> bool:
+    """Return whether it is certain that two expressions are the same column of the source."""
+    column = _source_column(plan, first)
+    return column is not None and column == _source_column(plan, second)
+
+
+def _source_column(plan: RowPlan, text: str) -> str | None:
+    """Return the source column whose value an expression is, perhaps in a cast, or None for any other expression."""
+    tree = parse(text)
+    column_references = None if tree is None else references(tree, text)
+    is_column = isinstance(tree.this if isinstance(tree, exp.Cast) else tree, exp.Column)
+    if not is_column or column_references is None or len(column_references) != 1:
+        return None
+    sides = [side for side in (plan.target, plan.source) if side is not None]
+    resolved = resolve(column_references[0].parts, sides)
+    return resolved.column if resolved is not None and resolved.side is plan.source and resolved.field_count == 0 else None
 
 
 def values_of_all(plan: RowPlan) -> Mapping[str, str] | None:

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
 from rowmerge.execution.ways import write_first
-from rowmerge.spark.source import source as source_module
+from rowmerge.spark.source import source as source_module, writing as source_writing
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.support.readers import read_with_delta_rs, read_with_duckdb_iceberg
 from tests.support.suites import examples
@@ -224,6 +224,7 @@ readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, ON_DRIVER, ON_DRIVER | {EXE
     mode=modes,
     reader=readers,
     max_prepared_rows=prepared_row_limits,
+    max_keys=st.sampled_from([0, 10_000_000]),
     partitioned=st.booleans(),
 )
 def test_random_statements_give_the_same_rows_as_duckdb(
@@ -234,6 +235,7 @@ def test_random_statements_give_the_same_rows_as_duckdb(
     mode: str,
     reader: dict[str, Any],
     max_prepared_rows: int,
+    max_keys: int,
     partitioned: bool,
     format_: str,
 ) -> None:
@@ -264,6 +266,7 @@ def test_random_statements_give_the_same_rows_as_duckdb(
                     patch.setattr(name, value)
                 patch.setattr(source_module, "MAX_PREPARED_ROWS", max_prepared_rows)
                 patch.setattr(write_first, "reads_few_bytes", lambda _: max_prepared_rows > 0)
+                patch.setattr(source_writing, "max_collected_keys", lambda _, limit=max_keys: limit)
                 session.sql(ours)
         spark.catalog.dropTempView(view)
         table_rows = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,7 @@ def test_an_empty_source_and_a_source_of_new_rows(session: rowmerge.Session, kep
 THROWN_AWAY = {
     "target": ("insert into kept values (7, 'twice')", "select id, 'new' as name from range(900, {last}) union all select 7, 'new'", 2),
     "source": ("select 1", "select id, 'new' as name from range(900, {last}) union all select -1, 'new' union all select -1, 'new'", 0),
-    "many": ("select 1", "select id, 'new' as name from range(900, {last}, 1, 3)", 0),
+    "many": ("select 1", "select id - 1 as id, 'new' as name from range(901, {last} + 1, 1, 3)", 0),
 }
 
 
@@ -103,21 +104,133 @@ THROWN_AWAY = {
 def test_files_of_an_abandoned_attempt_are_deleted(
     session: rowmerge.Session, kept_format: str, monkeypatch: pytest.MonkeyPatch, case: str, last: int
 ) -> None:
-    """Duplicate keys in table or source, or too many keys for the driver: the source is evaluated again and persisted."""
+    """Duplicate keys in table or source, or too many keys that are not inserted: the source is evaluated again and persisted."""
     before_it, rows, more = THROWN_AWAY[case]
     session.sql(before_it)
     if case == "many":
         monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 500 if last > 1100 else 100)
     attempts: list[object] = []
     insert_rows = source_writing.insert_every_source_row
-    monkeypatch.setattr(write_first, "insert_every_source_row", lambda *arguments: attempts.append(insert_rows(*arguments)) or attempts[-1])
+    monkeypatch.setattr(write_first, "insert_every_source_row", _recorded(insert_rows, attempts))
     old_files = _files(session)
-    counts = session.execute(f"merge into kept t using ({rows.format(last=last)}) s {UPSERT}").changes
+    on = UPSERT.replace("t.id = s.id", "t.id = s.id + 0") if case == "many" else UPSERT
+    counts = session.execute(f"merge into kept t using ({rows.format(last=last)}) s {on}").changes
     assert [attempt is None for attempt in attempts] == [case == "many"]
     assert counts.updated == 100 + more
     assert counts.inserted == last - 1000 + (2 if case == "source" else 0)
     assert len(_files(session) - old_files) == counts.files_added
     assert session.sql("select count(*) from kept").collect()[0][0] == last + {"target": 1, "source": 2, "many": 0}[case]
+
+
+def _recorded(function: Callable[..., object], results: list[object]) -> Callable[..., object]:
+    """Return a function that calls another one, and appends each result to a list."""
+
+    def call(*arguments: object, **keywords: object) -> object:
+        results.append(function(*arguments, **keywords))
+        return results[-1]
+
+    return call
+
+
+@pytest.fixture
+def few_keys(monkeypatch: pytest.MonkeyPatch, not_kept: None) -> None:
+    """Let the driver accept only 100 keys, so that a join must read the keys from the written files."""
+    monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 100)
+    monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 100)
+
+
+@pytest.mark.usefixtures("few_keys")
+@pytest.mark.parametrize("tasks", [1, 3, 40])
+def test_too_many_keys_for_the_driver_are_read_from_the_written_files(session: rowmerge.Session, kept_format: str, tasks: int) -> None:
+    old_files = _files(session)
+    counts = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, 61900, 1, {tasks})) s {UPSERT}").changes
+    assert (counts.updated, counts.inserted, counts.deleted) == (500, 60_900, 0)
+    assert _rows(session, kept_format) == {n: "old" if n < 500 else "new" for n in range(61_900)}
+    assert len(_files(session) - old_files) == counts.files_added
+
+
+@pytest.mark.usefixtures("few_keys")
+@pytest.mark.parametrize("format_", VECTORS)
+def test_written_keys_of_several_columns_match_with_nulls(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
+    """The table's columns have other physical names than logical ones, and one comparison treats NULL as a value."""
+    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
+    mapping = "using delta tblproperties ('delta.columnMapping.mode' = 'name')" if format_ == "delta" else "using iceberg"
+    old_rows = (
+        "select id as n, if(id % 10 = 0, null, concat('k', id)) as `the key`, date'2020-01-01' as day, 'old' as name from range(1000)"
+    )
+    session.sql(f"create table pairs {mapping} as {old_rows}")
+    session.sql("alter table pairs rename column n to number")
+    new_rows = "select id as number, if(id % 10 = 0, null, concat('k', id)) as `the key`, date'2024-01-01' as day, 'new' as name"
+    upsert = UPSERT.replace("t.id = s.id", "t.`the key` <=> s.`the key` and s.number = t.NUMBER")
+    counts = session.execute(f"merge into pairs t using ({new_rows} from range(500, 1500)) s {upsert}").changes
+    assert (counts.updated, counts.inserted) == (500, 500)
+    rows = session.sql("select number, `the key`, year(day), name from pairs").collect()
+    keys = {n: None if n % 10 == 0 else f"k{n}" for n in range(1500)}
+    assert sorted(map(tuple, rows)) == [(n, keys[n], 2020 if n < 500 else 2024, "old" if n < 500 else "new") for n in range(1500)]
+
+
+@pytest.mark.usefixtures("few_keys")
+@pytest.mark.parametrize("last", [1100, 90_000])
+def test_written_keys_that_match_twice_are_an_error_without_files(session: rowmerge.Session, kept_format: str, last: int) -> None:
+    old_files = _files(session)
+    rows = f"select id, 'new' as name from range(900, {last}) union all select 950, 'twice'"
+    with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch, match="id = 950"):
+        session.sql(f"merge into kept t using ({rows}) s {UPSERT}")
+    assert _files(session) == old_files
+    assert _rows(session, kept_format) == dict.fromkeys(range(1000), "old")
+
+
+@pytest.mark.usefixtures("few_keys")
+def test_rows_are_replaced_by_written_keys(session: rowmerge.Session, kept_format: str) -> None:
+    """One key can have many new rows, and an old row that several new rows replace is deleted once."""
+    new = "select id, 'new' as name from range(900, 1100) union all select 950L, 'newer' union all select null, 'none'"
+    counts = session.execute(f"insert into kept replace using (id) {new}").changes
+    assert (counts.deleted, counts.inserted) == (100, 202)
+    rows = sorted(map(tuple, session.sql("select coalesce(id, -1), name from kept").collect()))
+    assert rows == sorted([(n, "old") for n in range(900)] + [(n, "new") for n in range(900, 1100)] + [(950, "newer"), (-1, "none")])
+
+
+@pytest.mark.usefixtures("few_keys")
+def test_rows_of_a_concurrent_commit_are_found_by_written_keys(
+    session: rowmerge.Session, kept_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append of other keys is no conflict. One of the same keys is, so the statement runs again with the rows of the append."""
+    monkeypatch.undo()  # the second attempt keeps the source
+    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
+    monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 100)
+    if kept_format == "delta":  # otherwise, an append counts as later
+        session.sql("alter table kept set tblproperties ('delta.isolationLevel' = 'Serializable')")
+    join = write_first._join_written_rows
+    for appended, last, attempts in ((70_000, 61_000, 1), (61_500, 62_000, 2)):
+        joins: list[object] = []
+
+        def append_first(*arguments: object, appended: int = appended) -> object:
+            joins.append(join(*arguments))  # noqa: B023
+            session.sql(f"insert into kept values ({appended}, 'appended')")
+            return joins[-1]  # noqa: B023
+
+        monkeypatch.setattr(write_first, "_join_written_rows", append_first)
+        result = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, {last})) s {UPSERT}")
+        assert len(joins) == 1
+        assert result.attempts == attempts
+    names = _rows(session, kept_format)
+    assert names == {n: "old" if n < 500 else "new" for n in range(62_000)} | {70_000: "appended"}
+
+
+@pytest.mark.usefixtures("few_keys")
+def test_keys_of_another_type_than_their_column_are_not_read_from_files(
+    session: rowmerge.Session, kept_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark compares an int with a long as longs, and the written rows have longs. The rule is strict for all types."""
+    attempts: list[object] = []
+    monkeypatch.undo()
+    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
+    monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 100)
+    monkeypatch.setattr(write_first, "insert_every_source_row", _recorded(source_writing.insert_every_source_row, attempts))
+    counts = session.execute(f"merge into kept t using (select int(id) as id, 'new' as name from range(500, 1900)) s {UPSERT}").changes
+    assert (counts.updated, counts.inserted) == (500, 900)
+    assert attempts == [None]
+    assert _rows(session, kept_format) == {n: "old" if n < 500 else "new" for n in range(1900)}
 
 
 def test_a_failed_source_row_leaves_no_files(session: rowmerge.Session, kept_format: str) -> None:

@@ -11,19 +11,45 @@ Spark repeats a task, the files are deleted, and the next way evaluates the sour
 too.
 
 A task with few rows sends them to the driver, which writes the rows of all such tasks together. If many tasks wrote small files, the files
-are merged. If keys repeat, or a commit conflicts, the files are deleted, and the source is evaluated again and kept.
+are merged. If the keys are too many for the driver, a join reads them from the written files. If keys repeat in another statement, or a
+commit conflicts, the files are deleted, and the source is evaluated again and kept.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from pyspark.sql import functions as F
+
+from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, record_matches, why_needs_values
-from rowmerge.execution.ways.way import SOURCE_READS_FEW_BYTES, ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
-from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
+from rowmerge.execution.ways.row_writing import join_and_write, scan_target
+from rowmerge.execution.ways.way import (
+    SOURCE_READS_FEW_BYTES,
+    ExecutionResult,
+    NotApplicable,
+    PlannedStatement,
+    Reason,
+    RowChangeRequest,
+    Way,
+)
+from rowmerge.plan.expressions.conditions import Condition, Side
+from rowmerge.plan.row_plan import Cardinality, Clause, Effect, RowPlan, SourceRows, inserts_keys
+from rowmerge.spark.matching.key_lookup import KeyMatches
+from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.spark.source.keys import key_names, key_ranges
+from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Source, SourceRowsOnce
 from rowmerge.spark.source.writing import insert_every_source_row, reads_few_bytes
 from rowmerge.spark.spark_session import analyses_later, setting
-from rowmerge.spark.writing.write_output import discard_on_error
+from rowmerge.spark.types import schema_of
+from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
+from rowmerge.table.metadata.engine_columns import ORDINAL
+from rowmerge.table.metadata.schema import Struct, backquote
+from rowmerge.table.snapshots.files import listing_of_new_files
+
+_WRITTEN = "__rowmerge_written"
+"""The alias of the rows that the statement has written."""
 
 
 def why_not_write_first(request: RowChangeRequest) -> Reason | None:
@@ -53,17 +79,20 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
 
 
 def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
-    """Write every source row as a new row, then look up the target rows that the new rows replace.
+    """Write every source row as a new row, then find the target rows that the new rows replace.
 
     One job evaluates the source, writes all its rows and returns its keys, so that Spark never keeps a large source in memory. If the
     result is NotApplicable, the caller deletes the written files. It then executes the statement in another way, which evaluates the source
     again.
     """
-    source_and_output = insert_every_source_row(request.source, request.plan, request.table_after)
+    requires_keys = request.plan.new_schema is not None or not inserts_keys(request.plan)
+    source_and_output = insert_every_source_row(request.source, request.plan, request.table_after, requires_keys=requires_keys)
     if source_and_output is None:  # no files remain
         return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver, or Spark repeated a task"))
     source, output = source_and_output
     with discard_on_error(output, request.snapshot.shape.filesystem_options):
+        if source.row_count and not source.keys:
+            return _join_written_rows(request, source.row_count, output)
         files = request.files_for(source)
         matches = find_matches(request, files, source)
     if matches is None:  # Arrow cannot compare the keys, or keys repeat: a join must find the matches
@@ -76,4 +105,55 @@ def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     return ExecutionResult(output, files, source, insert_preventing_rows={}, matching=conflicting_files)
 
 
-WAY = Way("write_first", why_not_write_first, write_first, f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")
+def _join_written_rows(request: RowChangeRequest, row_count: int, output: WriteOutput) -> ExecutionResult:
+    """Find the target rows that the new rows replace, by a join with the keys in the new files. The keys are too many for the driver.
+
+    The join is that of `MERGE … WHEN MATCHED THEN DELETE`, with the new files as its source.
+
+    Args:
+        request: The statement.
+        row_count: The number of source rows.
+        output: The output with all source rows as new rows. It receives the positions of the matching target rows.
+
+    Raises:
+        MultipleSourceRowsMatch: Several source rows match one target row, and the statement forbids that.
+    """
+    pairs = request.key_pairs
+    written_rows = read_snapshot(request.spark, request.snapshot, listing_of_new_files(output.files), {pair.column for pair in pairs})
+    keys = [F.col(backquote(pair.column)).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
+    rows = written_rows.select(*keys, F.lit(0).cast("bigint").alias(ORDINAL))
+    schema = schema_of(rows.drop(ORDINAL))
+    source = Source(rows, schema, row_count, key_ranges(rows, pairs, schema.fields, row_count))
+    delete_request = replace(request, planned=PlannedStatement(_plan_of_deletes(request.plan, schema), SourceRowsOnce(rows, _WRITTEN)))
+    files = delete_request.files_for(source)
+    deletes = join_and_write(delete_request, files, source, scan_target(delete_request, files, source))
+    record_matches(request, output, KeyMatches(deletes.output.positions))
+    return ExecutionResult(output, files, source, insert_preventing_rows={}, matching=deletes.matching)
+
+
+def _plan_of_deletes(plan: RowPlan, keys: Struct) -> RowPlan:
+    """Return the plan that deletes the matching target rows of a MERGE that inserts every source row. `keys`: the columns of its source."""
+    assert plan.on is not None
+    sources = [f"{_WRITTEN}.{name}" for name in keys.names]
+    comparisons = [
+        f"{backquote(plan.target.alias)}.{backquote(pair.column)} {pair.op} {source}"
+        for pair, source in zip(plan.on.keys, sources, strict=True)
+    ]
+    # Several source rows may match one target row only in the plan of a DELETE without a condition (`RowPlan.duplicates_allowed`).
+    condition = None if plan.duplicates_allowed or not plan.of(Match.MATCHED) else "true"
+    return replace(
+        plan,
+        clauses=(Clause(Match.MATCHED, Effect.DELETE, condition),),
+        source=Side(_WRITTEN, (), tuple(keys.names)),
+        on=Condition(
+            " and ".join(comparisons), keys=tuple(replace(key, source=source) for key, source in zip(plan.on.keys, sources, strict=True))
+        ),
+        source_rows=SourceRows.NONE,
+        cardinality=Cardinality.CONDITIONS,  # each match counts in any case, because the only clause fires for each
+    )
+
+
+_FALLBACK_CONDITION = (
+    f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys that the statement does not insert in the compared columns, {UNLESS_INEXACT}"
+)
+WAY = Way("write_first", why_not_write_first, write_first, _FALLBACK_CONDITION)

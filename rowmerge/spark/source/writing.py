@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import WriteSpec
@@ -40,7 +40,9 @@ FEW_BYTES = 4 * 1024 * 1024
 """A source whose input files have at most this total size in bytes usually has few rows. The driver then writes them itself."""
 
 
-def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, WriteOutput] | None:
+def insert_every_source_row(
+    source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape, *, requires_keys: bool
+) -> tuple[Source, WriteOutput] | None:
     """Write each source row as a new row of the table, in the job that evaluates the source.
 
     This is for statements that write a new row for each source row, such as a MERGE whose UPDATE and INSERT set the same values. Each
@@ -51,10 +53,12 @@ def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: T
         source_rows: The source of the statement. The function sets its `was_streamed`, and does not catch errors of its evaluation.
         plan: The plan of the MERGE.
         table: The target table, which has neither partitions nor a sort order.
+        requires_keys: Whether the caller cannot read the keys from the written files, so that they are useless if the keys are too many.
 
     Returns:
-        The source with its keys and row count, and the written files. None if the keys cannot be looked up, if there are too many, or if
-        Spark repeated a task. Then no files remain, and the caller must evaluate the source again.
+        The source with its row count, and with its keys if they are not too many for the driver, and the written files. None if the keys
+        cannot be looked up, if required keys are too many, or if Spark repeated a task. Then no files remain, and the caller must evaluate
+        the source again.
     """
     assert plan.on is not None and plan.source is not None
     source_rows.was_streamed = True  # the rows are not kept, so another attempt must evaluate the source again
@@ -67,11 +71,28 @@ def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: T
     outcomes = new_rows(rows_with_keys.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
     # The row count and the keys are unknown until the job ends. `_write_and_collect_keys` then replaces these empty values.
     unread_source = Source(source_rows.frame, Struct(source_fields), row_count=0, keys=())
-    return _write_and_collect_keys(outcomes, table, unread_source, pairs, key_fields)
+    requires_keys = requires_keys or not _have_types_of_columns(source_rows, plan, key_fields, table.schema)
+    return _write_and_collect_keys(outcomes, table, unread_source, pairs, key_fields, requires_keys=requires_keys)
+
+
+def _have_types_of_columns(source_rows: SourceRowsOnce, plan: RowPlan, key_fields: Sequence[Field], schema: Struct) -> bool:
+    """Return whether the keys of the ON condition, and the values that are inserted for them, have the types of the table's columns.
+
+    Otherwise, Spark compares other values than it writes.
+    """
+    assert plan.on is not None
+    (insert,) = plan.of(Match.NOT_MATCHED)
+    inserted_values = [
+        F.expr(insert.values[pair.column]).alias(name) for pair, name in zip(plan.on.keys, key_names(plan.on.keys), strict=True)
+    ]
+    value_types = [field.type for field in schema_of(source_rows.frame.alias(source_rows.alias).select(*inserted_values))]
+    columns = [schema.find(pair.column, case_sensitive=True) for pair in plan.on.keys]
+    keys = zip(key_fields, value_types, columns, strict=True)
+    return all(column is not None and key.type == type_ == column.type for key, type_, column in keys)
 
 
 def _write_and_collect_keys(
-    outcomes: DataFrame, table: TableShape, source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field]
+    outcomes: DataFrame, table: TableShape, source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field], *, requires_keys: bool
 ) -> tuple[Source, WriteOutput] | None:
     """Write outcome rows in one job, which also returns the keys of their source rows.
 
@@ -83,16 +104,16 @@ def _write_and_collect_keys(
         source: The source, without keys or a row count.
         pairs: The keys of the ON condition.
         key_fields: The names and types of the key columns.
+        requires_keys: See `insert_every_source_row`.
 
     Returns:
-        The source with its keys and row count, and the written files. None if a task had too many keys for the driver, or if Spark
-        repeated a task, perhaps with other rows. In these cases, and after an error, no files remain.
+        See `insert_every_source_row`. If the result is None, and after an error, no files remain.
     """
     names, max_keys = tuple(key_names(pairs)), max_collected_keys(key_fields)
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
     columns = outcome_columns(outcomes, len(table.schema))
     try:
-        fields_by_task = run_write_job(outcomes, sink.source_row_sink, spec, columns, names, max_keys, reads_once=True)
+        fields_by_task = run_write_job(outcomes, sink.source_row_sink, spec, columns, names, max_keys, requires_keys, reads_once=True)
     except RepeatedTask:
         return None
     try:
@@ -100,7 +121,7 @@ def _write_and_collect_keys(
         task_results = [message.task_message for message in messages if message.task_message is not None]
         output = sum_of_tasks(task_results)
         if len(task_results) < len(messages):
-            # A task without a result had too many keys, and has deleted its own files. The files of the other tasks are deleted here.
+            # A task without a result had too many required keys, and has deleted its own files. Those of other tasks are deleted here.
             output.discard(spec.filesystem_options)
             return None
         _complete_files(outcomes.sparkSession, table.name, spec, columns, messages, output)
@@ -123,9 +144,14 @@ def _complete_files(
 def _with_collected_keys(
     source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field], messages: Sequence[sink.SourceMessage]
 ) -> Source:
-    """Return the source with the keys and the row count from the messages of all tasks. An empty source is returned unchanged."""
-    key_rows = _concatenate(message.keys for message in messages)
-    return source if key_rows is None else replace(source, row_count=key_rows.num_rows, keys=known_keys(pairs, key_fields, key_rows))
+    """Return the source with the row count from the messages of all tasks, and with its keys if all tasks with rows returned theirs."""
+    source = replace(source, row_count=sum(message.row_count for message in messages))
+    messages_with_rows = [message for message in messages if message.row_count]
+    if not messages_with_rows or any(message.keys is None for message in messages_with_rows):
+        return source
+    key_rows = _concatenate(message.keys for message in messages_with_rows)
+    assert key_rows is not None
+    return replace(source, keys=known_keys(pairs, key_fields, key_rows))
 
 
 def _can_look_up_keys(pairs: Sequence[KeyPair], key_schema: Struct, table_schema: Struct) -> bool:

@@ -31,14 +31,16 @@ Both limit the memory that the driver needs.
 
 @dataclass(frozen=True)
 class SourceMessage:
-    """The result of one task that processed source rows. All attributes are None if the task had more keys than the driver accepts.
+    """The result of one task that processed source rows.
 
     Attributes:
-        task_message: The fields of the task's `TaskMessage`.
-        keys: The keys of the task's rows as a serialized Arrow stream, None for a task without rows.
+        row_count: The number of rows.
+        task_message: The fields of the task's `TaskMessage`. None if the task had more keys than the driver accepts, and deleted its files.
+        keys: The keys of the task's rows as a serialized Arrow stream. None for a task without rows, or with too many keys.
         rows: The rows that the driver must write, as a serialized Arrow stream, None if the task wrote all its rows.
     """
 
+    row_count: int
     task_message: dict[str, Any] | None = None
     keys: bytes | None = None
     rows: bytes | None = None
@@ -67,17 +69,20 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpe
     return write_outcomes
 
 
-def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int) -> BatchFunction:
+def source_row_sink(
+    spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int, requires_keys: bool
+) -> BatchFunction:
     """Return the function that executors apply to the rows of a task (`DataFrame.mapInArrow`) to insert source rows.
 
     The function writes data files and yields one pickled `SourceMessage`: the files and the keys of the rows. A task with few rows returns
-    the rows to the driver, which writes the rows of several tasks into one file. A task with too many keys deletes its files.
+    the rows to the driver, which writes the rows of several tasks into one file. A task with too many keys returns none of them.
 
     Args:
         spec: The settings with which data files are written.
         columns: The columns of the outcome rows.
         key_names: The names of the columns of the outcome rows that contain the keys of the source rows.
         max_keys: The approximate number of keys that the driver accepts from all tasks together (see `_max_keys_of_task`).
+        requires_keys: Whether a task with too many keys deletes its files, because they are useless without the keys.
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,7 +90,8 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
         max_task_keys = _max_keys_of_task(task_index, max_keys)
         # The first tasks may return a few rows to the driver. Rows of more tasks would take too much of its memory.
-        source_writer = _SourceRowWriter(spec, columns, key_names, max_task_keys, may_buffer=task_index < _BUFFERING_TASKS)
+        may_buffer = task_index < _BUFFERING_TASKS
+        source_writer = _SourceRowWriter(spec, columns, key_names, max_task_keys, may_buffer=may_buffer, requires_keys=requires_keys)
         with writing_task(spec), _delete_on_error(source_writer.file_writer, spec):
             for batch in batches:  # even if there are too many keys, because Spark fails a task that leaves input unread
                 source_writer.add(pa.Table.from_batches([batch]))
@@ -111,9 +117,12 @@ class _SourceRowWriter:
     If `may_buffer` is true and the rows take little memory, they are not written. The task returns them to the driver instead.
     """
 
-    def __init__(self, spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int, *, may_buffer: bool) -> None:
+    def __init__(
+        self, spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int, *, may_buffer: bool, requires_keys: bool
+    ) -> None:
         self.file_writer, self._spec = OutcomeWriter(columns, spec, change_spec=None), spec
         self._key_names, self._max_keys, self._may_buffer = list(key_names), max_keys, may_buffer
+        self._requires_keys = requires_keys
         self._row_count = 0
         self._keys: list[pa.Table] = []
         self._buffer: list[pa.Table] = []
@@ -122,12 +131,20 @@ class _SourceRowWriter:
     def _has_too_many_keys(self) -> bool:
         return self._row_count > self._max_keys
 
+    @property
+    def _is_useless(self) -> bool:
+        """Whether `close` deletes the files, so that further rows need not be written."""
+        return self._requires_keys and self._has_too_many_keys
+
     def add(self, rows: pa.Table) -> None:
         """Collect the keys of a batch of rows, and buffer the rows. If the buffer is full, write the buffered rows into files."""
         self._row_count += rows.num_rows
-        if self._has_too_many_keys or not rows.num_rows:
-            return  # if there are too many keys, `close` deletes the files and returns no keys
-        self._keys.append(rows.select(self._key_names))
+        if not rows.num_rows or self._is_useless:
+            return
+        if self._has_too_many_keys:
+            self._keys = []
+        else:
+            self._keys.append(rows.select(self._key_names))
         self._buffer.append(rows.drop_columns(self._key_names))
         if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
             return
@@ -138,14 +155,15 @@ class _SourceRowWriter:
         self._buffer = []
 
     def close(self) -> SourceMessage:
-        """Finish the files, and return a message with the files, the keys and the buffered rows.
+        """Finish the files, and return a message with the files, the buffered rows, and the keys if they are not too many.
 
-        If there are too many keys, the files are deleted and the message is empty.
+        The files are deleted if they are useless without keys.
         """
-        if self._has_too_many_keys:
+        if self._is_useless:
             delete_written(self.file_writer.abort(), self._spec.filesystem_options)
-            return SourceMessage()
-        return SourceMessage(message_fields(self.file_writer.close()), keys=_arrow_stream(self._keys), rows=_arrow_stream(self._buffer))
+            return SourceMessage(self._row_count)
+        message = message_fields(self.file_writer.close())
+        return SourceMessage(self._row_count, message, keys=_arrow_stream(self._keys), rows=_arrow_stream(self._buffer))
 
 
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:

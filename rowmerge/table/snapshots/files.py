@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -277,6 +277,23 @@ class AddedFile:
     sizes: Mapping[str, Any] = field(default_factory=dict)
     ordered: bool = False
     split_offsets: tuple[int, ...] = ()
+
+
+def listing_of_new_files(files: Sequence[AddedFile]) -> FileListing:
+    """Return a listing of files that a command wrote without partitions, without their bounds.
+
+    Args:
+        files: The files.
+    """
+    empty = pa.struct([])
+    columns = {
+        "path": pa.array([file.path for file in files], pa.string()),
+        "size": pa.array([file.size for file in files], pa.int64()),
+        "records": pa.array([file.records for file in files], pa.int64()),
+        "deleted": pa.array([0] * len(files), pa.int64()),
+        **{name: pa.array([{}] * len(files), empty) for name in ("partition", "lower", "upper", "nulls")},
+    }
+    return FileListing(pa.table(columns, schema=listing_schema(empty, empty, empty)))
 
 
 @dataclass(frozen=True)
