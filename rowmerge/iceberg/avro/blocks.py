@@ -10,6 +10,8 @@ fastavro spends most of its time on the dicts of Avro's maps. fastavro is faster
 from __future__ import annotations
 
 import gc
+import os
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,18 +24,20 @@ import numpy as np
 
 from rowmerge.iceberg.avro.cursors import BlockCursors
 from rowmerge.iceberg.avro.encoding import is_key_value_record
-from rowmerge.iceberg.avro.maps import Integers, MapColumnBuilder, MapOfColumn
+from rowmerge.iceberg.avro.maps import Integers, MapColumnBuilder, MapView
 
 _SYNC_MARKER_BYTES = 16
 _BLOCKS_PER_BATCH = 1_000
 """The largest number of blocks that are decoded at once."""
-_BYTES_PER_BATCH = 1 << 29
-"""The largest number of decompressed bytes that are decoded at once. Arrow's offsets of bytes are below 2 GiB."""
+_BYTES_PER_BATCH = 1 << 26
+"""The largest number of decompressed bytes that are decoded at once, unless one block has more."""
 _MIN_RECORDS_PER_STEP = 64
 """The smallest average number of records per step for which NumPy is faster than fastavro."""
 
 ReadValues = Callable[[Integers], Sequence[Any]]
 """A function that takes an array of block numbers, and returns the next value of each of these data blocks of the file."""
+_disabled = threading.Event()
+"""Whether `without_garbage_collection` has disabled the garbage collector."""
 _INTEGER_TYPES = ("int", "long")
 """The types that Avro encodes as integers of variable length."""
 
@@ -111,19 +115,30 @@ def decode_blocks(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapp
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Disable Python's garbage collector in this process. It takes 40 % of the time of decoding, because it visits all records repeatedly.
+    """Disable Python's garbage collector in this process, as long as records are created, which have no reference cycles.
 
-    The records have no reference cycles. A thread that leaves this context enables the collector also for other threads, which then only
-    decode more slowly.
+    The collector takes 40 % of the decoding time, because it visits all records repeatedly. A thread that leaves this context enables the
+    collector also for other threads, which then only decode more slowly.
     """
     if not gc.isenabled():
         yield
         return
     gc.disable()
+    _disabled.set()
     try:
         yield
     finally:
+        _disabled.clear()
         gc.enable()
+
+
+def _enable_in_child() -> None:
+    """Turn on the garbage collector in a process that another thread has forked while it was disabled."""
+    if _disabled.is_set():
+        gc.enable()
+
+
+os.register_at_fork(after_in_child=_enable_in_child)
 
 
 def _check_types(schema: Mapping[str, Any]) -> None:
@@ -313,11 +328,11 @@ def _read_lists(cursors: BlockCursors, read_item: ReadValues, block_numbers: Int
     return lists
 
 
-def _read_maps(cursors: BlockCursors, maps: MapColumnBuilder, block_numbers: Integers) -> list[MapOfColumn]:
+def _read_maps(cursors: BlockCursors, maps: MapColumnBuilder, block_numbers: Integers) -> list[MapView]:
     """Read one map from each block."""
     starts, map_numbers = cursors.offsets(block_numbers), maps.add_maps(len(block_numbers))
     for indexes, count in _read_chunks(cursors, block_numbers):
         entries = [cursors.read_entries(block_numbers[indexes], has_bytes=maps.has_bytes) for _ in range(count)]
         maps.add_entries(map_numbers[indexes], entries)
     maps.add_spans(starts, cursors.offsets(block_numbers))
-    return [MapOfColumn(maps.column, number) for number in map_numbers.tolist()]
+    return [MapView(maps.column, number) for number in map_numbers.tolist()]

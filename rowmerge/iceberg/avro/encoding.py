@@ -14,7 +14,7 @@ from typing import Any
 
 import fastavro
 
-from rowmerge.iceberg.avro.maps import MapOfColumn
+from rowmerge.iceberg.avro.maps import MapView
 
 Write = Callable[[bytes], object]
 Encode = Callable[[Any, Write], object]
@@ -57,7 +57,7 @@ def build_encoder(schema: Any) -> Encode:
     """Return the function that encodes values of a schema.
 
     The function accepts the same values as fastavro, with two exceptions. Dates, times and uuids must have the form in which Avro stores
-    them. An array of key-value records must be a dict. It raises TypeError, ValueError, OverflowError or struct.error for a value of
+    them. An array of key-value records must be a mapping. It raises TypeError, ValueError, OverflowError or struct.error for a value of
     another type.
     """
     match schema:  # the special cases before the primitive types, because a decimal has a primitive `type`, too
@@ -71,7 +71,7 @@ def build_encoder(schema: Any) -> Encode:
             return partial(_encode_record, [(field["name"], build_encoder(field["type"])) for field in fields])
         case {"type": "array", "items": items} if is_key_value_record(items):
             encode_key, encode_value = (build_encoder(field["type"]) for field in items["fields"])
-            return partial(_encode_map, encode_key, encode_value)
+            return partial(_encode_map, encode_key, encode_value, items["fields"][1]["type"] == "bytes")
         case {"type": "array", "items": items}:
             return partial(_encode_array, build_encoder(items))
         case {"type": str(name)} | str(name) if name in _PRIMITIVE_ENCODERS:
@@ -129,10 +129,10 @@ def _encode_array(encode_item: Encode, items: Any, write: Write) -> None:
     write(b"\0")
 
 
-def _encode_map(encode_key: Encode, encode_value: Encode, pairs: Mapping[Any, Any], write: Write) -> None:
-    """Encode a map as an array of key-value records."""
-    if isinstance(pairs, MapOfColumn):  # has been decoded from such an array
-        write(pairs.avro_bytes)
+def _encode_map(encode_key: Encode, encode_value: Encode, has_bytes: bool, pairs: Mapping[Any, Any], write: Write) -> None:
+    """Encode a map as an array of key-value records. A map that was decoded from an array of the same types has its bytes already."""
+    if isinstance(pairs, MapView) and pairs.column.has_bytes == has_bytes and (encoded := pairs.avro_bytes) is not None:
+        write(encoded)
         return
     if pairs:
         write(_encoded_longs[len(pairs)])

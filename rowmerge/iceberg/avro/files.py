@@ -51,9 +51,10 @@ _encode_long = build_encoder("long")
 class AvroFile:
     """The records of a file, and the schema and key-value metadata of its header.
 
-    Dates, times, timestamps, decimals and uuids have their physical values. An array of key-value records may be a dict. `records` is lazy:
-    all records of a large manifest would take many times as much memory as the file. The iterator raises CorruptLog for a record that
-    cannot be decoded.
+    Dates, times, timestamps, decimals and uuids have their physical values. An array of key-value records may be a mapping.
+
+    `records` is lazy: all records of a large manifest would take many times as much memory as the file. The iterator raises CorruptLog for
+    a record that cannot be decoded.
     """
 
     records: Iterator[dict[str, Any]]

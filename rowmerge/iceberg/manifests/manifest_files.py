@@ -19,7 +19,7 @@ from rowmerge.concurrency import map_ahead
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.blocks import without_garbage_collection
 from rowmerge.iceberg.avro.files import read_avro, write_avro
-from rowmerge.iceberg.avro.maps import MapOfColumn
+from rowmerge.iceberg.avro.maps import MapView
 from rowmerge.iceberg.manifests import schemas
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry, Manifest, ManifestContent, PartitionSummary, Status
 from rowmerge.iceberg.manifests.records import assign_row_ids, entry_record, manifest_record, parse_entry, parse_manifest
@@ -306,7 +306,7 @@ def _size_in_memory(entries: Sequence[Entry]) -> int:
     for entry in entries:
         file = entry.file
         for map_ in (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper):
-            if isinstance(map_, MapOfColumn):
+            if isinstance(map_, MapView):
                 columns.add(map_.column)
             else:
                 size += _BYTES_PER_DICT_ITEM * len(map_)

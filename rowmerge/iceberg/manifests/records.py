@@ -8,15 +8,13 @@ from decimal import Context, Decimal
 from typing import Any
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg.avro.maps import MapOfColumn
+from rowmerge.iceberg.avro.maps import MapView
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
 from rowmerge.iceberg.metadata.locations import is_absolute
 
 _EXACT = Context(prec=100)
 _FIELDS_WITH_SAME_NAME = ("sort_order_id", "referenced_data_file", "content_offset", "first_row_id", "key_metadata")
 """The fields of a manifest entry that may be null or missing, and that have the same name in `ContentFile`."""
-_STATUSES, _CONTENTS = {int(status): status for status in Status}, {int(content): content for content in Content}
-"""The members of the enumerations by number. A dict is faster than the constructor."""
 
 
 def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[int, int], path: str) -> Entry:
@@ -33,7 +31,7 @@ def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[i
         LookupError: The record has no value for a required field.
         ValueError: A value is invalid.
     """
-    status = _STATUSES[record["status"]]
+    status = Status(record["status"])
     # A manifest of format version 1 has the sequence number 0, and so have all of its files.
     can_inherit = status is Status.ADDED or manifest.sequence_number == 0
     sequence_number = _or_inherited(record.get("sequence_number"), manifest.sequence_number if can_inherit else None)
@@ -62,7 +60,7 @@ def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping
     if not is_absolute(path) or record_count < 0 or size < 0:
         raise ValueError(f"the file {path!r} with {record_count} rows and {size} bytes has an invalid path or size")
     return ContentFile(
-        content=_CONTENTS[record.get("content") or 0],  # Format version 1 has only data files and no such field.
+        content=Content(record.get("content") or 0),  # Format version 1 has only data files and no such field.
         path=path,
         records=record_count,
         size=size,
@@ -97,9 +95,9 @@ def _parse_decimal(unscaled: bytes | None, scale: int) -> Decimal | None:
     return None if unscaled is None else Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
-def _as_map(pairs: MapOfColumn | Sequence[Mapping[str, Any]] | None) -> Mapping[int, Any]:
+def _as_map(pairs: MapView | Sequence[Mapping[str, Any]] | None) -> Mapping[int, Any]:
     """Return a map of a manifest entry. `decode_blocks` decodes it as a map, fastavro as a list of key-value records."""
-    if isinstance(pairs, MapOfColumn):
+    if isinstance(pairs, MapView):
         return pairs
     return {pair["key"]: pair["value"] for pair in pairs} if pairs else {}
 

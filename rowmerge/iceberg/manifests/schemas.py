@@ -247,7 +247,7 @@ def _check_fields(record: Any, expected: Mapping[str, Any], named_types: dict[st
     expected_by_id = {field["field-id"]: field for field in expected["fields"]}
     expected_by_name = {field["name"]: field for field in expected["fields"]}
     for field in record["fields"]:
-        expected_field = expected_by_id.get(field["field-id"]) if "field-id" in field else expected_by_name.get(field["name"])
+        expected_field = expected_by_id.get(field.get("field-id"), expected_by_name.get(field["name"]))
         if expected_field is not None:
             _check_type(_not_null(field["type"]), _not_null(expected_field["type"]), expected_field["name"], named_types)
 

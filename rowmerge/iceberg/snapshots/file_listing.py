@@ -231,22 +231,21 @@ def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> ColumnBound
         return _struct_bounds([(nested.name, _compute_bounds(manifest, nested)) for nested in column.field_type.fields])
     type_, stored_bounds = column.field_type, {kind: manifest.maps(kind).values_of(column.field_id) for kind in ("lower", "upper")}
     has_invalid = any(has_invalid_bounds(bounds, type_) for bounds in stored_bounds.values())
-    is_bounded = _has_bounds(manifest, column)
-    by_kind = {kind: decode_bounds(_or_null(bounds, is_bounded), type_) for kind, bounds in stored_bounds.items()}
+    by_kind = {kind: decode_bounds(_enclosing_bounds(manifest, column, bounds), type_) for kind, bounds in stored_bounds.items()}
     return ColumnBounds({**by_kind, "nulls": _null_counts(manifest, column.field_id)}, has_invalid)
 
 
-def _has_bounds(manifest: ManifestFiles, column: NestedField) -> pa.BooleanArray:
-    """Return for each file whether the bounds of a column enclose its values.
+def _enclosing_bounds(manifest: ManifestFiles, column: NestedField, bounds: pa.Array) -> pa.Array:
+    """Return the bounds of a column that enclose all values of a file, and null for the other files.
 
     A float column has bounds only in files without NaN, because Iceberg's bounds ignore NaN and the engine's bounds include it. UUIDs have
     bounds only in files with one row group: Java compares the bounds of several row groups as pairs of signed integers.
     """
     if isinstance(column.field_type, FloatType | DoubleType):
-        return pc.equal(manifest.maps("nan_counts").values_of(column.field_id), 0)
+        return _or_null(bounds, pc.equal(manifest.maps("nan_counts").values_of(column.field_id), 0))
     if isinstance(column.field_type, UUIDType):
-        return pa.array([len(entry.file.split_offsets) <= 1 for entry in manifest.entries], pa.bool_())
-    return pa.array(np.ones(len(manifest.entries), np.bool_))
+        return _or_null(bounds, pa.array([len(entry.file.split_offsets) <= 1 for entry in manifest.entries], pa.bool_()))
+    return bounds
 
 
 def _or_null(values: pa.Array, condition: pa.BooleanArray) -> pa.Array:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.concurrency import map_concurrently
-from rowmerge.iceberg.avro.maps import Maps
+from rowmerge.iceberg.avro.maps import MapSequence
 from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import read_position_delete_file, referenced_path
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manifest, ManifestContent
@@ -55,15 +55,15 @@ class ManifestFiles:
             self._computed[key] = compute()
         return self._computed[key]
 
-    def maps(self, metric: str) -> Maps:
+    def maps(self, metric: str) -> MapSequence:
         """Return a metric of the files from the cache: a map from field ids to values for each file.
 
         Args:
             metric: The name of an attribute of `ContentFile`, for example `null_counts`.
         """
         type_ = pa.binary() if metric in ("lower", "upper") else pa.int64()
-        maps: Maps = self.compute_once(("maps", metric), lambda: Maps.of([getattr(entry.file, metric) for entry in self.entries], type_))
-        return maps
+        maps = self.compute_once(("maps", metric), lambda: MapSequence([getattr(entry.file, metric) for entry in self.entries], type_))
+        return cast(MapSequence, maps)
 
 
 @dataclass(frozen=True)

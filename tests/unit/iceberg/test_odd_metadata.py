@@ -327,6 +327,13 @@ def test_an_unreadable_avro_field_is_reported_by_path(folder: Path, file: Callab
     assert raised.value.path == f"file://{path}"
 
 
+LONGS_OF_UNKNOWN_ID = {
+    "type": "record",
+    "name": "k126_v127",
+    "fields": [{"name": "key", "type": "int", "field-id": 126}, {"name": "value", "type": "long", "field-id": 999}],
+}
+
+
 @pytest.mark.parametrize(
     ("file", "name", "type_", "value"),
     [
@@ -341,6 +348,7 @@ def test_an_unreadable_avro_field_is_reported_by_path(folder: Path, file: Callab
         (manifest, "file_size_in_bytes", "long", -(2**63)),
         (manifest, "sequence_number", ["null", "string"], "first"),
         (manifest, "lower_bounds", {"type": "map", "values": "bytes"}, {"1": b"1"}),
+        (manifest, "lower_bounds", {"type": "array", "items": LONGS_OF_UNKNOWN_ID}, [{"key": 1, "value": 1}]),
         (manifest, "null_value_counts", ["null", "long"], 5),
         (manifest, "partition", {"type": "record", "name": "r102", "fields": [{"name": "p", "type": "int"}]}, {"p": 1}),
     ],
