@@ -26,7 +26,11 @@ class JvmPeer:
     def __init__(self, jars: str, settings: Mapping[str, str], python: str) -> None:
         """Start Spark. `jars` are separated by commas, and `python` is a Python whose PySpark they are for."""
         command = [python, __file__, jars, json.dumps(settings)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        # PySpark sets SPARK_REMOTE in a process that uses Spark Connect. The other Spark is an embedded one.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        )
 
     def sql(self, statement: str) -> list[str]:
         """Run a statement and return its rows as JSON strings in order. Raises AssertionError with the engine's message if it fails."""
