@@ -45,9 +45,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("results", nargs="+", type=Path)
     parser.add_argument("--docs", type=Path, default=DOCS)
     parser.add_argument("--driver", type=int, default=2, help="the memory of the driver in GB")
+    parser.add_argument("--less", action="append", default=[], metavar="GB=FILE", help="results with executors of this memory")
     arguments = parser.parse_args(words)
     runs = sorted(map(Run.read, arguments.results), key=lambda run: run.scale)
     parts = [HEAD.format(driver=arguments.driver), *summary(runs[-1])]
+    for gigabytes, path in (word.split("=", 1) for word in arguments.less):
+        parts += with_less_memory(Run.read(Path(path)), gigabytes)
     if len(runs) > 1:
         (arguments.docs / "performance-cluster.svg").write_text(growth(runs), encoding="utf-8")
         parts.append("\n![Seconds by rows of the table](performance-cluster.svg)\n")
@@ -72,6 +75,19 @@ def summary(run: Run) -> list[str]:
             names = ", ".join(name for name in run.scenarios() if run.case(name, f"workers-{peer}"))
             ratios = f"{min(gains):.2f} × our time at least, and {max(gains):.2f} × at most"
             lines.append(f"{ENGINES[peer].title} takes {ratios}, on the same cluster in the scenarios {names}.")
+    return lines
+
+
+def with_less_memory(run: Run, gigabytes: str) -> list[str]:
+    """Return a sentence for each case of a run with smaller executors than those of the tables."""
+    lines = []
+    for case in run.cases:
+        outcome = case.failed
+        if case.first is not None:
+            memory = max(repetition["memory"] for repetition in case.repetitions) / 1e9
+            outcome = f"takes {_number(case.first)} s and {_number(memory)} GB"
+        title = ENGINES[case.engine.removeprefix("workers-")].title
+        lines.append(f"- With executors of {gigabytes} GB, scenario {case.scenario} of {title} at {_rows(run)} rows {outcome}.")
     return lines
 
 

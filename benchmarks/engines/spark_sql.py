@@ -32,8 +32,8 @@ WORKERS = 2
 def use_workers() -> None:
     """Start a standalone cluster that ends with this process, and change SETTINGS so that it runs the tasks of the engine.
 
-    Each of its workers has one core. A driver has 2 GB, or the memory that ROWMERGE_BENCH_DRIVER_MEMORY states. The workers have no package
-    of an engine, but only what `pip install 'pyspark[sql]'` installs.
+    Each of its workers has one core. A driver has 2 GB, and an executor has 4 GB, or the memory that ROWMERGE_BENCH_DRIVER_MEMORY and
+    ROWMERGE_BENCH_EXECUTOR_MEMORY state. The workers have no package of an engine, but only what `pip install 'pyspark[sql]'` installs.
     """
     from tests.support.standalone import StandaloneCluster, worker_python
 
@@ -43,7 +43,7 @@ def use_workers() -> None:
         {
             "spark.master": cluster.master,
             "spark.driver.memory": os.environ.get("ROWMERGE_BENCH_DRIVER_MEMORY", "2g"),
-            "spark.executor.memory": "4g",
+            "spark.executor.memory": os.environ.get("ROWMERGE_BENCH_EXECUTOR_MEMORY", "4g"),
             "spark.pyspark.python": worker_python(),
         }
     )

@@ -217,7 +217,7 @@ def _uses_only_source_columns(plan: RowPlan, clause: Clause) -> bool:
 def inserts_keys(plan: RowPlan) -> bool:
     """Return whether it is certain that each inserted row has the keys of its source row, in the columns that the ON condition compares.
 
-    Casts are ignored. The keys are the same only if they, and the inserted values, have the types of the columns.
+    Casts are ignored, so the caller must also compare the types of keys, values and columns.
     """
     assert plan.on is not None
     inserts = plan.of(Match.NOT_MATCHED)

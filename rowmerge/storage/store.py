@@ -185,6 +185,10 @@ class Storage:
         """
         return self._read(path, lambda store: obstore.get_range(store, path, start=start, length=length))
 
+    def size_of(self, path: str) -> int:
+        """Return the size of an object in bytes."""
+        return int(self._read(path, lambda store: str(obstore.head(store, path)["size"]).encode()))
+
     def _read(self, path: str, request: Callable[[Any], Any]) -> bytes:
         """Return the bytes that a request to the store returns. Raises FileNotFoundError if there is no object at `path`."""
         # A LocalStore creates a missing root, but a read must not create one.

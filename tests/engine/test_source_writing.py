@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, event, given, settings, strategies as st
+from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.execution.ways import write_first
+from rowmerge.execution.ways import by_keys, write_first
 from rowmerge.spark.source import source, writing as source_writing
 from tests.support.readers import read_with_delta_rs, read_with_pyiceberg
+from tests.support.suites import examples
 
 pytestmark = pytest.mark.one_of("kept", "tasks", "last", "case")
 
@@ -178,6 +182,110 @@ def test_written_keys_that_match_twice_are_an_error_without_files(session: rowme
         session.sql(f"merge into kept t using ({rows}) s {UPSERT}")
     assert _files(session) == old_files
     assert _rows(session, kept_format) == dict.fromkeys(range(1000), "old")
+
+
+def _use_large_sources(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """Let each source count as large, and the driver accept this number of keys."""
+    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
+    monkeypatch.setattr(source_writing, "max_collected_keys", lambda _: limit)
+
+
+def test_a_written_key_that_two_target_rows_have_replaces_both(
+    session: rowmerge.Session, kept_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the two rows is updated, so the source row must become two rows."""
+    _use_large_sources(monkeypatch, 100)
+    session.sql("insert into kept values (7, 'twice')")
+    old_files = _files(session)
+    rows = "select id, 'new' as name from range(900, 1100) union all select 7, 'new'"
+    counts = session.execute(f"merge into kept t using ({rows}) s {UPSERT}").changes
+    assert (counts.updated, counts.inserted) == (102, 100)
+    assert len(_files(session) - old_files) == counts.files_added
+    rows = session.sql("select id, name from kept").collect()
+    assert sorted(map(tuple, rows)) == sorted([(n, "new" if n == 7 or n >= 900 else "old") for n in range(1100)] + [(7, "new")])
+
+
+def test_written_keys_are_read_from_a_table_with_a_name_mapping(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new files are not in the snapshot whose files have layouts by name."""
+    _use_large_sources(monkeypatch, 100)
+    mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name"]}]'
+    properties = f"tblproperties ('schema.name-mapping.default' = '{mapping}')"
+    session.sql(f"create table kept using iceberg {properties} as select id, 'old' as name from range(1000)")
+    counts = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, 1900)) s {UPSERT}").changes
+    assert (counts.updated, counts.inserted) == (500, 900)
+    assert _rows(session, "iceberg") == {n: "old" if n < 500 else "new" for n in range(1900)}
+
+
+def test_an_append_to_a_table_with_a_name_mapping_is_a_conflict(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of a concurrent commit are read from its files, which are not in the snapshot of the statement."""
+    mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name"]}]'
+    properties = f"tblproperties ('schema.name-mapping.default' = '{mapping}')"
+    session.sql(f"create table kept using iceberg {properties} as select id, 'old' as name from range(1000)")
+    find = by_keys.find_matches
+
+    def append_first(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        session.sql("insert into kept values (1500, 'appended')")
+        return find(*arguments)
+
+    monkeypatch.setattr(by_keys, "find_matches", append_first)
+    result = session.execute(f"merge into kept t using (select id, 'new' as name from range(1400, 1600)) s {UPSERT}")
+    assert (result.attempts, result.changes.updated, result.changes.inserted) == (2, 1, 199)
+    assert _rows(session, "iceberg") == {n: "old" if n < 1000 else "new" for n in (*range(1000), *range(1400, 1600))}
+
+
+def test_keys_that_a_column_stores_in_another_form_are_compared_as_they_are(
+    session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A varchar has no spaces beyond its length. The number of keys does not change the result."""
+    rows = []
+    for name, limit in (("few", 10_000_000), ("many", 0)):
+        _use_large_sources(monkeypatch, limit)
+        session.sql(f"create table {name} (n int, k varchar(3)) using delta")
+        session.sql(f"insert into {name} values (1, 'abc')")
+        upsert = UPSERT.replace("t.id = s.id", "t.k = s.k")
+        session.sql(f"merge into {name} t using (select 2 as n, 'abc  ' as k) s {upsert}")
+        rows.append(sorted(map(tuple, session.sql(f"select n, k from {name}").collect())))
+    assert rows[0] == rows[1] == [(1, "abc"), (2, "abc")]
+
+
+KEYS = st.none() | st.integers(0, 6)
+ROWS = st.lists(st.tuples(KEYS, KEYS), max_size=8)
+STATEMENTS = (
+    "merge into {table} t using {source} s on t.a = s.a when matched then update set * when not matched then insert *",
+    "merge into {table} t using {source} s on t.a <=> s.a and s.b = t.b when matched then update set * when not matched then insert *",
+    "insert into {table} replace using (a) select a, b, c from {source}",
+    "insert into {table} replace on ({table}.a <=> source.a and {table}.b = source.b) select a, b, c from {source} as source",
+)
+
+
+@pytest.mark.parametrize("format_", VECTORS)
+@settings(max_examples=examples(gate=3, full=10, soak=150), deadline=None, suppress_health_check=list(HealthCheck))
+@given(old=ROWS, new=ROWS, statement=st.sampled_from(STATEMENTS), tasks=st.sampled_from([1, 3]))
+def test_random_statements_give_the_same_rows_with_few_and_with_many_keys(
+    spark: SparkSession, tmp_path_factory: Any, format_: str, old: list[Any], new: list[Any], statement: str, tasks: int
+) -> None:
+    """Few keys are looked up, and many are read from the written files. Errors and counts are the same, too."""
+    session = rowmerge.connect(str(tmp_path_factory.mktemp("keys")), spark=spark)
+    schema = "a bigint, b int"
+    rows = spark.createDataFrame(new, schema).repartition(tasks).selectExpr("a", "b", "'new' as c")
+    rows.createOrReplaceTempView("new_rows")
+    outcomes: list[Any] = []
+    for table, limit in (("few", 10_000_000), ("many", 0)):
+        session.sql(f"create table {table} (a bigint, b int, c string) {VECTORS[format_]}")
+        if old:
+            session.write(spark.createDataFrame(old, schema).selectExpr("a", "b", "'old' as c"), table)
+        with pytest.MonkeyPatch.context() as patch:
+            _use_large_sources(patch, limit)
+            join = write_first._join_written_rows
+            patch.setattr(write_first, "_join_written_rows", lambda *arguments, join=join: event("keys are joined") or join(*arguments))
+            try:
+                changes = session.execute(statement.format(table=table, source="new_rows")).changes
+                outcome: Any = (changes.updated, changes.inserted, changes.deleted)
+            except rowmerge.errors.MultipleSourceRowsMatch as error:
+                outcome = str(error).replace(table, "")
+        outcomes.append((outcome, sorted(map(repr, session.sql(f"select * from {table}").collect()))))
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.usefixtures("few_keys")

@@ -11,8 +11,8 @@ Spark repeats a task, the files are deleted, and the next way evaluates the sour
 too.
 
 A task with few rows sends them to the driver, which writes the rows of all such tasks together. If many tasks wrote small files, the files
-are merged. If the keys are too many for the driver, a join reads them from the written files. If keys repeat in another statement, or a
-commit conflicts, the files are deleted, and the source is evaluated again and kept.
+are merged. If the keys are too many for the driver, a join reads them from the written files. If keys repeat where only one match is
+allowed, or a commit conflicts, the files are deleted, and the source is evaluated again and kept.
 """
 
 from __future__ import annotations
@@ -20,12 +20,21 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from rowmerge.commands.rows import Match
-from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, record_matches, why_needs_values
-from rowmerge.execution.ways.row_writing import join_and_write, scan_target
+from rowmerge.execution.ways.key_matches import (
+    INEXACT,
+    UNLESS_INEXACT,
+    files_with_matches,
+    find_matches,
+    record_matches,
+    requires_one_to_one,
+    why_needs_values,
+)
+from rowmerge.execution.ways.row_writing import conflicting_file_mask, join_and_write, scan_target
 from rowmerge.execution.ways.way import (
+    SCAN_STEP,
     SOURCE_READS_FEW_BYTES,
     ExecutionResult,
     NotApplicable,
@@ -36,10 +45,11 @@ from rowmerge.execution.ways.way import (
 )
 from rowmerge.plan.expressions.conditions import Condition, Side
 from rowmerge.plan.row_plan import Cardinality, Clause, Effect, RowPlan, SourceRows, inserts_keys
+from rowmerge.spark.matching.joins import Join
 from rowmerge.spark.matching.key_lookup import KeyMatches
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.keys import key_names, key_ranges
-from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Source, SourceRowsOnce
+from rowmerge.spark.source.source import Source, SourceRowsOnce
 from rowmerge.spark.source.writing import insert_every_source_row, reads_few_bytes
 from rowmerge.spark.spark_session import analyses_later, setting
 from rowmerge.spark.types import schema_of
@@ -81,14 +91,14 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
 def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Write every source row as a new row, then find the target rows that the new rows replace.
 
-    One job evaluates the source, writes all its rows and returns its keys, so that Spark never keeps a large source in memory. If the
-    result is NotApplicable, the caller deletes the written files. It then executes the statement in another way, which evaluates the source
-    again.
+    One job evaluates the source, and writes all its rows, so that Spark never keeps a large source in memory. It returns the keys if they
+    are not too many for the driver. Otherwise, a join reads them from the files. If the result is NotApplicable, the caller deletes the
+    written files. It then executes the statement in another way, which evaluates the source again.
     """
     requires_keys = request.plan.new_schema is not None or not inserts_keys(request.plan)
     source_and_output = insert_every_source_row(request.source, request.plan, request.table_after, requires_keys=requires_keys)
     if source_and_output is None:  # no files remain
-        return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver, or Spark repeated a task"))
+        return NotApplicable(Reason("the keys cannot be looked up, or are too many and not in the new rows, or Spark repeated a task"))
     source, output = source_and_output
     with discard_on_error(output, request.snapshot.shape.filesystem_options):
         if source.row_count and not source.keys:
@@ -105,7 +115,7 @@ def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     return ExecutionResult(output, files, source, insert_preventing_rows={}, matching=conflicting_files)
 
 
-def _join_written_rows(request: RowChangeRequest, row_count: int, output: WriteOutput) -> ExecutionResult:
+def _join_written_rows(request: RowChangeRequest, row_count: int, output: WriteOutput) -> ExecutionResult | NotApplicable:
     """Find the target rows that the new rows replace, by a join with the keys in the new files. The keys are too many for the driver.
 
     The join is that of `MERGE … WHEN MATCHED THEN DELETE`, with the new files as its source.
@@ -115,20 +125,37 @@ def _join_written_rows(request: RowChangeRequest, row_count: int, output: WriteO
         row_count: The number of source rows.
         output: The output with all source rows as new rows. It receives the positions of the matching target rows.
 
+    Returns:
+        The written rows, or NotApplicable if a source row matches several target rows where only one match is allowed.
+
     Raises:
         MultipleSourceRowsMatch: Several source rows match one target row, and the statement forbids that.
     """
-    pairs = request.key_pairs
-    written_rows = read_snapshot(request.spark, request.snapshot, listing_of_new_files(output.files), {pair.column for pair in pairs})
-    keys = [F.col(backquote(pair.column)).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
-    rows = written_rows.select(*keys, F.lit(0).cast("bigint").alias(ORDINAL))
+    rows = _written_keys(request, output)
     schema = schema_of(rows.drop(ORDINAL))
-    source = Source(rows, schema, row_count, key_ranges(rows, pairs, schema.fields, row_count))
-    delete_request = replace(request, planned=PlannedStatement(_plan_of_deletes(request.plan, schema), SourceRowsOnce(rows, _WRITTEN)))
-    files = delete_request.files_for(source)
-    deletes = join_and_write(delete_request, files, source, scan_target(delete_request, files, source))
-    record_matches(request, output, KeyMatches(deletes.output.positions))
-    return ExecutionResult(output, files, source, insert_preventing_rows={}, matching=deletes.matching)
+    source = Source(rows, schema, row_count, keys=(), is_large=True)
+    deletes = replace(request, planned=PlannedStatement(_plan_of_deletes(request.plan, schema), SourceRowsOnce(rows, _WRITTEN)))
+    if len(request.files.to_read):
+        with request.measure_step(SCAN_STEP):
+            source = replace(source, keys=key_ranges(rows, request.key_pairs, schema.fields, row_count))
+            files = deletes.files_for(source)
+            target = replace(scan_target(deletes, files, source), join=Join("inner", returns_ordinals=requires_one_to_one(request)))
+            matches = join_and_write(deletes, files, source, target).output
+        if requires_one_to_one(request) and len(matches.source_ordinals) < matches.changed_row_count:
+            # Each of these target rows becomes a new row, but the source row was written once.
+            return NotApplicable(INEXACT, output)
+        record_matches(request, output, KeyMatches(matches.positions))
+    else:
+        files = request.files
+    return ExecutionResult(output, files, source, insert_preventing_rows={}, matching=conflicting_file_mask(deletes, source))
+
+
+def _written_keys(request: RowChangeRequest, output: WriteOutput) -> DataFrame:
+    """Return the keys in the written files, in the columns that `key_names` returns, with an ordinal for each row."""
+    pairs = request.key_pairs
+    rows = read_snapshot(request.spark, request.snapshot, listing_of_new_files(output.files), {pair.column for pair in pairs})
+    keys = [F.col(backquote(pair.column)).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
+    return rows.select(*keys, F.monotonically_increasing_id().alias(ORDINAL))
 
 
 def _plan_of_deletes(plan: RowPlan, keys: Struct) -> RowPlan:
@@ -140,7 +167,7 @@ def _plan_of_deletes(plan: RowPlan, keys: Struct) -> RowPlan:
         for pair, source in zip(plan.on.keys, sources, strict=True)
     ]
     # Several source rows may match one target row only in the plan of a DELETE without a condition (`RowPlan.duplicates_allowed`).
-    condition = None if plan.duplicates_allowed or not plan.of(Match.MATCHED) else "true"
+    condition = None if plan.duplicates_allowed else "true"
     return replace(
         plan,
         clauses=(Clause(Match.MATCHED, Effect.DELETE, condition),),
@@ -153,7 +180,5 @@ def _plan_of_deletes(plan: RowPlan, keys: Struct) -> RowPlan:
     )
 
 
-_FALLBACK_CONDITION = (
-    f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys that the statement does not insert in the compared columns, {UNLESS_INEXACT}"
-)
+_FALLBACK_CONDITION = f"the keys are too many for the driver and are not inserted unchanged, Spark repeats a task, {UNLESS_INEXACT}"
 WAY = Way("write_first", why_not_write_first, write_first, _FALLBACK_CONDITION)

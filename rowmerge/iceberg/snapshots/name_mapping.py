@@ -13,7 +13,7 @@ from pyiceberg.table.name_mapping import MappedField, NameMapping
 from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import CorruptLog, MissingDataFile, UnsupportedTableFeature
 from rowmerge.iceberg.manifests.content import Entry
-from rowmerge.iceberg.metadata.locations import located, plain_path
+from rowmerge.iceberg.metadata.locations import located
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.rules import INITIAL
@@ -37,6 +37,7 @@ def file_layouts(
     storage: Storage,
     shape: TableShape,
     entries: Mapping[str, Entry],
+    other_paths: Sequence[str],
     mapping: NameMapping,
     spec_id: int,
     identity_columns: Mapping[int, Collection[str]],
@@ -52,6 +53,7 @@ def file_layouts(
         storage: The store that contains the table.
         shape: The columns and partition fields of the table.
         entries: The manifest entries of the data files, by absolute path.
+        other_paths: The paths of data files that are not in the snapshot, such as those of a concurrent commit.
         mapping: The name mapping, from the property `schema.name-mapping.default`.
         spec_id: The id of the current partition spec.
         identity_columns: The columns that are partition fields without a transform, by the id of the partition spec.
@@ -62,22 +64,24 @@ def file_layouts(
         UnsupportedTableFeature: A file of another partition spec lacks a partition column.
         StorageError: The store fails.
     """
-    schemas = map_concurrently(lambda entry: _read_schema(storage, shape.name, entry), list(entries.values()))
-    schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
-    partition_columns = {path: identity_columns[entries[path].file.spec_id] for path in schemas_without_ids}
+    sizes = {**{path: entry.file.size for path, entry in entries.items()}, **dict.fromkeys(other_paths)}
+    schemas = map_concurrently(lambda file: _read_schema(storage, shape.name, *file), list(sizes.items()))
+    schemas_without_ids = {path: schema for path, schema in zip(sizes, schemas, strict=True) if not _has_field_ids(schema)}
+    spec_ids = {path: entries[path].file.spec_id if path in entries else spec_id for path in schemas_without_ids}
+    partition_columns = {path: identity_columns[spec_ids[path]] for path in schemas_without_ids}
     layouts = _layouts_by_names(shape, schemas_without_ids, partition_columns, _names_by_id(mapping))
     for layout in layouts:
-        _check_missing_columns(layout, shape.name, entries, spec_id)
-    paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
+        _check_missing_columns(layout, shape.name, spec_ids, spec_id)
+    paths_with_ids = tuple(path for path in sizes if path not in schemas_without_ids)
     # A table without data files has one layout without paths, because readers need at least one.
     if not layouts or paths_with_ids:
         layouts.append(FileLayout(paths_with_ids, shape.stored_schema, by_field_id=True, missing_columns=()))
     return tuple(layouts)
 
 
-def _check_missing_columns(layout: FileLayout, table: str, entries: Mapping[str, Entry], spec_id: int) -> None:
+def _check_missing_columns(layout: FileLayout, table: str, spec_ids: Mapping[str, int], spec_id: int) -> None:
     """Check that readers can fill the missing columns with partition values of the current spec. Files of other specs may lack them."""
-    has_other_spec = any(entries[path].file.spec_id != spec_id for path in layout.paths)
+    has_other_spec = any(spec_ids[path] != spec_id for path in layout.paths)
     if layout.missing_columns and has_other_spec:
         raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
 
@@ -109,13 +113,15 @@ def _layout_by_names(columns: Struct, partition_columns: Collection[str], schema
     return FileLayout((), stored_columns, by_field_id=False, missing_columns=missing_partition_columns)
 
 
-def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
-    """Return the Arrow schema of a Parquet file. Cache the schema, so that the footer is not read again."""
-    path, size = plain_path(entry.file.path), entry.file.size
+def _read_schema(storage: Storage, table: str, path: str, size: int | None) -> pa.Schema:
+    """Return the Arrow schema of a Parquet file. Cache the schema, so that the footer is not read again. `size`: None if it is unknown."""
     schema = _schema_cache.get((path, size))
     if schema is not None:
         return schema
     try:
+        if size is None:
+            path_storage, relative_path = located(storage, path)
+            size = path_storage.size_of(relative_path)
         schema = pq.read_metadata(pa.BufferReader(_read_footer(storage, path, size))).schema.to_arrow_schema()
     except FileNotFoundError as error:
         raise MissingDataFile(table, path) from error

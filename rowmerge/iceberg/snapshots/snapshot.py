@@ -238,8 +238,9 @@ class IcebergSnapshot:
         if mapping is None:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
         entries, specs = self._live_with(paths).by_path(paths), self.metadata.partition_specs
+        other_paths = [path for path in paths if path not in entries]
         columns = {spec.spec_id: identity_columns(partitioning_of(spec, self.iceberg_schema, self.name)) for spec in specs}
-        return file_layouts(self.storage, self.shape, entries, mapping, self.metadata.default_spec_id, columns)
+        return file_layouts(self.storage, self.shape, entries, other_paths, mapping, self.metadata.default_spec_id, columns)
 
     @cached_property
     def metadata_columns(self) -> MetadataColumns:

@@ -80,6 +80,7 @@ class Source:
         key_ordinals: The ordinals of the rows in the order of `SourceKey.column`, None if the keys were not collected.
         prepared_rows: All source rows as table rows (see `prepare_rows`), None if there are too many or they were not requested.
         counting: The observation that provides the exact number of rows once a job has read them, None if `row_count` is exact.
+        is_large: Whether the rows are known to be too large for the driver, whatever their estimated size.
     """
 
     frame: DataFrame
@@ -91,6 +92,7 @@ class Source:
     key_ordinals: pa.ChunkedArray | None = None
     prepared_rows: pa.Table | None = None
     counting: Observation | None = None
+    is_large: bool = False
 
     @property
     def is_streamed(self) -> bool:
@@ -100,7 +102,7 @@ class Source:
     @property
     def is_broadcastable(self) -> bool:
         """Return whether the source is small enough to send to every executor."""
-        return _is_small(self.row_count, self.schema)
+        return not self.is_large and _is_small(self.row_count, self.schema)
 
     @property
     def parallel_rows(self) -> DataFrame:

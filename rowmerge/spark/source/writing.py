@@ -22,6 +22,8 @@ from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.source.keys import can_be_looked_up, key_names, known_keys, ordinal_array, with_keys
 from rowmerge.spark.source.source import MAX_UNSHUFFLED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, max_collected_keys
 from rowmerge.spark.types import has_collation, schema_of
+from rowmerge.spark.values.assignment import store_assignment_sql
+from rowmerge.spark.values.nested import SqlValue
 from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
@@ -32,7 +34,7 @@ from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_at
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MATCHED, IF_UNMATCHED, ORDINAL
 from rowmerge.table.metadata.partitioning import Distribution
-from rowmerge.table.metadata.schema import Field, Struct
+from rowmerge.table.metadata.schema import DataType, Field, Struct
 from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import AddedFile
 
@@ -53,7 +55,7 @@ def insert_every_source_row(
         source_rows: The source of the statement. The function sets its `was_streamed`, and does not catch errors of its evaluation.
         plan: The plan of the MERGE.
         table: The target table, which has neither partitions nor a sort order.
-        requires_keys: Whether the caller cannot read the keys from the written files, so that they are useless if the keys are too many.
+        requires_keys: Whether the written files are useless without collected keys, because the keys cannot be read from the files.
 
     Returns:
         The source with its row count, and with its keys if they are not too many for the driver, and the written files. None if the keys
@@ -71,14 +73,14 @@ def insert_every_source_row(
     outcomes = new_rows(rows_with_keys.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
     # The row count and the keys are unknown until the job ends. `_write_and_collect_keys` then replaces these empty values.
     unread_source = Source(source_rows.frame, Struct(source_fields), row_count=0, keys=())
-    requires_keys = requires_keys or not _have_types_of_columns(source_rows, plan, key_fields, table.schema)
+    requires_keys = requires_keys or not _are_keys_stored_unchanged(source_rows, plan, key_fields, table.schema, table.name)
     return _write_and_collect_keys(outcomes, table, unread_source, pairs, key_fields, requires_keys=requires_keys)
 
 
-def _have_types_of_columns(source_rows: SourceRowsOnce, plan: RowPlan, key_fields: Sequence[Field], schema: Struct) -> bool:
-    """Return whether the keys of the ON condition, and the values that are inserted for them, have the types of the table's columns.
+def _are_keys_stored_unchanged(source_rows: SourceRowsOnce, plan: RowPlan, key_fields: Sequence[Field], schema: Struct, table: str) -> bool:
+    """Return whether the table's columns store the keys of the ON condition, and the values that are inserted for them, unchanged.
 
-    Otherwise, Spark compares other values than it writes.
+    The types must be equal. A cast, a varchar that is cut, or a UUID in another spelling can differ from the key that Spark compares.
     """
     assert plan.on is not None
     (insert,) = plan.of(Match.NOT_MATCHED)
@@ -88,7 +90,12 @@ def _have_types_of_columns(source_rows: SourceRowsOnce, plan: RowPlan, key_field
     value_types = [field.type for field in schema_of(source_rows.frame.alias(source_rows.alias).select(*inserted_values))]
     columns = [schema.find(pair.column, case_sensitive=True) for pair in plan.on.keys]
     keys = zip(key_fields, value_types, columns, strict=True)
-    return all(column is not None and key.type == type_ == column.type for key, type_, column in keys)
+    return all(column is not None and key.type == type_ and _stores_unchanged(type_, column, table) for key, type_, column in keys)
+
+
+def _stores_unchanged(type_: DataType, column: Field, table: str) -> bool:
+    value = SqlValue("value", type_)
+    return type_ == column.type and store_assignment_sql(value, column, table) == value.sql
 
 
 def _write_and_collect_keys(

@@ -75,7 +75,8 @@ def source_row_sink(
     """Return the function that executors apply to the rows of a task (`DataFrame.mapInArrow`) to insert source rows.
 
     The function writes data files and yields one pickled `SourceMessage`: the files and the keys of the rows. A task with few rows returns
-    the rows to the driver, which writes the rows of several tasks into one file. A task with too many keys returns none of them.
+    the rows to the driver, which writes the rows of several tasks into one file. A task with too many keys returns none of
+    them, but keeps its files unless `requires_keys` is true.
 
     Args:
         spec: The settings with which data files are written.

@@ -280,7 +280,7 @@ class AddedFile:
 
 
 def listing_of_new_files(files: Sequence[AddedFile]) -> FileListing:
-    """Return a listing of files that a command wrote without partitions, without their bounds.
+    """Return a listing, without bounds, of files that a command wrote into a table without partitions.
 
     Args:
         files: The files.
