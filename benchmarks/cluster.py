@@ -1,6 +1,6 @@
 """Print docs/performance_cluster.md and its chart: engines on a cluster of two workers, next to our engine on one machine.
 
-python -m benchmarks.cluster benchmarks/measured/workers_*.json
+python -m benchmarks.cluster benchmarks/measured/workers_sf{0.17,1,10}.json --less 1=benchmarks/measured/workers_sf10_1g.json
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ driver of {driver} GB. The Python of the workers has only what `pip install 'pys
 machine with two cores in the process of the driver. All engines ended with the same rows, which DuckDB reads. *Warm* is the median
 of the repetitions after the first one; their number is in parentheses. Statements of minutes ran once, so their first repetitions are
 compared. *Memory* is the largest resident size of all processes of the engine, including the master, the workers and unused heap of the
-JVM.
+JVM. A JVM fills its heap before it collects garbage, so only smaller executors show how much memory a statement needs.
 
     make bench SCALE=10 ENGINES='ours,ours-iceberg-mor,workers-*' SCENARIOS='1,3,3t,6'
 """
@@ -50,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> None:
     runs = sorted(map(Run.read, arguments.results), key=lambda run: run.scale)
     parts = [HEAD.format(driver=arguments.driver), *summary(runs[-1])]
     for gigabytes, path in (word.split("=", 1) for word in arguments.less):
-        parts += with_less_memory(Run.read(Path(path)), gigabytes)
+        parts += ["", *with_less_memory(Run.read(Path(path)), gigabytes)]
     if len(runs) > 1:
         (arguments.docs / "performance-cluster.svg").write_text(growth(runs), encoding="utf-8")
         parts.append("\n![Seconds by rows of the table](performance-cluster.svg)\n")
