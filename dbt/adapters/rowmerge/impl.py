@@ -305,7 +305,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             format=file_format,
             partitioned_by=as_list(partition_by),
             comment=comment,
-            properties={str(key): as_text(value) for key, value in (properties or {}).items()},
+            properties={str(key): as_text(value) for key, value in (properties or {}).items() if value is not None},
             column_comments={name: comments[name.lower()] for name in column_names if name.lower() in comments},
         )
         return response_from(result)

@@ -227,7 +227,7 @@ class TestTableProperties:
     def models(self):
         return {
             "parted.sql": """
-{{ config(materialized='table', partition_by='day', tblproperties={'delta.enableChangeDataFeed': false, 'team': "o'hara"}) }}
+{{ config(materialized='table', partition_by='day', tblproperties={'delta.enableChangeDataFeed': false, 'team': "o'hara", 'unset': none}) }}
 select 1 as id, 'mon' as day
 """,
             "schema.yml": """
@@ -245,6 +245,7 @@ models:
             description = project.adapter.session.describe(project.test_schema, "parted")
         assert description.partition_columns == ("day",)
         assert description.properties["team"] == "o'hara"
+        assert "unset" not in description.properties
         assert description.comment == "It's a table"
         assert [field.comment for field in description.columns] == ['The "key"', None]
 

@@ -34,7 +34,7 @@ def read_files_call(source: Any) -> Optional[str]:
         raise CompilationError(f"The options of {subject} are not a mapping of names to values. Indent the entries below `options`.")
     path = _absolute_path(source, location)
     arguments = _arguments(source, _file_format(path, settings, subject), settings.get("schema"), options)
-    named_arguments = [f"{quote(name)} => {literal(as_text(value))}" for name, value in arguments.items()]
+    named_arguments = [f"{quote(name)} => {literal(as_text(value))}" for name, value in arguments.items() if value is not None]
     return f"read_files({literal(path)}, {', '.join(named_arguments)})"
 
 
@@ -62,7 +62,7 @@ def _file_format(path: str, settings: Dict[str, Any], subject: str) -> str:
 
 
 def _arguments(source: Any, file_format: str, schema: Optional[str], options: Dict[Any, Any]) -> Dict[str, Any]:
-    """Return the named arguments of `read_files`. Options take precedence, and their names are not case-sensitive."""
+    """Return the named arguments of `read_files`. Options take precedence, and their names are not case-sensitive. None is no argument."""
     arguments = {"format": file_format, "name": f"{quote(source.schema)}.{quote(source.identifier)}"}
     if schema:
         arguments["schema"] = schema

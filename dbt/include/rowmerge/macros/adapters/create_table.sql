@@ -61,10 +61,11 @@ location {{ adapter.literal(location_root ~ '/' ~ model['alias']) }}
 
 
 {% macro rowmerge__tblproperties_clause(of_contract={}) -%}
-  {%- set properties = dict(of_contract, **(config.get('tblproperties') or {})) -%}
+  {#- A null is no property, so that a model can leave out a property of its project. -#}
+  {%- set properties = dict(of_contract, **(config.get('tblproperties') or {})).items() | rejectattr('1', 'none') | list -%}
   {%- if properties %}
 tblproperties (
-    {%- for key, value in properties.items() -%}
+    {%- for key, value in properties -%}
       {{ adapter.literal(key) }} = {{ adapter.literal(value | lower if value is boolean else value) }}{{ ', ' if not loop.last }}
     {%- endfor -%}
 )
