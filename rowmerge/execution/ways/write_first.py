@@ -20,8 +20,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import DataFrame, functions as F
-
 from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.key_matches import (
     INEXACT,
@@ -47,16 +45,14 @@ from rowmerge.plan.expressions.conditions import Condition, Side
 from rowmerge.plan.row_plan import Cardinality, Clause, Effect, RowPlan, SourceRows, inserts_keys
 from rowmerge.spark.matching.joins import Join
 from rowmerge.spark.matching.key_lookup import KeyMatches
-from rowmerge.spark.reading.scan import read_snapshot
-from rowmerge.spark.source.keys import key_names, key_ranges
+from rowmerge.spark.source.keys import key_ranges
 from rowmerge.spark.source.source import Source, SourceRowsOnce
-from rowmerge.spark.source.writing import insert_every_source_row, reads_few_bytes
+from rowmerge.spark.source.writing import insert_every_source_row, reads_few_bytes, written_keys
 from rowmerge.spark.spark_session import analyses_later, setting
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 from rowmerge.table.metadata.engine_columns import ORDINAL
 from rowmerge.table.metadata.schema import Struct, backquote
-from rowmerge.table.snapshots.files import listing_of_new_files
 
 _WRITTEN = "__rowmerge_written"
 """The alias of the rows that the statement has written."""
@@ -131,7 +127,7 @@ def _join_written_rows(request: RowChangeRequest, row_count: int, output: WriteO
     Raises:
         MultipleSourceRowsMatch: Several source rows match one target row, and the statement forbids that.
     """
-    rows = _written_keys(request, output)
+    rows = written_keys(request.spark, request.snapshot, output.files, request.key_pairs)
     schema = schema_of(rows.drop(ORDINAL))
     source = Source(rows, schema, row_count, keys=(), is_large=True)
     deletes = replace(request, planned=PlannedStatement(_plan_of_deletes(request.plan, schema), SourceRowsOnce(rows, _WRITTEN)))
@@ -148,14 +144,6 @@ def _join_written_rows(request: RowChangeRequest, row_count: int, output: WriteO
     else:
         files = request.files
     return ExecutionResult(output, files, source, insert_preventing_rows={}, matching=conflicting_file_mask(deletes, source))
-
-
-def _written_keys(request: RowChangeRequest, output: WriteOutput) -> DataFrame:
-    """Return the keys in the written files, in the columns that `key_names` returns, with an ordinal for each row."""
-    pairs = request.key_pairs
-    rows = read_snapshot(request.spark, request.snapshot, listing_of_new_files(output.files), {pair.column for pair in pairs})
-    keys = [F.col(backquote(pair.column)).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
-    return rows.select(*keys, F.monotonically_increasing_id().alias(ORDINAL))
 
 
 def _plan_of_deletes(plan: RowPlan, keys: Struct) -> RowPlan:

@@ -19,6 +19,7 @@ from rowmerge.parquet.outcomes import NONE, OutcomeColumns
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.file_strategy import Bin
 from rowmerge.plan.row_plan import RowPlan
+from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.keys import can_be_looked_up, key_names, known_keys, ordinal_array, with_keys
 from rowmerge.spark.source.source import MAX_UNSHUFFLED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, max_collected_keys
 from rowmerge.spark.types import has_collation, schema_of
@@ -34,9 +35,10 @@ from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_at
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MATCHED, IF_UNMATCHED, ORDINAL
 from rowmerge.table.metadata.partitioning import Distribution
-from rowmerge.table.metadata.schema import DataType, Field, Struct
+from rowmerge.table.metadata.schema import DataType, Field, Struct, backquote
 from rowmerge.table.metadata.shape import TableShape
-from rowmerge.table.snapshots.files import AddedFile
+from rowmerge.table.snapshots.files import AddedFile, listing_of_new_files
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 FEW_BYTES = 4 * 1024 * 1024
 """A source whose input files have at most this total size in bytes usually has few rows. The driver then writes them itself."""
@@ -136,6 +138,20 @@ def _write_and_collect_keys(
     except BaseException:  # including KeyboardInterrupt, because no files of the job may remain
         discard_attempt(spec)
         raise
+
+
+def written_keys(spark: SparkSession, snapshot: Snapshot, files: Sequence[AddedFile], pairs: Sequence[KeyPair]) -> DataFrame:
+    """Return the keys in written files, in the columns that `key_names` returns, with an ordinal for each row.
+
+    Args:
+        spark: The session that reads the files.
+        snapshot: The version of the table that the statement changes, which does not have the files.
+        files: The files that `insert_every_source_row` wrote.
+        pairs: The keys of the ON condition.
+    """
+    rows = read_snapshot(spark, snapshot, listing_of_new_files(files), {pair.column for pair in pairs})
+    keys = [F.col(backquote(pair.column)).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
+    return rows.select(*keys, F.monotonically_increasing_id().alias(ORDINAL))
 
 
 def _complete_files(
