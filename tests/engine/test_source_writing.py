@@ -136,11 +136,16 @@ def _recorded(function: Callable[..., object], results: list[object]) -> Callabl
     return call
 
 
+def _use_large_sources(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """Let each source count as large, and the driver accept this number of keys."""
+    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
+    monkeypatch.setattr(source_writing, "max_collected_keys", lambda _: limit)
+
+
 @pytest.fixture
 def few_keys(monkeypatch: pytest.MonkeyPatch, not_kept: None) -> None:
     """Let the driver accept only 100 keys, so that a join must read the keys from the written files."""
-    monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 100)
-    monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 100)
+    _use_large_sources(monkeypatch, 100)
 
 
 @pytest.mark.usefixtures("few_keys")
@@ -157,7 +162,6 @@ def test_too_many_keys_for_the_driver_are_read_from_the_written_files(session: r
 @pytest.mark.parametrize("format_", VECTORS)
 def test_written_keys_of_several_columns_match_with_nulls(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
     """The table's columns have other physical names than logical ones, and one comparison treats NULL as a value."""
-    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
     mapping = "using delta tblproperties ('delta.columnMapping.mode' = 'name')" if format_ == "delta" else "using iceberg"
     old_rows = (
         "select id as n, if(id % 10 = 0, null, concat('k', id)) as `the key`, date'2020-01-01' as day, 'old' as name from range(1000)"
@@ -182,12 +186,6 @@ def test_written_keys_that_match_twice_are_an_error_without_files(session: rowme
         session.sql(f"merge into kept t using ({rows}) s {UPSERT}")
     assert _files(session) == old_files
     assert _rows(session, kept_format) == dict.fromkeys(range(1000), "old")
-
-
-def _use_large_sources(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    """Let each source count as large, and the driver accept this number of keys."""
-    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
-    monkeypatch.setattr(source_writing, "max_collected_keys", lambda _: limit)
 
 
 def test_a_written_key_that_two_target_rows_have_replaces_both(
@@ -298,42 +296,33 @@ def test_rows_are_replaced_by_written_keys(session: rowmerge.Session, kept_forma
     assert rows == sorted([(n, "old") for n in range(900)] + [(n, "new") for n in range(900, 1100)] + [(950, "newer"), (-1, "none")])
 
 
-@pytest.mark.usefixtures("few_keys")
+@pytest.mark.parametrize(("appended", "attempts"), [(70_000, 1), (60_000, 2)])
 def test_rows_of_a_concurrent_commit_are_found_by_written_keys(
-    session: rowmerge.Session, kept_format: str, monkeypatch: pytest.MonkeyPatch
+    session: rowmerge.Session, kept_format: str, monkeypatch: pytest.MonkeyPatch, appended: int, attempts: int
 ) -> None:
     """An append of other keys is no conflict. One of the same keys is, so the statement runs again with the rows of the append."""
-    monkeypatch.undo()  # the second attempt keeps the source
-    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
-    monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 100)
+    _use_large_sources(monkeypatch, 100)
     if kept_format == "delta":  # otherwise, an append counts as later
         session.sql("alter table kept set tblproperties ('delta.isolationLevel' = 'Serializable')")
-    join = write_first._join_written_rows
-    for appended, last, attempts in ((70_000, 61_000, 1), (61_500, 62_000, 2)):
-        joins: list[object] = []
+    join, joins = write_first._join_written_rows, []
 
-        def append_first(*arguments: object, appended: int = appended) -> object:
-            joins.append(join(*arguments))  # noqa: B023
-            session.sql(f"insert into kept values ({appended}, 'appended')")
-            return joins[-1]  # noqa: B023
+    def append_after_join(*arguments: Any) -> object:
+        joins.append(join(*arguments))
+        session.sql(f"insert into kept values ({appended}, 'appended')")
+        return joins[-1]
 
-        monkeypatch.setattr(write_first, "_join_written_rows", append_first)
-        result = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, {last})) s {UPSERT}")
-        assert len(joins) == 1
-        assert result.attempts == attempts
-    names = _rows(session, kept_format)
-    assert names == {n: "old" if n < 500 else "new" for n in range(62_000)} | {70_000: "appended"}
+    monkeypatch.setattr(write_first, "_join_written_rows", append_after_join)
+    result = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, 61000)) s {UPSERT}")
+    assert (len(joins), result.attempts) == (1, attempts)
+    assert _rows(session, kept_format) == {appended: "appended"} | {n: "old" if n < 500 else "new" for n in range(61_000)}
 
 
-@pytest.mark.usefixtures("few_keys")
 def test_keys_of_another_type_than_their_column_are_not_read_from_files(
     session: rowmerge.Session, kept_format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark compares an int with a long as longs, and the written rows have longs. The rule is strict for all types."""
+    _use_large_sources(monkeypatch, 100)
     attempts: list[object] = []
-    monkeypatch.undo()
-    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
-    monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 100)
     monkeypatch.setattr(write_first, "insert_every_source_row", _recorded(source_writing.insert_every_source_row, attempts))
     counts = session.execute(f"merge into kept t using (select int(id) as id, 'new' as name from range(500, 1900)) s {UPSERT}").changes
     assert (counts.updated, counts.inserted) == (500, 900)

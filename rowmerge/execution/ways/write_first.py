@@ -55,7 +55,7 @@ from rowmerge.table.metadata.engine_columns import ORDINAL
 from rowmerge.table.metadata.schema import Struct, backquote
 
 _WRITTEN = "__rowmerge_written"
-"""The alias of the rows that the statement has written."""
+"""The alias of the new rows in the join that reads their keys from the written files."""
 
 
 def why_not_write_first(request: RowChangeRequest) -> Reason | None:
@@ -133,6 +133,7 @@ def _join_written_rows(request: RowChangeRequest, row_count: int, output: WriteO
     deletes = replace(request, planned=PlannedStatement(_plan_of_deletes(request.plan, schema), SourceRowsOnce(rows, _WRITTEN)))
     if len(request.files.to_read):
         with request.measure_step(SCAN_STEP):
+            assert rows.count() == row_count, "the join must read all written rows, otherwise old rows would remain beside the new ones"
             source = replace(source, keys=key_ranges(rows, request.key_pairs, schema.fields, row_count))
             files = deletes.files_for(source)
             target = replace(scan_target(deletes, files, source), join=Join("inner", returns_ordinals=requires_one_to_one(request)))

@@ -22,15 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from rowmerge.iceberg.avro.cursors import BlockCursors
+from rowmerge.iceberg.avro.cursors import MAX_INTEGER_BYTES, BlockCursors
 from rowmerge.iceberg.avro.encoding import is_key_value_record
 from rowmerge.iceberg.avro.maps import Integers, MapColumnBuilder, MapView
 
 _SYNC_MARKER_BYTES = 16
 _BLOCKS_PER_BATCH = 1_000
-"""The largest number of blocks that are decoded at once."""
+"""The maximum number of blocks that are decoded together."""
 _BYTES_PER_BATCH = 1 << 26
-"""The largest number of decompressed bytes that are decoded at once, unless one block has more."""
+"""The maximum size in bytes of the decompressed blocks that are decoded together. A larger block is decoded alone."""
 _MIN_RECORDS_PER_STEP = 64
 """The smallest average number of records per step for which NumPy is faster than fastavro."""
 
@@ -40,8 +40,6 @@ _disabled = threading.Event()
 """Whether `without_garbage_collection` has disabled the garbage collector."""
 _INTEGER_TYPES = ("int", "long")
 """The types that Avro encodes as integers of variable length."""
-
-_MAX_INTEGER_BYTES = 10
 
 
 class UnknownType(Exception):
@@ -178,7 +176,7 @@ def _batches(data: bytes, blocks: Sequence[Block], codec: str) -> Iterator[tuple
 def _parse_integer(data: bytes, offset: int) -> tuple[int, int]:
     """Return the integer at an offset, and the offset of the next value (Avro spec, Binary Encoding: zig-zag, seven bits per byte)."""
     encoded = 0
-    for index in range(_MAX_INTEGER_BYTES):
+    for index in range(MAX_INTEGER_BYTES):
         byte = data[offset + index]
         encoded |= (byte & 127) << (7 * index)
         if byte < 128:  # the last byte of the integer
@@ -295,9 +293,10 @@ def _read_records(names: Sequence[str], field_readers: Sequence[ReadValues], blo
 
 
 def _read_chunks(cursors: BlockCursors, block_numbers: Integers) -> Iterator[tuple[Integers, int]]:
-    """Read the lengths of the next arrays of several data blocks, and yield the indexes of the arrays that have the same number of items.
+    """Read one array from each of several data blocks, chunk by chunk. Yield the arrays that have a chunk of the same number of items.
 
-    The caller reads these items before it continues. Avro stores an array as chunks of items. Each chunk begins with the number of its
+    Each result consists of the indexes of these arrays in `block_numbers`, and the number of items. The caller reads the items before it
+    continues. Avro stores an array as chunks of items. Each chunk begins with the number of its
     items, and an empty chunk ends the array (Avro spec, Arrays). One step reads the next chunk of every array that has not ended.
 
     For example, block 4 contains the array [a, b] as `2 a b 0`, and block 7 contains [c] as `1 c 0`. The first step reads the counts 2 and
@@ -329,7 +328,7 @@ def _read_lists(cursors: BlockCursors, read_item: ReadValues, block_numbers: Int
 
 
 def _read_maps(cursors: BlockCursors, maps: MapColumnBuilder, block_numbers: Integers) -> list[MapView]:
-    """Read one map from each block."""
+    """Read the next map of each of several data blocks, and return a view of each map."""
     starts, map_numbers = cursors.offsets(block_numbers), maps.add_maps(len(block_numbers))
     for indexes, count in _read_chunks(cursors, block_numbers):
         entries = [cursors.read_entries(block_numbers[indexes], has_bytes=maps.has_bytes) for _ in range(count)]

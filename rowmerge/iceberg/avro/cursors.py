@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from rowmerge.iceberg.avro.maps import Integers, MapColumnBuilder
 
-_BYTE_INDEXES = np.arange(10)
+MAX_INTEGER_BYTES = 10
+"""The maximum number of bytes of an integer."""
+_BYTE_INDEXES = np.arange(MAX_INTEGER_BYTES)
 """The indexes of the bytes of the longest integer."""
 _BIT_SHIFTS = (7 * _BYTE_INDEXES).astype(np.uint64)
 
@@ -39,7 +41,7 @@ class BlockCursors:
     """
 
     def __init__(self, contents: Sequence[bytes]) -> None:
-        self._bytes = b"".join([*contents, bytes(len(_BYTE_INDEXES))])  # padded: a window of integers reaches beyond the last block
+        self._bytes = b"".join([*contents, bytes(MAX_INTEGER_BYTES)])  # padded: a window of integers reaches beyond the last block
         self._data = np.frombuffer(self._bytes, np.uint8)
         sizes = np.array([len(content) for content in contents], dtype=np.int64)
         self._ends = np.cumsum(sizes, dtype=np.int64)
@@ -52,6 +54,7 @@ class BlockCursors:
         return bool((self._offsets == self._ends).all())
 
     def read_integers(self, block_numbers: Integers) -> Integers:
+        """Return the next integer of each block."""
         starts = self._offsets[block_numbers]
         first_bytes = self._data[starts]
         if first_bytes.max(initial=0) < 128:  # one byte each: the most frequent case, without windows
@@ -113,8 +116,10 @@ class BlockCursors:
         return counts
 
     def read_bytes(self, block_numbers: Integers) -> list[bytes]:
+        """Return the next value of the type `bytes` of each block, which follows its size."""
         return self.read_spans(block_numbers, self.read_integers(block_numbers))
 
     def read_floats(self, dtype: str, block_numbers: Integers) -> list[float]:
+        """Return the next floating-point number of each block. `dtype`: its type as NumPy spells it, such as `<f4`."""
         values: list[float] = np.frombuffer(b"".join(self.read_spans(block_numbers, np.dtype(dtype).itemsize)), dtype).tolist()
         return values

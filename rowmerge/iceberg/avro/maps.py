@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 Keys = NDArray[np.int32]
 _MAX_BYTES = 2**31 - 1
-"""The largest number of bytes in a binary array of Arrow."""
+"""The maximum size of data blocks in bytes, so that offsets in them have 32 bits, as in a binary array of Arrow."""
 
 
 def _no_integers() -> Integers:
@@ -46,7 +46,7 @@ class MapColumn:
 
     @classmethod
     def of_dicts(cls, dicts: Sequence[Mapping[int, Any]], type_: pa.DataType) -> MapColumn:
-        """Convert dicts to a column of maps.
+        """Create a column from maps that are dicts.
 
         Args:
             dicts: The dicts.
@@ -62,7 +62,7 @@ class MapColumn:
 
     @property
     def has_bytes(self) -> bool:
-        """Whether the values are bytes."""
+        """Whether the values of the maps are bytes. Otherwise, they are numbers."""
         return bool(pa.types.is_binary(self.values.type))
 
     @property
@@ -92,7 +92,7 @@ class MapColumn:
 
 
 class MapColumnBuilder:
-    """Builds the column of maps that the decoder reads, step by step, from data blocks. `column` is empty before `finish`."""
+    """The builder of a `MapColumn`, to which the decoder adds maps step by step. Its `column` is empty before `finish`."""
 
     def __init__(self, data: bytes, *, has_bytes: bool) -> None:
         """Create a builder without maps.
@@ -141,7 +141,7 @@ class MapColumnBuilder:
         """Fill the column with the added maps.
 
         Raises:
-            ValueError: A key has more than 32 bits, or the bytes of all maps are more than 2 GiB.
+            ValueError: A key has more than 32 bits, or a data block has more than 2 GiB.
         """
         map_numbers, keys, *values = entries = self._sorted_entries()
         last_entries = _last_of_equal_keys(map_numbers, keys)
@@ -188,8 +188,8 @@ def _bytes_array(data: bytes, starts: Integers, ends: Integers) -> pa.BinaryArra
     """Return the bytes between offsets of the data as an array of Arrow."""
     lengths = ends - starts
     offsets = _offsets(lengths)
-    if offsets[-1] > _MAX_BYTES:
-        raise ValueError("a data block has more than 2 GiB of bytes in its maps")
+    if len(data) > _MAX_BYTES:
+        raise ValueError("a data block has more than 2 GiB")
     shifts = (starts - offsets[:-1]).astype(np.int32)  # 32 bits, because this array has a number for each byte
     positions = np.arange(offsets[-1], dtype=np.int32) + np.repeat(shifts, lengths)
     values = np.frombuffer(data, np.uint8)[positions]

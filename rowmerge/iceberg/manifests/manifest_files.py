@@ -31,7 +31,7 @@ _INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeErro
 """The errors that the conversion of a record raises if the file is not a manifest or manifest list."""
 
 _cache: Cache[tuple[Entry, ...]] = Cache(256 * 1024 * 1024)
-"""The entries of manifests by `cache_key_of`. The limit is their estimated size in bytes."""
+"""The cache of the entries of manifests, by the result of `cache_key_of`. Its limit is the estimated size of all entries in bytes."""
 _BYTES_PER_ENTRY, _BYTES_PER_DICT_ITEM = 1_500, 70
 """Estimates of the size of an entry without its metrics, and of a count or bound in a dict."""
 _own_files: Cache[bytes] = Cache(64 * 1024 * 1024)

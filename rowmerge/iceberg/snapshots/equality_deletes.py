@@ -1,4 +1,4 @@
-"""The equality deletes that apply to the data files of a snapshot ("Equality Delete Files" in the Iceberg specification)."""
+"""Find the equality deletes that apply to the data files of a snapshot ("Equality Delete Files" in the Iceberg specification)."""
 
 from __future__ import annotations
 
