@@ -1,0 +1,1 @@
+"""The grid: statements on tables of many shapes, each pair of properties in at least one cell."""
