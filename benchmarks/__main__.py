@@ -30,7 +30,7 @@ from benchmarks.agreement import fingerprint
 from benchmarks.engines.registry import ENGINES, Peers
 from benchmarks.lineitem import Lineitem
 from benchmarks.results import Case, Run
-from benchmarks.scenarios import SCENARIOS, TEXTS, changes_rows, sources_of
+from benchmarks.scenarios import SCENARIOS, TEXTS, changes_rows, scenario_named, sources_of
 from benchmarks.tables import Tables
 from benchmarks.worker import MARK
 
@@ -253,7 +253,7 @@ class Process:
 def _note(run: Run, message: dict[str, Any]) -> None:
     case = run.cases[-1]
     if "check" in message:
-        scenario, format_ = SCENARIOS[case.scenario], ENGINES[case.engine].format
+        scenario, format_ = scenario_named(case.scenario), ENGINES[case.engine].format
         columns = scenario.columns if run.scale < FEWER_COLUMNS else tuple(c for c in scenario.columns if c not in TEXTS)
         case.rows = fingerprint(Path(message["check"]), format_, columns) if changes_rows(scenario) else None
         case.answers = message["answers"]

@@ -21,6 +21,7 @@ class Measured:
         bytes_written: The bytes of the new files in the table's folder.
         files: The number of data files and delete files that the statements wrote, removed or replaced.
         memory: The highest resident size of all processes of the engine together, in bytes.
+        memory_of_java: The same of Java only.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -28,6 +29,7 @@ class Measured:
     bytes_written: int = 0
     files: int = 0
     memory: int | None = None
+    memory_of_java: int | None = None
     stages: dict[str, float] = field(default_factory=dict)
     """What the engine says of where its time went."""
 
@@ -49,6 +51,7 @@ def measured(place: Path) -> Iterator[Measured]:
     bytes_at_end = _read_by(processes)
     result.bytes_read = None if read is None or bytes_at_end is None else bytes_at_end - read
     result.memory = _peak_of(processes)
+    result.memory_of_java = _peak_of([process for process in processes if _name(process) == "java"])
     now = _files(place)
     new = {path: size for path, size in now.items() if path not in old_files}
     result.bytes_written = sum(new.values())
@@ -113,6 +116,13 @@ def _read_by(processes: list[int]) -> int | None:
 def _peak_of(processes: list[int]) -> int | None:
     peaks = [_number(f"/proc/{process}/status", "VmHWM:") for process in processes]
     return 1024 * sum(peak for peak in peaks if peak is not None) if processes else None
+
+
+def _name(process: int) -> str | None:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return None
 
 
 def _forget_peak(process: int) -> None:

@@ -48,6 +48,22 @@ class Update:
 
 
 @dataclass(frozen=True)
+class DeleteInsert:
+    """Delete the rows of the table whose keys are in `source`, and insert the rows of `source`. `on`: the same keys as a condition."""
+
+    source: str
+    keys: tuple[str, ...]
+    on: str
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """INSERT OVERWRITE with the rows of `source`, which replaces their partitions, or all rows of a table without partitions."""
+
+    source: str
+
+
+@dataclass(frozen=True)
 class Query:
     """SELECT `select` FROM the table [WHERE `condition`], which returns one row."""
 
@@ -60,7 +76,8 @@ class Compact:
     """A compaction: it rewrites small files as large ones, and removes deleted rows from files."""
 
 
-Step = Merge | Update | Query | Compact
+Step = Merge | Update | DeleteInsert | Overwrite | Query | Compact
+READERS_OF_SOURCES = (Merge, DeleteInsert, Overwrite)
 EVERYTHING = Query("count(*) as n, sum(l_quantity) as q, min(l_shipdate) as d, max(l_comment) as c")
 
 
@@ -70,7 +87,8 @@ class Scenario:
 
     `in_row`: whether repetitions continue with the table of the previous one; `{n}` in a source's name is the repetition's number.
     `reads`: the columns that every engine must read for a change. `writes`: SQL over the source (s) or the table (t) for the rows that
-    every engine must write. The lower bound reads and writes these, and the columns of queries.
+    every engine must write. The lower bound reads and writes these, and the columns of queries. `preparation`: the steps that each engine
+    runs on its table before the first repetition, which are not measured.
     """
 
     name: str
@@ -83,6 +101,7 @@ class Scenario:
     writes: str | None = "select * from s"
     group: str = "lineitem"
     parameters: Mapping[str, float] = field(default_factory=dict)
+    preparation: tuple[Step, ...] = ()
 
 
 def _one(name: str, title: str, step: Step, **more: object) -> Scenario:
@@ -205,6 +224,15 @@ LHBENCH_CASES = tuple(
 SCENARIOS = {scenario.name: scenario for scenario in (*LINEITEM, *DELTA_CASES, *LHBENCH_CASES)}
 
 
+def scenario_named(name: str) -> Scenario:
+    """Return the scenario of a name. Names such as `shape-1-17` are cells of the grid, with the seed and the number of the cell."""
+    if not name.startswith("shape-"):
+        return SCENARIOS[name]
+    from benchmarks.shapes.statements import scenario_of_name
+
+    return scenario_of_name(name)
+
+
 def steps_of(scenario: Scenario) -> Mapping[str, tuple[Step, ...]]:
     """Return the steps of each label."""
     return {label: step if isinstance(step, tuple) else (step,) for label, step in scenario.steps.items()}
@@ -212,11 +240,12 @@ def steps_of(scenario: Scenario) -> Mapping[str, tuple[Step, ...]]:
 
 def changes_rows(scenario: Scenario) -> bool:
     """Return whether the scenario changes rows, which are then compared."""
-    return any(isinstance(step, Merge | Update) for steps in steps_of(scenario).values() for step in steps)
+    return any(not isinstance(step, Query | Compact) for steps in steps_of(scenario).values() for step in steps)
 
 
 def sources_of(scenario: Scenario, repetitions: int) -> list[str]:
     """Return the names of the sources that a scenario reads in this number of repetitions."""
-    merges = [step for steps in steps_of(scenario).values() for step in steps if isinstance(step, Merge)]
+    steps = (*scenario.preparation, *(step for steps in steps_of(scenario).values() for step in steps))
+    merges = [step for step in steps if isinstance(step, READERS_OF_SOURCES)]
     numbers = range(repetitions) if scenario.in_row else range(1)
     return list(dict.fromkeys(merge.source.replace("{n}", str(n)) for merge in merges for n in numbers))

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.engines.engine import Engine
 from benchmarks.engines.registry import ENGINES, Peers
 from benchmarks.measure import Measured, measured, stopwatch
-from benchmarks.scenarios import SCENARIOS, Merge, Scenario, steps_of
+from benchmarks.scenarios import READERS_OF_SOURCES, Merge, Scenario, Step, scenario_named, steps_of
 from benchmarks.tables import Tables
 
 MARK = "told: "
@@ -43,7 +43,7 @@ class Worker:
     def run(self, scenario: Scenario) -> None:
         """Run all repetitions of a scenario. The first one opens the table for the first time."""
         start = time.perf_counter()
-        table_folder = self._table(scenario.layout)
+        table_folder = self._table(scenario)
         place = self._tables.bring_back(self._engine.format, table_folder)
         # The time of copying the table does not count.
         since = self._begun + time.perf_counter() - start
@@ -70,8 +70,7 @@ class Worker:
         }
         for steps in numbered.values():
             for step in steps:
-                if isinstance(step, Merge):
-                    self._engine.source(step.source, Path(self._sources[step.source]))
+                self._register_source(step)
         answers: dict[str, str] = {}
         with measured(place) as result:
             for label, steps in numbered.items():
@@ -85,13 +84,28 @@ class Worker:
                         answers[label] = answer
         return result, answers
 
-    def _table(self, layout: str) -> Path:
+    def _register_source(self, step: Step) -> None:
+        if isinstance(step, READERS_OF_SOURCES):
+            self._engine.source(step.source, Path(self._sources[step.source]))
+
+    def _run_preparation(self, scenario: Scenario, place: Path) -> None:
+        """Run the steps before the first repetition."""
+        self._engine.open(place, preload=True)
+        for step in scenario.preparation:
+            self._register_source(step)
+            self._engine.plan(step, scenario)
+            self._engine.run(step, scenario)
+
+    def _table(self, scenario: Scenario) -> Path:
         """Return the loaded table with the engine's configuration."""
+        layout = scenario.layout
         if self._were_prepared:
             return self._tables.set_aside_at(self._engine.format, layout)
         if layout not in self._prepared:
             place = self._tables.bring_back(self._engine.format, self._tables.loaded_folder(self._engine.format, layout))
             self._engine.prepare(place, layout)
+            if self._engine.ends:
+                self._run_preparation(scenario, place)
             self._prepared[layout] = self._tables.set_aside(place, self._engine.format, layout)
         return self._prepared[layout]
 
@@ -114,7 +128,7 @@ def main() -> None:
     worker = Worker(engine, tables, job, begun)
     for name in job["scenarios"]:
         try:
-            worker.run(SCENARIOS[name])
+            worker.run(scenario_named(name))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the engine's result
             lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
             tell(scenario=name, failed=f"{type(error).__name__}: {' '.join(lines[:2])}"[:400])

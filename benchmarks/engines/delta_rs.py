@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 
 from benchmarks.engines.sql import text_of
-from benchmarks.scenarios import Clause, Compact, Merge, Query, Scenario, Step, Update
+from benchmarks.scenarios import Clause, Compact, DeleteInsert, Merge, Overwrite, Query, Scenario, Step, Update
 
 
 class DeltaRs:
@@ -46,6 +46,8 @@ class DeltaRs:
                 self._merge(step, scenario)
             case Update():
                 self._table.update(updates=dict(step.values), predicate=step.condition)
+            case DeleteInsert() | Overwrite():
+                raise NotImplementedError(f"delta-rs has no single statement for {type(step).__name__}")
             case Compact():
                 self._table.optimize.compact()
             case Query():

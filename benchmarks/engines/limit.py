@@ -10,19 +10,20 @@ import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pyspark
 
 from benchmarks.engines.spark_sql import CORES, SETTINGS, start
-from benchmarks.scenarios import Compact, Merge, Query, Scenario, Step, Update
+from benchmarks.scenarios import READERS_OF_SOURCES, Compact, DeleteInsert, Merge, Overwrite, Query, Scenario, Step, Update
 
 
 class Limit(ABC):
@@ -31,10 +32,10 @@ class Limit(ABC):
     An engine finds these files in its log, so the search for them is not timed.
     """
 
-    format = "delta"
     ends = False
 
-    def __init__(self) -> None:
+    def __init__(self, format_: str = "delta") -> None:
+        self.format = format_
         self._folder = Path(tempfile.mkdtemp(prefix="rowmerge-limit-"))
         self._known: dict[str, tuple[list[str], int]] = {}
 
@@ -52,14 +53,14 @@ class Limit(ABC):
 
     def plan(self, step: Step, scenario: Scenario) -> None:
         """Look up what `run` needs, untimed."""
-        source = self._sources[step.source] if isinstance(step, Merge) else None
-        files = self._files if source is None else _holding(self._files, source, scenario.reads)
-        self._wanted = files, _rows(scenario, self._files, source) if isinstance(step, Merge | Update) else 0
+        source = self._sources[step.source] if isinstance(step, READERS_OF_SOURCES) else None
+        files = [] if isinstance(step, Overwrite) else self._files if source is None else _holding(self._files, source, scenario.reads)
+        self._wanted = files, 0 if isinstance(step, Query | Compact) else _rows(scenario, self._files, source)
 
     def run(self, step: Step, scenario: Scenario) -> str | None:
         files, rows = self._wanted
         match step:
-            case Merge():
+            case Merge() | DeleteInsert() | Overwrite():
                 self.change(files, scenario.reads, self._sources[step.source], rows)
             case Update():
                 self.change(files, scenario.reads, None, rows)
@@ -118,8 +119,8 @@ class ArrowLimit(Limit):
 class SparkLimit(Limit):
     """The lower bound as Spark jobs, on the PySpark of our engine."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, format_: str = "delta") -> None:
+        super().__init__(format_)
         self._spark = start(SETTINGS, [])
 
     @property
@@ -156,14 +157,17 @@ def _words(query: Query) -> set[str]:
 
 def _holding(files: Sequence[str], source: str, columns: Sequence[str]) -> list[str]:
     """Return the files whose bounds of the first column include a value of the source."""
-    keys = np.unique(pq.read_table(source, columns=[columns[0]])[columns[0]].to_numpy())
+    column = pq.read_table(source, columns=[columns[0]])[columns[0]].combine_chunks()
+    values = column.field(0) if pa.types.is_struct(column.type) else column
+    keys = pc.unique(values.drop_null()).sort().to_pylist()
     matching_files = []
     for file in files:
         metadata = pq.read_metadata(file)
-        index = metadata.schema.names.index(columns[0])
+        paths = [metadata.schema.column(index).path for index in range(len(metadata.schema))]
+        index = next(index for index, path in enumerate(paths) if path.split(".")[0] == columns[0])
         bounds = [metadata.row_group(n).column(index).statistics for n in range(metadata.num_row_groups)]
         low, high = min(b.min for b in bounds), max(b.max for b in bounds)
-        if np.searchsorted(keys, low) < np.searchsorted(keys, high, side="right"):
+        if bisect_left(keys, low) < bisect_right(keys, high):
             matching_files.append(file)
     return matching_files
 

@@ -83,13 +83,13 @@ def _delta_rs(tables: Tables, peers: Peers) -> Engine:
     return DeltaRs()
 
 
-def _limit(name: str) -> Entry:
+def _limit(name: str, format_: str = "delta") -> Entry:
     def make(tables: Tables, peers: Peers) -> Engine:
         from benchmarks.engines.limit import ArrowLimit, SparkLimit
 
-        return ArrowLimit() if name == "pyarrow" else SparkLimit()
+        return ArrowLimit(format_) if name == "pyarrow" else SparkLimit(format_)
 
-    return Entry(f"the limit, bare {name} jobs", "delta", make)
+    return Entry(f"the limit, bare {name} jobs", format_, make)
 
 
 def _on_workers(entry: Entry) -> Entry:
@@ -115,6 +115,7 @@ _LOCAL = {
     "iceberg-spark-cow": _iceberg("copy-on-write"),
     "iceberg-spark-mor": _iceberg("merge-on-read"),
     "limit-spark": _limit("Spark"),
+    "limit-spark-iceberg": _limit("Spark", "iceberg"),
     "limit-arrow": _limit("pyarrow"),
 }
 ON_WORKERS = ("ours", "ours-iceberg-mor", "delta-spark-dv", "iceberg-spark-mor")

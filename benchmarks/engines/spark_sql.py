@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.engines.sql import text_of
-from benchmarks.scenarios import Query, Scenario, Step
+from benchmarks.scenarios import DELETE, DeleteInsert, Merge, Query, Scenario, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +24,7 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
 """The same for every engine on Spark; what else there is are Spark's defaults, or the engine's own."""
 WORKERS = 2
@@ -74,7 +75,12 @@ class SparkSqlEngine:
         self.spark.read.parquet(str(path)).createOrReplaceTempView(name)
 
     def run(self, step: Step, scenario: Scenario) -> str | None:
-        rows: list[Any] = self.spark.sql(text_of(step, scenario, self.table, self.compaction)).collect()
+        if isinstance(step, DeleteInsert):  # two statements, because Spark has no REPLACE USING
+            self.run(Merge(step.source, (DELETE,), step.on), scenario)
+            text = f"insert into {self.table} select {', '.join(scenario.columns)} from {step.source}"
+        else:
+            text = text_of(step, scenario, self.table, self.compaction)
+        rows: list[Any] = self.spark.sql(text).collect()
         return _text(rows) if isinstance(step, Query) else None
 
     def plan(self, step: Step, scenario: Scenario) -> None:

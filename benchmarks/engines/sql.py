@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.scenarios import Clause, Compact, Merge, Query, Scenario, Step, Update
+from benchmarks.scenarios import Clause, Compact, DeleteInsert, Merge, Overwrite, Query, Scenario, Step, Update
 
 
 def text_of(step: Step, scenario: Scenario, table: str, compaction: str) -> str:
@@ -13,6 +13,11 @@ def text_of(step: Step, scenario: Scenario, table: str, compaction: str) -> str:
             return f"merge into {table} as t using {step.source} as s on {step.on} {clauses}"
         case Update():
             return f"update {table} set {_assigned(step.values)} where {step.condition}"
+        case DeleteInsert():
+            columns = ", ".join(scenario.columns)
+            return f"insert into {table} replace using ({', '.join(step.keys)}) select {columns} from {step.source}"
+        case Overwrite():
+            return f"insert overwrite {table} select {', '.join(scenario.columns)} from {step.source}"
         case Query():
             return f"select {step.select} from {table}" + (f" where {step.condition}" if step.condition else "")
         case Compact():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import combinations
 
 FACTORS: dict[str, tuple[str, ...]] = {
@@ -87,6 +88,21 @@ def cells(seed: int) -> list[Cell]:
     return design
 
 
+@cache
+def _cells_by_name(seed: int) -> dict[str, Cell]:
+    return {f"shape-{seed}-{number:02}": cell for number, cell in enumerate(cells(seed))}
+
+
+def cell_names(seed: int) -> list[str]:
+    """Return the names of the cells of a design, such as `shape-1-17`."""
+    return list(_cells_by_name(seed))
+
+
+def cell_named(name: str) -> Cell:
+    """Return the cell with a name."""
+    return _cells_by_name(int(name.split("-")[1]))[name]
+
+
 def _candidate(generator: random.Random, first: Pair, uncovered: set[Pair]) -> Cell:
     """Return a cell with an uncovered pair. The other factors get, in a random order, the level that covers the most uncovered pairs."""
     levels = dict(first)
@@ -113,13 +129,11 @@ def _gain(levels: dict[str, str], name: str, level: str, uncovered: set[Pair]) -
     return sum((first, second) in uncovered for first, second in pairs)
 
 
-def peer_cells(seed: int, count: int = 20) -> list[Cell]:
-    """Return the cells in which engines on the JVM run, in the order of the design.
+def peer_cell_names(seed: int, count: int = 20) -> list[str]:
+    """Return the names of the cells in which engines on the JVM run, in the order of the design.
 
     Args:
         seed: The seed of the design, which also draws these cells.
         count: The number of cells.
     """
-    design = cells(seed)
-    drawn = random.Random(f"peers {seed}").sample(range(len(design)), count)
-    return [design[index] for index in sorted(drawn)]
+    return sorted(random.Random(f"peers {seed}").sample(cell_names(seed), count))

@@ -1,0 +1,110 @@
+"""Run the grid: each engine runs the statement of each cell on copies of the same table, in a process of its own.
+
+    python -m benchmarks.shapes --seed 1 --out benchmarks/measured/shapes_1.jsonl
+    python -m benchmarks.shapes --seed 1 --cells 0-9 --engines 'ours*,limit*'
+
+The results are lines of JSON, one for each cell and engine. Another run with the same file continues where the first one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from datetime import datetime, timezone
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import ROOT, machine, settings, work
+from benchmarks.engines.registry import ENGINES, Peers
+from benchmarks.results import Run
+from benchmarks.shapes.design import cell_named, cell_names, peer_cell_names
+
+OURS = {"delta": ("ours", "ours-cow"), "iceberg": ("ours-iceberg-mor", "ours-iceberg-cow")}
+LIMIT = {"delta": "limit-spark", "iceberg": "limit-spark-iceberg"}
+ON_JVM = {"delta": ("delta-spark-dv", "delta-spark"), "iceberg": ("iceberg-spark-mor", "iceberg-spark-cow")}
+NOT_IN_DELTA_RS = ("delete+insert", "insert_overwrite")
+REPETITIONS, PATIENCE = 3, 600.0
+"""The repetitions after the first one, and the seconds after which an engine has failed."""
+
+
+def engines_of(name: str, seed: int) -> list[str]:
+    """Return the engines that run in a cell.
+
+    Args:
+        name: The name of the cell.
+        seed: The seed of the design, which draws the cells of engines on the JVM.
+    """
+    cell = cell_named(name)
+    engines = [*OURS[cell.format], LIMIT[cell.format]]
+    if cell.format == "delta" and cell.statement not in NOT_IN_DELTA_RS:
+        engines.append("delta-rs")
+    return engines + (list(ON_JVM[cell.format]) if name in peer_cell_names(seed) else [])
+
+
+def main() -> None:
+    """Run the cells and engines of the command line that have no result yet."""
+    parser = argparse.ArgumentParser(prog="benchmarks.shapes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cells", default="", help="numbers and ranges with commas, such as 0-9,17; all cells by default")
+    parser.add_argument("--engines", default="*", help="patterns with commas")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "rowmerge-shapes", help="the table of one cell at a time"
+    )
+    parser.add_argument("--peers", type=Path, default=ROOT / ".peers", help="jars and Python of the peers; see `make bench-peers`")
+    parser.add_argument("--out", type=Path, default=Path("shapes.jsonl"))
+    arguments = parser.parse_args()
+    results, peers = read_results(arguments.out), Peers(arguments.peers.resolve())
+    have = {(result["cell"], result["engine"]) for result in results}
+    for name in _chosen(arguments.seed, arguments.cells):
+        engines = [engine for engine in engines_of(name, arguments.seed) if any(fnmatch(engine, p) for p in arguments.engines.split(","))]
+        missing = [engine for engine in engines if (name, engine) not in have and ENGINES[engine].missing(peers) is None]
+        if missing:
+            _run_cell(name, missing, arguments.folder.resolve(), peers, arguments.out)
+
+
+def _chosen(seed: int, numbers: str) -> list[str]:
+    names = cell_names(seed)
+    if not numbers:
+        return names
+    ranges = [re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip()) for part in numbers.split(",")]
+    return [names[number] for found in ranges if found for number in range(int(found[1]), int(found[2] or found[1]) + 1)]
+
+
+def read_results(file: Path) -> list[dict[str, Any]]:
+    """Return the results of a file, or none if it does not exist."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def _run_cell(name: str, engines: list[str], folder: Path, peers: Peers, out: Path) -> None:
+    """Load the table of a cell, run engines on it, and append their results. The tables are deleted afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"{name}: {cell_named(name)}", file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "benchmarks.shapes.load", str(folder), name], check=True, cwd=ROOT, env=settings())
+    sources = {file.stem: str(file) for file in (folder / "sources").iterdir()}
+    for engine in engines:
+        run = Run(0.0, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine())
+        job = {"engine": engine, "folder": str(folder), "peers": str(peers.folder), "scenarios": [name], "sources": sources}
+        work(run, {**job, "repetitions": REPETITIONS, "seconds": 60.0, "prepared": False}, ENGINES[engine].python(peers), PATIENCE)
+        _append(out, name, engine, run)
+        shutil.rmtree(folder / "prepared", ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _append(out: Path, name: str, engine: str, run: Run) -> None:
+    (case,) = run.cases
+    result = {"cell": name, "levels": asdict(cell_named(name)), "engine": engine, "date": run.date, "machine": run.machine}
+    result |= {"versions": run.versions, "started": run.started.get(engine), "rows": case.rows, "failed": case.failed}
+    result["repetitions"] = case.repetitions
+    with out.open("a") as file:
+        file.write(json.dumps(result) + "\n")
+
+
+if __name__ == "__main__":
+    main()
