@@ -99,7 +99,7 @@ def _run_cell(name: str, engines: list[str], folder: Path, peers: Peers, out: Pa
 
 def _append(out: Path, name: str, engine: str, run: Run) -> None:
     (case,) = run.cases
-    result = {"cell": name, "levels": asdict(cell_named(name)), "engine": engine, "date": run.date, "machine": run.machine}
+    result: dict[str, Any] = {"cell": name, "levels": asdict(cell_named(name)), "engine": engine, "date": run.date, "machine": run.machine}
     result |= {"versions": run.versions, "started": run.started.get(engine), "rows": case.rows, "failed": case.failed}
     result["repetitions"] = case.repetitions
     with out.open("a") as file:

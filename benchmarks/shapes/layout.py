@@ -26,9 +26,7 @@ _VALUES = (
 )
 _VALUE_TYPES = ("bigint", "double", "varchar", "date")
 _LONG_TEXT = "list_aggregate(list_transform(range(25), x -> 'word' || (hash(i, x, {0}) % 3000)), 'string_agg', ' ')"
-_NESTED = (
-    "{{'amount': (hash(i, {0}) % 1000)::integer, 'unit': 'unit ' || (hash(i, {0}) % 20), 'tags': [hash(i, {0}) % 7, hash(i, {0}) % 11]}}"
-)
+_NESTED = "{{'amount': (hash(i, {0}) % 1000)::integer, 'unit': 'unit ' || (hash(i, {0}) % 20), 'tags': [i % 7, (i + {0}) % 11]}}"
 
 
 def key_columns(cell: Cell) -> tuple[str, ...]:
