@@ -63,6 +63,8 @@ RULES = (
     Rule(f"{_COMMANDS}::test_each_command_of_another_system_exists", r"docs/deploy/\w+\.md", "console"),
     Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/(profiles|projects)\.md", "yaml", r"\w+:\n  target: "),
     Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/deploy/\w+\.md", "yaml", r"# profiles/"),
+    Rule(f"{_COMMANDS}::test_the_manifest_and_the_images_fit_their_profile", r"docs/deploy/kubernetes\.md", "yaml", r"# [\w-]+-job\.yaml"),
+    Rule(f"{_COMMANDS}::test_the_manifest_and_the_images_fit_their_profile", r"docs/deploy/kubernetes\.md", "dockerfile"),
     Rule(
         "tests/unit/storage/test_retries.py::test_the_options_of_the_page_are_accepted", r"docs/deploy/\w+\.md", "yaml", r"storage_options:"
     ),
