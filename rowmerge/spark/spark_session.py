@@ -171,6 +171,14 @@ def _redact_secrets(spark: SparkSession) -> None:
         spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
 
 
+def detects_other_rows(spark: SparkSession) -> bool:
+    """Return whether a job fails if Spark evaluates lost rows again, gets other rows, and a task has read the first ones.
+
+    In local mode, no rows are lost. On a cluster, Spark 4.3 compares checksums of shuffled rows. In 4.1 and 4.2, a setting enables this.
+    """
+    return is_local_mode(spark) or setting(spark, "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch", "false") == "true"
+
+
 def local_checkpoint(frame: DataFrame, *, eager: bool) -> DataFrame:
     """Return the rows of a frame, which executors keep (`DataFrame.localCheckpoint`).
 

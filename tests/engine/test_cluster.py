@@ -25,6 +25,7 @@ PROPERTIES = {"delta": "tblproperties ('delta.enableChangeDataFeed' = 'true')", 
 SECONDS = 120
 RANDOM_KEY = "id * 10 + pmod(hash(reflect('java.util.UUID', 'randomUUID')), 2)"
 """A key that is another one in each evaluation, with or without a match in a table of all multiples of 10."""
+RANDOM_PARTITION = "pmod(hash(id, reflect('java.util.UUID', 'randomUUID')), 8)"
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,32 @@ def test_rows_that_are_written_before_the_lookup_come_from_one_evaluation(
     numbers = [row["n"] for row in read(tmp_path / "warehouse", format_, "t") if row["n"] >= 0]
     assert sorted(numbers) == list(range(rows))
     assert not files_of(tmp_path / "warehouse" / "default" / "t", "*.marker")
+
+
+@FULL_SUITE
+@FORMATS
+@pytest.mark.parametrize("statement", ["insert", "create table", "update"])
+def test_rows_in_random_partitions_come_from_one_evaluation(
+    cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str, statement: str
+) -> None:
+    """Without the map outputs of a lost executor, Spark gives their rows other partitions, and the remaining tasks get other rows."""
+    driver, rows = connect({"spark.sql.shuffle.partitions": "16", "spark.sql.adaptive.enabled": "false"}), 2_000_000
+    table = f"create table t using {format_} partitioned by (p)"
+    random_rows = f"select id as n, {RANDOM_PARTITION} as p from range(0, {rows}, 1, 4)"
+    if statement == "update":
+        driver.sql(f"{table} as select id as n, 99 as p from range({rows})")
+    elif statement == "insert":
+        driver.sql(f"create table t (n bigint, p int) using {format_} partitioned by (p)")
+    folder = tmp_path / "warehouse" / "default" / "t"
+    old_files = set(files_of(folder, "*.parquet"))
+    update = f"update t set p = {RANDOM_PARTITION.replace('id', 'n')}"
+    driver.send({"insert": f"insert into t {random_rows}", "create table": f"{table} as {random_rows}", "update": update}[statement])
+    wait_for(lambda: set(files_of(folder, "*.parquet")) - old_files)
+    cluster.kill_executor()
+    driver.answer()
+    numbers = sorted(row["n"] for row in read(tmp_path / "warehouse", format_, "t"))
+    assert numbers == list(range(rows))
+    assert not files_of(folder, "*.marker")
 
 
 @FULL_SUITE
