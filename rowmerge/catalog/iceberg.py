@@ -51,6 +51,11 @@ class IcebergCatalog:
         self._cached_tables: dict[tuple[str, str], IcebergTable] = {}
         """The open tables by schema and name, in lower case."""
 
+    @property
+    def served_properties(self) -> dict[str, str] | None:
+        """The properties of a server that chooses the locations of tables, and of its configuration here. None if no server does."""
+        return None if self._warehouse is not None else self._client.rest_properties
+
     def schemas(self) -> list[str]:
         """Return the lower-case names of the catalog's single-level namespaces, sorted."""
         return sorted(self._names.read_namespaces())

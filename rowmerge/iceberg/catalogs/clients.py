@@ -84,6 +84,11 @@ class CatalogClient:
         except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class
             raise self.failure("opening it", error) from None
 
+    @property
+    def rest_properties(self) -> dict[str, str] | None:
+        """The properties of a REST catalog: those of its server, and those of its configuration. None for any other catalog."""
+        return None if self._rest is None else {name: value for name, value in self._rest.properties.items() if isinstance(value, str)}
+
     def namespaces(self) -> list[str]:
         """Return the names of the namespaces with one level, as the catalog spells them."""
         with self._translating_errors("listing namespaces"):

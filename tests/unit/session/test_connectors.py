@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rowmerge.session.startup.connectors import warehouse_locations, with_connector
+from rowmerge.session.startup.catalogs import open_catalogs
+from rowmerge.session.startup.connectors import ANY_S3, served_locations, warehouse_locations, with_connector
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.store import Storage
+from tests.support.rest_catalog import serving
 
 S3 = ["s3://lake/warehouse"]
 
@@ -59,3 +64,28 @@ def test_all_warehouses_of_a_session_count() -> None:
         "s3://lake",
     ]
     assert warehouse_locations(None, {"type": "rest", "warehouse": "production"}, []) == []
+
+
+@pytest.mark.parametrize(
+    ("location", "defaults", "options", "expected"),
+    [
+        (None, {"default-base-location": "s3://lake/polaris"}, {}, ["s3://lake/polaris"]),
+        (None, {"s3.region": "eu-west-1"}, {}, [ANY_S3]),
+        (None, {}, {"aws_region": "eu-west-1"}, [ANY_S3]),
+        (None, {}, {}, []),
+        ("/data", {"s3.region": "eu-west-1"}, {"aws_region": "eu-west-1"}, []),
+    ],
+)
+def test_a_rest_server_tells_where_tables_are(
+    tmp_path: Path, location: str | None, defaults: dict[str, str], options: dict[str, str], expected: list[str]
+) -> None:
+    configuration = StorageConfiguration.parse(options)
+    sql = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    with serving(sql, lambda request, answer: (200, {"defaults": defaults, "overrides": {}}) if "config" in request else answer()) as uri:
+        open_storage = partial(Storage, options=configuration)
+        catalog = open_catalogs(location, {"type": "rest", "uri": uri}, [], "iceberg", open_storage)
+        assert served_locations(catalog, configuration) == expected
+        further = [{"name": "lake", "type": "rest", "uri": uri}]
+        catalogs = open_catalogs(str(tmp_path), None, further, "delta", open_storage)
+        assert served_locations(catalogs, configuration) == (expected if location is None else [ANY_S3])
+    assert ("spark.jars.packages" in with_connector({}, expected)) is bool(expected)
