@@ -17,6 +17,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.redaction import stop_debug_log
 from rowmerge.spark.spark_session import set_hadoop_settings
 from rowmerge.storage.configuration import StorageConfiguration, provider_of
 from rowmerge.storage.hadoop import S3_SCHEMES, hadoop_settings, register_session
@@ -79,6 +80,7 @@ def configure_stores(spark: SparkSession, configuration: StorageConfiguration, l
     Raises:
         ConfigurationError: A connector is missing.
     """
+    stop_debug_log("py4j")  # it logs all settings and options that Spark's JVM receives
     set_hadoop_settings(spark, hadoop_settings(configuration))
     register_session(configuration)
     for location in locations:
