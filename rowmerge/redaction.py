@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, unquote
@@ -24,6 +25,17 @@ def hide(text: str, secrets: Iterable[str]) -> str:
     for spelling in sorted(spellings, key=len, reverse=True):
         text = text.replace(spelling, HIDDEN)
     return _SIGNATURE.sub(rf"\g<1>{HIDDEN}", text)
+
+
+def stop_debug_log(library: str) -> None:
+    """Stop the debug messages of a library that logs the values of its calls, with secrets. A level that the user has set remains.
+
+    Args:
+        library: The name of the library's logger.
+    """
+    logger = logging.getLogger(library)
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
 
 
 def _spellings(secret: str) -> Iterator[str]:

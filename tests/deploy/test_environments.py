@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.environments import ENVIRONMENTS, PROFILES, Environment, run_trial
+from tests.deploy.environments import ENVIRONMENTS, PROFILES, VARIANTS, Environment, run_trial
 from tests.deploy.page import RESULTS, agrees, page, read_results
 
 LAPTOP = ENVIRONMENTS[0]
 OTHERS = [
-    pytest.param(environment, format_, id=f"{environment.name}-{format_}")
-    for environment in ENVIRONMENTS[1:]
+    pytest.param(environment, format_, id=f"{name}-{format_}")
+    for name, environment in [*((each.name, each) for each in ENVIRONMENTS[1:]), *((each.components, each) for each in VARIANTS)]
     for format_ in environment.formats
 ]
 

@@ -154,7 +154,13 @@ class Driver:
     """A process with a session of rowmerge, whose Spark is the driver of an application on a cluster."""
 
     def __init__(
-        self, warehouse: str, settings: Mapping[str, str], *, environment: Mapping[str, str] | None = None, **arguments: Any
+        self,
+        warehouse: str,
+        settings: Mapping[str, str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = (),
+        **arguments: Any,
     ) -> None:
         """Start the process.
 
@@ -162,13 +168,14 @@ class Driver:
             warehouse: The location of the warehouse.
             settings: The Spark settings of the profile.
             environment: Variables that the process gets in addition.
+            command: A command before that of Python, such as `setpriv --reuid=1000`.
             arguments: Other arguments of `rowmerge.connect`.
         """
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
         configuration = json.dumps({"location": warehouse, "spark_config": dict(settings), **arguments})
-        command = [sys.executable, "-m", "tests.support.standalone", configuration]
+        line = [*command, sys.executable, "-m", "tests.support.standalone", configuration]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen(command, **pipes, text=True, env=environment, cwd=ROOT)  # type: ignore[call-overload]
+        self.process = subprocess.Popen(line, **pipes, text=True, env=environment, cwd=ROOT)  # type: ignore[call-overload]
 
     def sql(self, statement: str) -> list[str]:
         """Run a statement, and return its rows as JSON strings in order. Raises StatementError if it fails."""

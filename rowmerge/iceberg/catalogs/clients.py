@@ -25,7 +25,7 @@ from rowmerge.iceberg.catalogs.metadata_files import MetadataFileIO
 from rowmerge.iceberg.catalogs.views import CatalogViews, NoViews, RestViews
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.properties import IcebergSettings
-from rowmerge.redaction import hide
+from rowmerge.redaction import hide, stop_debug_log
 from rowmerge.storage.configuration import provider_of
 from rowmerge.storage.store import Storage, absolute_location
 
@@ -74,6 +74,7 @@ class CatalogClient:
             _compress_metadata(self.catalog)
 
     def _open(self, settings: Mapping[str, Any]) -> Catalog:
+        stop_debug_log("botocore")  # it logs the session token of each request that it signs
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # warnings contain addresses and passwords

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from rowmerge.catalog import Catalog, Catalogs, IcebergCatalog
 from rowmerge.iceberg.catalogs.file_io import settings_of
+from rowmerge.redaction import stop_debug_log
 from rowmerge.spark.connectors import connector_coordinate, missing_connector, spark_home
 from rowmerge.spark.spark_session import set_hadoop_settings
 from rowmerge.storage.configuration import StorageConfiguration, provider_of
@@ -94,6 +95,7 @@ def configure_stores(spark: SparkSession, configuration: StorageConfiguration, l
     Raises:
         ConfigurationError: A connector is missing.
     """
+    stop_debug_log("py4j")  # it logs all settings and options that Spark's JVM receives
     set_hadoop_settings(spark, hadoop_settings(configuration))
     register_session(configuration)
     for location in locations:
