@@ -40,9 +40,12 @@ class IcebergCatalog:
 
         Raises:
             CatalogFailed: The catalog cannot be reached.
-            ConfigurationError: The configuration is invalid, or the warehouse location contains credentials.
+            ConfigurationError: The configuration is invalid, or a warehouse location contains credentials or is not supported.
         """
         self._prefix = prefix
+        # A warehouse of the configuration can also be the name of a warehouse on a server.
+        if "://" in (configured_warehouse := str(configuration.get("warehouse", ""))):
+            normalize_location(configured_warehouse)
         self._warehouse = None if warehouse is None else normalize_location(warehouse)
         session_options = open_storage(warehouse or ".").configuration
         self._client = CatalogClient(with_storage_options(configuration, self._warehouse, session_options), open_storage)

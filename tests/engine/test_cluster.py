@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,18 @@ def read(warehouse: Path, format_: str, name: str) -> list[dict[str, Any]]:
     return sorted(rows, key=json.dumps)
 
 
-def assert_every_file_is_live(driver: Driver, warehouse: Path) -> None:
-    """Verify that the data files in the folder of a table that has one version of each file are those that the version has."""
+def assert_every_file_is_live(driver: Driver, warehouse: Path, replaced: Collection[Path] = ()) -> None:
+    """Verify that the newest version of a table has all data files in its folder, except those that a statement may have replaced."""
     live = {json.loads(row)["f"].rpartition("/")[2] for row in driver.sql("select distinct _metadata.file_path as f from t")}
-    assert {path.name for path in files_of(warehouse / "default" / "t", "part-*.parquet")} == live
+    assert {
+        path.name for path in files_of(warehouse / "default" / "t", "part-*.parquet") if path not in replaced or path.name in live
+    } == live
+
+
+def copies_of_tasks(event_log: Path) -> int:
+    """Return how many speculative copies of tasks have started, according to the event log of Spark."""
+    lines = (line for path in files_of(event_log, "events_*") for line in path.read_text().splitlines())
+    return sum('"SparkListenerTaskStart"' in line and '"Speculative":true' in line for line in lines)
 
 
 @FORMATS
@@ -131,7 +139,7 @@ def test_settings_of_a_single_process_do_not_reach_a_cluster(connect: Callable[.
 
 @FULL_SUITE
 @FORMATS
-@pytest.mark.parametrize("moment", ["evaluation", "write", "file"])
+@pytest.mark.parametrize("moment", ["evaluation", "write", "file", "file, with the worker"])
 def test_a_killed_executor_never_mixes_rows_of_two_evaluations(
     cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str, moment: str
 ) -> None:
@@ -151,7 +159,10 @@ def test_a_killed_executor_never_mixes_rows_of_two_evaluations(
         wait_for(lambda: files_of(folder, "*.marker"))
     else:
         wait_for(lambda: set(files_of(folder, "*.parquet")) - old_files)
-    cluster.kill_executor()
+    if moment == "file, with the worker":
+        cluster.replace_worker()
+    else:
+        cluster.kill_executor()
     driver.answer()
     numbers = [row["n"] for row in read(tmp_path / "warehouse", format_, "t") if row["n"] >= 0]
     assert sorted(numbers) == list(range(rows))
@@ -215,20 +226,32 @@ def test_rows_in_random_partitions_come_from_one_evaluation(
 def test_tasks_that_run_several_times_leave_no_files_and_repeat_no_rows(
     cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str
 ) -> None:
-    driver = connect({"spark.speculation": "true", "spark.speculation.quantile": "0.1", "spark.speculation.multiplier": "1.1"})
+    warehouse, event_log = tmp_path / "warehouse", tmp_path / "events"
+    event_log.mkdir()
+    speculation = {"spark.speculation": "true", "spark.speculation.quantile": "0.1", "spark.speculation.multiplier": "1.1"}
+    events = {"enabled": "true", "compress": "false", "dir": event_log.as_uri()}
+    driver = connect({**speculation, **{f"spark.eventLog.{name}": value for name, value in events.items()}})
     # One task is slow in its first run only: its host has no file yet.
     flag = tmp_path / "flag"
     script = f"test -e {flag} || {{ touch {flag}; sleep 4; }}; cat"
-    slow = f"select transform(id) using 'sh -c \"{script}\"' as (id bigint) from range(0, 40000, 1, 4)"
-    driver.sql(f"create table t using {format_} as {slow}")
-    assert [row["id"] for row in sorted(read(tmp_path / "warehouse", format_, "t"), key=lambda row: row["id"])] == list(range(40_000))
-    assert_every_file_is_live(driver, tmp_path / "warehouse")
+    slow = f"select transform(id) using 'sh -c \"{script}\"' as (id bigint) from"
+    driver.sql(f"create table t using {format_} as {slow} range(0, 40000, 1, 4)")
+    assert [row["id"] for row in sorted(read(warehouse, format_, "t"), key=lambda row: row["id"])] == list(range(40_000))
+    assert_every_file_is_live(driver, warehouse)
+    assert (copies := copies_of_tasks(event_log)) > 0
+    flag.unlink()
+    replaced = files_of(warehouse, "part-*.parquet")
+    merge = "on t.id = s.id when matched then update set id = -s.id when not matched then insert *"
+    driver.sql(f"merge into t using ({slow} range(30000, 60000, 1, 4)) s {merge}")
+    assert copies_of_tasks(event_log) > copies
     pause = "if(id % 5000 = 0, length(reflect('java.lang.Thread', 'sleep', 300L)), 0)"
-    driver.send(f"insert into t select id from range(40000, 80000) where coalesce({pause}, 0) >= 0")
+    driver.send(f"insert into t select id from range(60000, 80000) where coalesce({pause}, 0) >= 0")
     wait_for(lambda: files_of(tmp_path, "*.marker"))
     cluster.kill_executor()
     driver.answer()
-    assert len(read(tmp_path / "warehouse", format_, "t")) == 80_000
+    expected = [*range(-39_999, -29_999), *range(30_000), *range(40_000, 80_000)]
+    assert sorted(row["id"] for row in read(warehouse, format_, "t")) == expected
+    assert_every_file_is_live(driver, warehouse, replaced)
 
 
 @FULL_SUITE

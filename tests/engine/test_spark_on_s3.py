@@ -71,6 +71,24 @@ def test_keys_endpoint_and_session_token_reach_all_libraries(store: CheckedS3, s
     assert all(request.path.startswith("/lake") for request in store.requests), "the bucket is part of the path"
 
 
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_store_that_refuses_connections_is_an_error_with_its_endpoint(
+    moto_port: int, spark_process: S3Session, tmp_path: Path, format_: str
+) -> None:
+    create_bucket(moto_port)
+    with serving(CheckedS3(moto_port)) as store:
+        assert isinstance(store, CheckedS3)
+        options = {**static_keys(store), "retry_config": {"max_retries": 1}}
+        spark_process.connect(f"{store.location}/{tmp_path.name}", options, default_format=format_)
+        spark_process.sql("create schema shop")
+        spark_process.sql("create table shop.t as select id, 'a' as v from range(10)")
+    error = spark_process.error("update shop.t set v = 'b' where id > 5")
+    first_line = error.splitlines()[0]
+    assert first_line.startswith("StorageError: ") and store.address in first_line, error
+    assert "Check that the store runs and that its endpoint is reachable" in first_line, error
+    assert "\tat " not in error and "java" not in error.lower(), error
+
+
 def test_the_environment_of_the_driver_reaches_all_libraries(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> None:
     store.valid = {KEYS}
     variables = {

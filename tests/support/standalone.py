@@ -67,7 +67,10 @@ def _with_requirements(packages: Iterable[str]) -> set[str]:
 
 
 class StandaloneCluster:
-    """A running master and its workers. Each has one core and 1 GB, and its logs in `folder`."""
+    """A running master and its workers. Each has one core and 1 GB, and its logs in `folder`.
+
+    Each worker has a host of its own, because Spark runs no speculative copy of a task on the host of the first one.
+    """
 
     def __init__(self, folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
         """Start the processes, and wait until the workers have registered.
@@ -96,8 +99,8 @@ class StandaloneCluster:
             command: A command before that of Java, such as `unshare --mount`.
             cores: The number of tasks that the worker runs at the same time.
         """
-        name = f"worker-{len(self._processes)}"
-        arguments = ["org.apache.spark.deploy.worker.Worker", "--host", "localhost", "--port", "0", "--webui-port", "0"]
+        name, host = f"worker-{len(self._processes)}", f"127.0.0.{len(self._processes)}"
+        arguments = ["org.apache.spark.deploy.worker.Worker", "--host", host, "--port", "0", "--webui-port", "0"]
         arguments += ["--cores", str(cores), "--memory", self._memory, "--work-dir", str(self.folder / name), self.master]
         self._start(name, arguments, command)
         return self._processes[-1]
@@ -120,6 +123,14 @@ class StandaloneCluster:
         """Kill one executor, as the kernel does when the memory is exhausted. Wait until there is one."""
         _wait(self.executors, "an executor")
         os.kill(self.executors()[0], signal.SIGKILL)
+
+    def replace_worker(self) -> None:
+        """Kill a worker and its executor, as a host without power does. Then start another worker. Wait until there is an executor."""
+        _wait(self.executors, "an executor")
+        executor = self.executors()[0]
+        for process in (_parent(executor), executor):
+            os.kill(process, signal.SIGKILL)
+        self.start_worker()
 
     def close(self) -> None:
         """Stop all processes of the cluster."""
