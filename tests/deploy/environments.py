@@ -22,6 +22,7 @@ import yaml
 from tests.deploy.trial import PARTS, PROFILE
 from tests.support.connect_server import ConnectServer
 from tests.support.faulty_s3 import BUCKET, create_bucket, needs_moto, serving_moto
+from tests.support.hive_metastore import needs_hive, serving_hive
 from tests.support.postgresql import needs_postgresql, serving_postgresql
 from tests.support.rest_catalog import serving
 from tests.support.s3_session import S3_JARS
@@ -125,6 +126,12 @@ def _sql_catalog(folder: Path) -> Iterator[Variables]:
 
 
 @contextmanager
+def _hive(folder: Path) -> Iterator[Variables]:
+    with serving_hive() as hive:
+        yield {"METASTORE_URI": hive["uri"], "WAREHOUSE": f"file://{folder}/warehouse"}
+
+
+@contextmanager
 def _aws(folder: Path) -> Iterator[Variables]:
     """Start moto, with an empty bucket. The keys are in the profile only."""
     with serving_moto() as port:
@@ -180,7 +187,7 @@ ENVIRONMENTS = (
         ("iceberg",),
         missing=lambda: _missing(needs_moto),
         additions={"catalog": {"glue.endpoint": _ENDPOINT}, "storage_options": _STORE, "spark_config": _JARS if S3_JARS else _NO_PACKAGES},
-        parts=tuple(part for part in PARTS if part != "views"),
     ),
+    Environment("hive", "Hive metastore 2.3.10 on Derby", _hive, ("iceberg",), missing=lambda: _missing(needs_hive)),
 )
 """The environments whose components start here, the laptop first. `docs/deploy` also documents others, which no test runs."""

@@ -31,8 +31,6 @@ Each row is one trial, with the profile of the page and its real components. A t
 
 The column *as laptop* says whether nodes, rows of all tables, and statements have the results of the laptop.
 
-Glue has no views. There, the staging model is ephemeral, and the case of views does not run.
-
 | environment | components | format | debug | demo | statements | as laptop | date | versions |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """

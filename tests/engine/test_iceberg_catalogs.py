@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.catalog.paths import without_paths
-from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError, TableError, TableNotFound, UnsupportedTableFeature
+from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError, TableNotFound, UnsupportedTableFeature
 from tests.support.glue import needs_moto, serving_glue
 from tests.support.hive_metastore import emptied_hive, needs_hive
 from tests.support.iceberg_rest_server import needs_jars, serving_with_java

@@ -110,7 +110,12 @@ def emptied_hive(configuration: dict[str, str], warehouse: str) -> Iterator[dict
                     client.drop_database(database, deleteData=False, cascade=True)
 
 
-_OPENED = ("--add-opens=java.base/java.net=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-XX:TieredStopAtLevel=1", "-Xmx512m")
+_OPENED = (
+    "--add-opens=java.base/java.net=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "-XX:TieredStopAtLevel=1",
+    "-Xmx512m",
+)
 """Options of Java: the packages that Hive opens by reflection, and less work of the compiler."""
 
 
