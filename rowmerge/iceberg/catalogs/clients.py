@@ -121,6 +121,9 @@ class CatalogClient:
         Args:
             namespace: The namespace of the table, as the catalog spells it.
             table: The name of the table, as the catalog spells it.
+
+        Raises:
+            TableError: A table or view of another tool has the name.
         """
         with self._translating_errors(f"loading {namespace}.{table}"), suppress(*_MISSING):
             try:

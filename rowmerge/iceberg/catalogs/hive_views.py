@@ -49,6 +49,13 @@ class HiveViews:
             return _path(_table(client, namespace, view))
 
     def create(self, namespace: str, view: str, definition: ViewDefinition) -> bool:
+        """Create a view, as documented in `ViewEntries.create`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            definition: The definition of the view.
+        """
         now = int(time.time())
         table = HiveTable(
             tableName=view,
@@ -67,6 +74,13 @@ class HiveViews:
         return False
 
     def replace(self, namespace: str, view: str, definition: ViewDefinition) -> bool:
+        """Replace a view, as documented in `ViewEntries.replace`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            definition: The new definition of the view.
+        """
         with self._catalog.locked(namespace, view) as client:
             table = _table(client, namespace, view)
             if table is None or _path(table) != definition.previous_path:
@@ -85,6 +99,13 @@ class HiveViews:
             return False
 
     def drop(self, namespace: str, view: str, path: str) -> bool:
+        """Drop a view, as documented in `ViewEntries.drop`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            path: The path of the view's metadata file.
+        """
         with self._catalog.locked(namespace, view) as client:
             if _path(_table(client, namespace, view)) != path:
                 return False

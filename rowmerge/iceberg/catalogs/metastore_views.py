@@ -63,14 +63,14 @@ class ViewDefinition:
 
     def parameters(self, old_parameters: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the parameters of the metastore's table. `old_parameters`: those of the replaced view."""
-        kept = {name: value for name, value in (old_parameters or {}).items() if name not in self.removed_properties}
+        parameters = {name: value for name, value in (old_parameters or {}).items() if name not in self.removed_properties}
         properties = {name: str(value) for name, value in self.metadata["properties"].items() if name != _OWNER}
         short_properties = {name: value for name, value in properties.items() if len(value) <= _MAX_PARAMETER}
         for name in properties.keys() - short_properties.keys():
-            kept.pop(name, None)
+            parameters.pop(name, None)
         own = {"uuid": str(self.metadata["view-uuid"]), _TABLE_TYPE: ICEBERG_VIEW, _METADATA: self.path}
         previous = {} if self.previous_path is None else {_PREVIOUS_METADATA: self.previous_path}
-        return {**kept, **short_properties, **own, **previous}
+        return {**parameters, **short_properties, **own, **previous}
 
     def columns(self, types: SchemaVisitor[str]) -> Iterator[tuple[str, str, str | None]]:
         """Yield the name, the type and the comment of each column, for readers of the metastore. `types`: returns the name of a type."""
@@ -259,9 +259,23 @@ class GlueViews:
         return None if table is None else _glue_path(table)
 
     def create(self, namespace: str, view: str, definition: ViewDefinition) -> bool:
+        """Create a view, as documented in `ViewEntries.create`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            definition: The definition of the view.
+        """
         return self._create(namespace, self._input(view, definition))
 
     def replace(self, namespace: str, view: str, definition: ViewDefinition) -> bool:
+        """Replace a view, as documented in `ViewEntries.replace`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            definition: The new definition of the view.
+        """
         table = self._table(namespace, view)
         if table is None or _glue_path(table) != definition.previous_path:
             return False
@@ -277,8 +291,8 @@ class GlueViews:
         table = self._table(*source)
         if table is None or _glue_path(table) is None:
             return None
-        kept = ("Owner", "Description", "Parameters", "StorageDescriptor", "TableType", "ViewOriginalText", "ViewExpandedText")
-        if not self._create(target[0], {"Name": target[1], **{name: table[name] for name in kept if name in table}}):
+        keys = ("Owner", "Description", "Parameters", "StorageDescriptor", "TableType", "ViewOriginalText", "ViewExpandedText")
+        if not self._create(target[0], {"Name": target[1], **{key: table[key] for key in keys if key in table}}):
             return False
         try:
             self._glue.delete_table(DatabaseName=source[0], Name=source[1])
@@ -288,6 +302,13 @@ class GlueViews:
         return True
 
     def drop(self, namespace: str, view: str, path: str) -> bool:
+        """Drop a view, as documented in `ViewEntries.drop`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            path: The path of the view's metadata file.
+        """
         if self.path(namespace, view) == path:
             with suppress(self._glue.exceptions.EntityNotFoundException):
                 self._glue.delete_table(DatabaseName=namespace, Name=view)
@@ -313,9 +334,9 @@ class GlueViews:
             {"Name": name, "Type": type_, **({} if comment is None else {"Comment": comment})}
             for name, type_, comment in definition.columns(self._types)
         ]
-        kept = {name: old[name] for name in ("Owner", "Description") if name in old} if old else {}
+        unchanged = {key: old[key] for key in ("Owner", "Description") if key in old} if old else {}
         return {
-            **kept,
+            **unchanged,
             "Name": view,
             "TableType": VIRTUAL_VIEW,
             "Parameters": definition.parameters(old.get("Parameters") if old else None),

@@ -293,7 +293,7 @@ def test_views_and_tables_of_hive_are_neither_listed_nor_changed(catalog: Iceber
     text = {"viewOriginalText": "select 1", "viewExpandedText": "select 1"} if table_type == "VIRTUAL_VIEW" else {}
     with catalog._client.catalog._client as client:  # type: ignore[attr-defined]
         client.create_table(Table("v", "raw", "ann", 0, 0, 0, storage, [], {"owner": "ann"}, tableType=table_type, **text))
-        stored = client.get_table("raw", "v")
+        entry = client.get_table("raw", "v")
     view = View(Relation.of_view("raw", "v"), "select 2 as id", "raw", COLUMNS)
     for change in (
         lambda: catalog.put_view(view),
@@ -310,4 +310,4 @@ def test_views_and_tables_of_hive_are_neither_listed_nor_changed(catalog: Iceber
         catalog.open("raw", "v")
     assert catalog.relations("raw") == []
     with catalog._client.catalog._client as client:  # type: ignore[attr-defined]
-        assert client.get_table("raw", "v") == stored
+        assert client.get_table("raw", "v") == entry

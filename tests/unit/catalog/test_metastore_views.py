@@ -267,7 +267,7 @@ def test_views_of_athena_are_neither_listed_nor_changed(tmp_path: Path) -> None:
         text = "/* Presto View: e30= */"
         of_athena = {"Name": "v", "TableType": "VIRTUAL_VIEW", "Parameters": {"presto_view": "true"}, "ViewOriginalText": text}
         glue.create_table(DatabaseName="raw", TableInput=of_athena)
-        stored = glue.get_table(DatabaseName="raw", Name="v")["Table"]
+        entry = glue.get_table(DatabaseName="raw", Name="v")["Table"]
         for change in (
             lambda: put_view(catalog, "select 1 as id"),
             lambda: put_view(catalog, "select 1 as id", or_replace=False),
@@ -277,4 +277,4 @@ def test_views_of_athena_are_neither_listed_nor_changed(tmp_path: Path) -> None:
         ):
             with pytest.raises(RowmergeError):
                 change()
-        assert catalog.relations("raw") == [] and glue.get_table(DatabaseName="raw", Name="v")["Table"] == stored
+        assert catalog.relations("raw") == [] and glue.get_table(DatabaseName="raw", Name="v")["Table"] == entry

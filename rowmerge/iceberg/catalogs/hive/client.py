@@ -141,7 +141,7 @@ class MetastoreClient(Client):  # type: ignore[misc]  # the client is generated,
             raise
 
     def _check_lock(self) -> None:
-        """Tell the metastore that the holder of the lock is alive. Raises CommitFailedException if the lock has expired."""
+        """Check the lock of this connection, if it has one, which also renews it. Raises CommitFailedException if the lock has expired."""
         if self._lock_id is not None:
             try:
                 self.check_lock(CheckLockRequest(lockid=self._lock_id))
