@@ -264,14 +264,22 @@ def test_columns_change_their_types_and_positions(catalog: IcebergCatalog, confi
         assert [(column.name, column.type) for column in client.get_table("raw", "t").sd.cols] == [("number", "bigint"), ("name", "string")]
 
 
-def test_times_with_a_zone_are_created_and_a_refused_type_is_an_error_without_a_table(
-    catalog: IcebergCatalog, configuration: dict[str, Any]
+@pytest.mark.parametrize(("setting", "type_"), [({}, "timestamp"), ({"hive.hive2-compatible": "false"}, "timestamp with local time zone")])
+def test_times_with_a_zone_have_the_type_of_iceberg_on_spark(
+    catalog: IcebergCatalog, configuration: dict[str, Any], setting: dict[str, str], type_: str
 ) -> None:
-    columns = Struct((Field("at", Primitive("timestamp")),))
-    create_table(catalog, "t", columns)
-    with pytest.raises(CatalogFailed, match="The metastore refuses raw.newer"):
-        create_table(IcebergCatalog({**configuration, "hive.hive2-compatible": "false"}, None), "newer", columns)
-    assert [relation.name for relation in catalog.relations("raw")] == ["t"] and locks(configuration) == []
+    create_table(IcebergCatalog({**configuration, **setting}, None), "t", Struct((Field("at", Primitive("timestamp")),)))
+    with catalog._client.catalog._client as client:  # type: ignore[attr-defined]
+        assert [column.type for column in client.get_table("raw", "t").sd.cols] == [type_]
+
+
+def test_a_refused_name_is_an_error_without_a_table(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    message = "The metastore refuses raw.with-hyphen: with-hyphen is not a valid object name"
+    with pytest.raises(CatalogFailed, match=message):
+        create_table(catalog, "with-hyphen")
+    with pytest.raises(CatalogFailed, match=message):
+        catalog.put_view(View(Relation.of_view("raw", "with-hyphen"), "select 1 as id", "raw", COLUMNS))
+    assert catalog.relations("raw") == [] and locks(configuration) == []
 
 
 def test_the_next_metastore_is_used_if_one_cannot_be_reached(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:

@@ -45,7 +45,7 @@ class LockingHiveCatalog(HiveCatalog):
             name: The name of the catalog.
             properties: The properties of pyiceberg.
         """
-        # A metastore of Hive 2 refuses "timestamp with local time zone". Iceberg on Spark also writes "timestamp".
+        # Hive 2 does not know "timestamp with local time zone". Iceberg on Spark writes "timestamp", too.
         super().__init__(name, **{HIVE2_COMPATIBLE: "true", **properties})
         self._client = Connections(self.properties)  # type: ignore[assignment]
         self._min_wait, self._max_wait = float(self._lock_check_min_wait_time or 0), float(self._lock_check_max_wait_time or 0)
