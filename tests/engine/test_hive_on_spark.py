@@ -31,7 +31,7 @@ def iceberg_spark(configuration: dict[str, Any]) -> Iterator[JvmPeer]:
 
 @pytest.fixture
 def ours(spark: SparkSession, configuration: dict[str, Any]) -> rowmerge.Session:
-    session = rowmerge.connect(catalog=configuration, spark=spark, schema="raw")
+    session = rowmerge.connect(catalog={**configuration, "name": "h"}, spark=spark, schema="raw")
     session.sql("create schema raw")
     return session
 
