@@ -45,7 +45,6 @@ class Environment:
         formats: The table formats that the environment supports.
         missing: Returns the component that this machine lacks, or None.
         additions: Keys of the profile that lead to a component of the trial, such as the endpoint of an emulated service.
-        parts: The parts of the trial.
     """
 
     name: str
@@ -54,7 +53,6 @@ class Environment:
     formats: tuple[str, ...] = ("delta", "iceberg")
     missing: Callable[[], str | None] = lambda: None
     additions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    parts: tuple[str, ...] = PARTS
 
 
 def run_trial(environment: Environment, folder: Path, format_: str, *parts: str) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def run_trial(environment: Environment, folder: Path, format_: str, *parts: str)
     folder.mkdir(parents=True)
     (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
     with environment.start(folder) as variables:
-        command = [sys.executable, "-m", "tests.deploy.trial", str(folder), format_, *(parts or environment.parts)]
+        command = [sys.executable, "-m", "tests.deploy.trial", str(folder), format_, *(parts or PARTS)]
         process_variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
         process = subprocess.run(command, cwd=ROOT, env=process_variables, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout[-4000:] + process.stderr[-4000:]

@@ -85,7 +85,7 @@ def _row(result: dict[str, Any], results: list[dict[str, Any]]) -> str:
 
 
 def agrees(outcome: dict[str, Any], laptop: dict[str, Any]) -> bool:
-    """Return whether all that a trial ran has the results of the laptop. A trial without views has fewer nodes and statements."""
+    """Return whether all that a trial ran has the results of the laptop. An older trial may have run fewer nodes and statements."""
     same = all(outcome.get(key) == laptop[key] for key in ("debug", "tables", "failures"))
     return same and outcome["nodes"].items() <= laptop["nodes"].items()
 

@@ -184,7 +184,7 @@ class MetastoreViews:
         definition = ViewDefinition(metadata, path, old_path, removed_properties)
         was_replaced = self._put(self._entries.replace, namespace, view, definition)
         if was_replaced:
-            self._files.delete(definition.location, older_than=number_of_file(path) - len(metadata["versions"]))
+            self._files.delete_files(definition.location, older_than=number_of_file(path) - len(metadata["versions"]))
         return was_replaced
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
@@ -205,7 +205,7 @@ class MetastoreViews:
     def drop(self, namespace: str, view: str) -> None:
         while (path := self._entries.path(namespace, view)) is not None:
             if self._entries.drop(namespace, view, path):
-                self._files.delete(location_of_file(path))
+                self._files.delete_files(location_of_file(path))
                 return
 
     def _put(self, put: Callable[[str, str, ViewDefinition], bool], namespace: str, view: str, definition: ViewDefinition) -> bool:

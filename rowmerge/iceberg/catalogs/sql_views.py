@@ -91,7 +91,7 @@ class SqlViews:
         statement = update(IcebergTables).where(is_unchanged).values(metadata_location=path, previous_metadata_location=old_path)
         was_replaced = self._put(statement, namespace, view, path)
         if was_replaced:
-            self._files.delete(metadata["location"], older_than=number_of_file(path) - len(metadata["versions"]))
+            self._files.delete_files(metadata["location"], older_than=number_of_file(path) - len(metadata["versions"]))
         return was_replaced
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
@@ -118,7 +118,7 @@ class SqlViews:
         while (path := self._path(namespace, view)) is not None:
             is_unchanged = self._is_view(namespace, view) & (IcebergTables.metadata_location == path)
             if self._execute(delete(IcebergTables).where(is_unchanged)):
-                self._files.delete(location_of_file(path))
+                self._files.delete_files(location_of_file(path))
 
     def _is_view(self, namespace: str, view: str | None = None) -> ColumnElement[bool]:
         """Return the condition for the rows of a namespace's views, or of one view."""

@@ -65,7 +65,7 @@ class ViewFiles:
         storage = self._open_storage(location_of_file(path))
         try_delete_files(storage, [[absolute_location(path)]], PathOrigin.THIS_PROCESS)
 
-    def delete(self, location: str, older_than: int | None = None) -> None:
+    def delete_files(self, location: str, older_than: int | None = None) -> None:
         """Delete metadata files of a view if rowmerge has created the view.
 
         Args:
