@@ -174,11 +174,20 @@ def test_a_commit_waits_for_the_lock_of_another_writer(catalog: IcebergCatalog, 
         assert isinstance(commit.result(timeout=30), Committed)
 
 
-@pytest.mark.parametrize("method", ["_check_lock", "send_alter_table_with_environment_context"])
+@pytest.mark.parametrize(("method", "compares"), [("_check_lock", False), ("send_alter_table_with_environment_context", True)])
 def test_a_commit_whose_lock_has_expired_overwrites_no_other_commit(
-    catalog: IcebergCatalog, configuration: dict[str, Any], method: str, monkeypatch: pytest.MonkeyPatch
+    catalog: IcebergCatalog, configuration: dict[str, Any], method: str, compares: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Old metastores do not compare the metadata file. There, the check of the lock shows that it has expired."""
     table = create_table(catalog)
+    if not compares:
+        send = client_class().send_alter_table_with_environment_context
+
+        def send_without_comparison(self: Any, *arguments: Any) -> None:
+            arguments[-1].properties.pop("expected_parameter_key", None)
+            send(self, *arguments)
+
+        monkeypatch.setattr(client_class(), "send_alter_table_with_environment_context", send_without_comparison)
 
     def expire() -> None:
         release_locks(configuration)

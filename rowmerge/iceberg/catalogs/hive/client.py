@@ -127,17 +127,22 @@ class MetastoreClient(Client):  # type: ignore[misc]  # the client is generated,
             environment_context.properties = {**(environment_context.properties or {}), **comparison}
         self._check_lock()
         try:
-            super().alter_table_with_environment_context(dbname, tbl_name, new_tbl, environment_context)
+            self._alter(dbname, tbl_name, new_tbl, environment_context)
         except InvalidOperationException as error:
             if is_renamed:
                 self._check_is_free(new_tbl, error)
             if "incompatible" not in str(error.message):
                 raise BadRequestError(f"The metastore refuses the change of {dbname}.{tbl_name}: {error.message}") from error
             self._remove_columns(dbname, tbl_name)
-            super().alter_table_with_environment_context(dbname, tbl_name, new_tbl, environment_context)
+            self._alter(dbname, tbl_name, new_tbl, environment_context)
+
+    def _alter(self, database: str, name: str, table: HiveTable, context: EnvironmentContext) -> None:
+        """Replace or rename a table. Raises CommitFailedException if its metadata file is not the expected one in `context`."""
+        try:
+            super().alter_table_with_environment_context(database, name, table, context)
         except MetaException as error:
             if "has been modified" in str(error.message):
-                raise CommitFailedException(f"Another writer has changed {dbname}.{tbl_name}") from error
+                raise CommitFailedException(f"Another writer has changed {database}.{name}") from error
             raise
 
     def _check_lock(self) -> None:
@@ -165,7 +170,7 @@ class MetastoreClient(Client):  # type: ignore[misc]  # the client is generated,
         table.sd.cols = []
         path = table.parameters[PROP_METADATA_LOCATION]
         properties = {DO_NOT_UPDATE_STATS: "true", "expected_parameter_key": PROP_METADATA_LOCATION, "expected_parameter_value": path}
-        super().alter_table_with_environment_context(database, name, table, EnvironmentContext(properties=properties))
+        self._alter(database, name, table, EnvironmentContext(properties=properties))
 
 
 class Connections(threading.local):
