@@ -24,6 +24,7 @@ import yaml
 from tests.deploy.trial import PARTS, PROFILE
 from tests.support.connect_server import ConnectServer
 from tests.support.faulty_s3 import BUCKET, create_bucket, needs_moto, serving_moto
+from tests.support.hive_metastore import needs_hive, serving_hive
 from tests.support.postgresql import needs_postgresql, serving_postgresql
 from tests.support.rest_catalog import serving
 from tests.support.rest_security import TOKEN_PATH, Security
@@ -48,7 +49,6 @@ class Environment:
         missing: Returns the component that this machine lacks, or None.
         additions: Keys of the profile that lead to a component of the trial, such as the endpoint of an emulated service.
             None removes a key.
-        parts: The parts of the trial.
     """
 
     name: str
@@ -57,7 +57,6 @@ class Environment:
     formats: tuple[str, ...] = ("delta", "iceberg")
     missing: Callable[[], str | None] = lambda: None
     additions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    parts: tuple[str, ...] = PARTS
 
 
 def run_trial(environment: Environment, folder: Path, format_: str, *parts: str) -> dict[str, Any]:
@@ -71,7 +70,7 @@ def run_trial(environment: Environment, folder: Path, format_: str, *parts: str)
     folder.mkdir(parents=True)
     (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
     with environment.start(folder) as variables:
-        command = [sys.executable, "-m", "tests.deploy.trial", str(folder), format_, *(parts or environment.parts)]
+        command = [sys.executable, "-m", "tests.deploy.trial", str(folder), format_, *(parts or PARTS)]
         process_variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
         process = subprocess.run(command, cwd=ROOT, env=process_variables, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout[-4000:] + process.stderr[-4000:]
@@ -132,6 +131,12 @@ def _sql_catalog(folder: Path) -> Iterator[Variables]:
 
 
 @contextmanager
+def _hive(folder: Path) -> Iterator[Variables]:
+    with serving_hive() as hive:
+        yield {"METASTORE_URI": hive["uri"], "WAREHOUSE": f"file://{folder}/warehouse"}
+
+
+@contextmanager
 def _aws(folder: Path) -> Iterator[Variables]:
     """Start moto, with an empty bucket. The keys are in the profile only."""
     with serving_moto() as port:
@@ -187,8 +192,8 @@ ENVIRONMENTS = (
         ("iceberg",),
         missing=lambda: _missing(needs_moto),
         additions={"catalog": {"glue.endpoint": _ENDPOINT}, "storage_options": _STORE, "spark_config": _JARS if S3_JARS else _NO_PACKAGES},
-        parts=tuple(part for part in PARTS if part != "views"),
     ),
+    Environment("hive", "Hive metastore 2.3.10 on Derby", _hive, ("iceberg",), missing=lambda: _missing(needs_hive)),
 )
 """The environments whose components start here, the laptop first. `docs/deploy` also documents others, which no test runs."""
 
