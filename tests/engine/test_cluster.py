@@ -10,17 +10,28 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.readers import read_with_delta_rs, read_with_pyiceberg
-from tests.support.standalone import DRIVER_SETTINGS, Driver, StandaloneCluster, StatementError, worker_python
+from tests.support.standalone import (
+    DRIVER_SETTINGS,
+    EMPTY_FOLDER,
+    SMALL_LOCAL_FOLDER,
+    WRITES_ELSEWHERE,
+    Driver,
+    StandaloneCluster,
+    StatementError,
+    worker_python,
+)
 
 pytestmark = pytest.mark.one_of("format_")
 FORMATS = pytest.mark.parametrize("format_", ["delta", "iceberg"])
 FULL_SUITE = pytest.mark.full_suite("Each driver takes seconds to start. The gate runs statements on one cluster.")
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts another folder for a worker")
 PROPERTIES = {"delta": "tblproperties ('delta.enableChangeDataFeed' = 'true')", "iceberg": ""}
 SECONDS = 120
 RANDOM_KEY = "id * 10 + pmod(hash(reflect('java.util.UUID', 'randomUUID')), 2)"
@@ -81,6 +92,15 @@ def copies_of_tasks(event_log: Path) -> int:
     return sum('"SparkListenerTaskStart"' in line and '"Speculative":true' in line for line in lines)
 
 
+def create_table_without_cluster(warehouse: Path, format_: str) -> None:
+    """Create a table of 25,000 rows in several files."""
+    local = Driver(str(warehouse), {**DRIVER_SETTINGS, "spark.master": "local[1]"})
+    local.sql(f"create table t using {format_} as select id, id as v from range(0, 20000)")
+    for end in range(21_000, 26_000, 1_000):
+        local.sql(f"insert into t select id, id from range({end - 1_000}, {end})")
+    local.close()
+
+
 @FORMATS
 def test_workers_without_rowmerge_run_statements_from_a_profile_alone(connect: Callable[..., Driver], tmp_path: Path, format_: str) -> None:
     driver = connect()
@@ -95,37 +115,71 @@ def test_workers_without_rowmerge_run_statements_from_a_profile_alone(connect: C
     assert not files_of(tmp_path, "*.marker")
 
 
-@FULL_SUITE
-@FORMATS
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts another folder for a worker")
-def test_a_folder_that_executors_do_not_share_is_an_error_with_host_and_path(tmp_path: Path, format_: str) -> None:
-    warehouse = tmp_path / "warehouse"
-    warehouse.mkdir()
+@contextmanager
+def driver_of_worker_with_other_view(tmp_path: Path, folder: Path, mount: str) -> Iterator[Driver]:
+    """Yield a driver on a cluster whose only worker sees another folder."""
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine does not allow other views of a folder (unshare --mount)")
+    folder.mkdir(exist_ok=True)
     cluster = StandaloneCluster(tmp_path / "cluster", workers=0)
     settings = {**DRIVER_SETTINGS, "spark.master": cluster.master, "spark.pyspark.python": worker_python()}
-    local = Driver(str(warehouse), {**DRIVER_SETTINGS, "spark.master": "local[1]"})
-    driver = Driver(str(warehouse), settings)
+    driver = Driver(str(tmp_path / "warehouse"), settings)
     try:
-        local.sql(f"create table t using {format_} as select id, id as v from range(20000)")
-        live_files = files_of(warehouse, "*.parquet")
-        cluster.start_worker_with_other_view(warehouse)
+        cluster.start_worker_with_other_view(folder, mount)
         cluster.await_workers(1)
+        yield driver
+    finally:
+        driver.close()
+        cluster.close()
+
+
+@FULL_SUITE
+@FORMATS
+@AS_ROOT
+@pytest.mark.parametrize("mount", [EMPTY_FOLDER, WRITES_ELSEWHERE.format("100m")], ids=["empty", "without new files"])
+def test_a_folder_that_executors_do_not_share_is_an_error_with_host_and_path(tmp_path: Path, format_: str, mount: str) -> None:
+    """The marker is missing in an empty folder. A folder whose new files are elsewhere has the marker, but the driver finds no files."""
+    warehouse = tmp_path / "warehouse"
+    create_table_without_cluster(warehouse, format_)
+    live_files = files_of(warehouse, "*.parquet")
+    with driver_of_worker_with_other_view(tmp_path, warehouse, mount) as driver:
         for statement in (
             "insert into t select id, id from range(20000, 40000)",
+            "insert overwrite t select id, id from range(20000, 40000)",
             f"create table other using {format_} as select id from range(20000)",
             "merge into t using (select id, 0L as v from range(500000)) s on t.id = s.id when not matched then insert *",
+            "update t set v = v + 1",
+            "optimize t",
         ):
             with pytest.raises(StatementError) as raised:
                 driver.sql(statement)
-            assert raised.value.kind == "StorageError"
+            assert raised.value.kind == "StorageError", statement
             assert socket.gethostname() in raised.value.message and str(warehouse / "default") in raised.value.message
-        assert files_of(warehouse, "*.parquet") == live_files and not files_of(warehouse, "*.marker")
-        assert len(read(warehouse, format_, "t")) == 20_000
-    finally:
-        for each in (local, driver, cluster):
-            each.close()
+    assert files_of(warehouse, "*.parquet") == live_files and not files_of(warehouse, "*.marker")
+    assert len(read(warehouse, format_, "t")) == 25_000
+
+
+@FULL_SUITE
+@FORMATS
+@AS_ROOT
+@pytest.mark.parametrize(
+    ("folder", "mount", "parts"),
+    [
+        ("local", SMALL_LOCAL_FOLDER, ["the disk of 127.0.0.1", "no space is left", "spark.local.dir"]),
+        ("warehouse", WRITES_ELSEWHERE.format("1m"), [socket.gethostname(), "warehouse/default/t", "No space left", "Free space"]),
+    ],
+    ids=["local files", "data files"],
+)
+def test_a_full_disk_of_an_executor_is_an_error_with_host_and_remedy(
+    tmp_path: Path, format_: str, folder: str, mount: str, parts: list[str]
+) -> None:
+    warehouse = tmp_path / "warehouse"
+    create_table_without_cluster(warehouse, format_)
+    with driver_of_worker_with_other_view(tmp_path, tmp_path / folder, mount) as driver, pytest.raises(StatementError) as raised:
+        driver.sql("insert into t select id, hash(uuid()) as v from range(1000000) distribute by v")
+    first_line = raised.value.message.splitlines()[0]
+    assert raised.value.kind == "StorageError" and all(part in first_line for part in parts), raised.value.message
+    assert len(read(warehouse, format_, "t")) == 25_000 and not files_of(warehouse, "*.marker")
 
 
 @FULL_SUITE
@@ -256,12 +310,16 @@ def test_tasks_that_run_several_times_leave_no_files_and_repeat_no_rows(
 
 @FULL_SUITE
 @FORMATS
-def test_executors_come_and_go_with_dynamic_allocation(connect: Callable[..., Driver], tmp_path: Path, format_: str) -> None:
-    settings = {"enabled": "true", "shuffleTracking.enabled": "true", "executorIdleTimeout": "2s", "minExecutors": "0"}
+def test_executors_come_and_go_with_dynamic_allocation(
+    cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str
+) -> None:
+    # Rows of an earlier MERGE, which Spark forgets when Java collects garbage, hold no executor.
+    times = {"executorIdleTimeout": "2s", "cachedExecutorIdleTimeout": "2s"}
+    settings = {"enabled": "true", "shuffleTracking.enabled": "true", "minExecutors": "0", **times}
     driver = connect({f"spark.dynamicAllocation.{name}": value for name, value in settings.items()})
     driver.sql(f"create table t using {format_} as select id, 0L as n from range(20000)")
     for turn in (1, 2):
-        time.sleep(4)  # until executors are idle for too long
+        wait_for(lambda: not cluster.executors())  # they are idle for too long
         source = f"select id, {turn}L as n from range(10000, 30000)"
         driver.sql(f"merge into t using ({source}) s on t.id = s.id when matched then update set * when not matched then insert *")
     expected = [{"id": n, "n": 0 if n < 10_000 else 2} for n in range(30_000)]

@@ -32,6 +32,13 @@ START_SECONDS = 120
 WORKER_PACKAGES = ("pyarrow", "numpy", "pandas")
 """What `pip install 'pyspark[sql]'` installs. The workers get PySpark from the folder of Spark."""
 DRIVER_SETTINGS = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m"}
+EMPTY_FOLDER = 'mount -t tmpfs tmpfs "$0"'
+WRITES_ELSEWHERE = (
+    "d=$(mktemp -d) && mount -t tmpfs -o size={} tmpfs $d && mkdir $d/files $d/work && "
+    'mount -t overlay -o lowerdir="$0",upperdir=$d/files,workdir=$d/work overlay "$0"'
+)
+"""The command that mounts a folder with the files of another one, but whose new files take space of a limited size elsewhere."""
+SMALL_LOCAL_FOLDER = 'mount -t tmpfs -o size=1m tmpfs "$0" && export SPARK_LOCAL_DIRS="$0"'
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -105,10 +112,14 @@ class StandaloneCluster:
         self._start(name, arguments, command)
         return self._processes[-1]
 
-    def start_worker_with_other_view(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Start a worker that sees another, empty folder at a path. It needs the right to mount (root)."""
-        mount = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
-        return self.start_worker(command=["unshare", "--mount", "sh", "-c", mount, str(folder)])
+    def start_worker_with_other_view(self, folder: Path, mount: str = EMPTY_FOLDER) -> subprocess.Popen[bytes]:
+        """Start a worker that sees another folder at a path. It needs the right to mount (root).
+
+        Args:
+            folder: The folder.
+            mount: The command of the shell that mounts the other folder at the path `$0`.
+        """
+        return self.start_worker(command=["unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', str(folder)])
 
     def await_workers(self, count: int) -> None:
         """Wait until the master has so many live workers."""
