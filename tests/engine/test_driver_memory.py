@@ -17,7 +17,7 @@ MERGE = "merge into t using s on t.id = s.id when matched then update set * when
 @pytest.mark.full_suite("it upserts millions of rows")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 def test_an_upsert_of_millions_of_rows_needs_little_memory_of_the_driver(tmp_path: Path, format_: str) -> None:
-    settings = {"spark.master": "local[2]", "spark.driver.memory": "512m", "spark.driver.maxResultSize": "64m"}
+    settings = {"spark.master": "local[2]", "spark.driver.memory": "512m", "spark.driver.maxResultSize": "256m"}
     driver = Driver(str(tmp_path / "warehouse"), settings)
     try:
         keys = "select concat('key ', string(id)) as id, {} as v from range({}, {})"
