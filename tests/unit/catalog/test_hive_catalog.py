@@ -21,6 +21,7 @@ from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted,
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
+from tests.support.examples import examples_of
 from tests.support.hive_metastore import emptied_hive, needs_hive
 from tests.support.table_operations import write_rows_for
 
@@ -159,7 +160,10 @@ def test_the_lock_of_a_killed_process_is_named_with_its_remedy(
         set_owner(table)
     assert [each.lockid for each in locks(configuration)] == [lock.lockid], "the waiting lock is released"
     assert "owner" not in table.snapshot().settings.properties
-    release_locks(configuration)
+    (program,) = examples_of("test_the_lock_of_a_killed_process_is_named_with_its_remedy")
+    uri, lock_id = "thrift://metastore.example.com:9083", "lockid=42"
+    assert uri in program.text and lock_id in program.text
+    exec(program.text.replace(uri, configuration["uri"]).replace(lock_id, f"lockid={lock.lockid}"), {})
     assert isinstance(set_owner(table), Committed)
 
 
