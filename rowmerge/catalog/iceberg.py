@@ -43,12 +43,12 @@ class IcebergCatalog:
             ConfigurationError: The configuration is invalid, or a warehouse location contains credentials or is not supported.
         """
         self._prefix = prefix
-        # A warehouse of the configuration can also be the name of a warehouse on a server.
-        if "://" in (configured_warehouse := str(configuration.get("warehouse", ""))):
-            normalize_location(configured_warehouse)
         self._warehouse = None if warehouse is None else normalize_location(warehouse)
         session_options = open_storage(warehouse or ".").configuration
         self._client = CatalogClient(with_storage_options(configuration, self._warehouse, session_options), open_storage)
+        # On a server of a REST catalog, `warehouse` is a name that only the server interprets, such as `bl://projects/p/catalogs/c`.
+        if self._client.rest_properties is None and "://" in (configured_warehouse := str(configuration.get("warehouse", ""))):
+            normalize_location(configured_warehouse)
         self.functions = NoFunctions(catalog=f"{self._client.name} ({self._client.kind})")
         self._names = CatalogNames(self._client, self._warehouse)
         self._cached_tables: dict[tuple[str, str], IcebergTable] = {}

@@ -131,6 +131,7 @@ def _default_settings(home: Path) -> set[str]:
 
 
 def _submits_jars() -> bool:
-    """Return whether spark-submit has started this process, or whether its arguments name jars."""
-    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    return "PYSPARK_GATEWAY_PORT" in os.environ or bool(re.search(r"--(?:jars|packages|driver-class-path)\b|spark\.jars", arguments))
+    """Return whether spark-submit has started this process, or whether its arguments or the environment name jars."""
+    if not {"PYSPARK_GATEWAY_PORT", "SPARK_DIST_CLASSPATH"}.isdisjoint(os.environ):
+        return True
+    return bool(re.search(r"--(?:jars|packages|driver-class-path)\b|spark\.jars", os.environ.get("PYSPARK_SUBMIT_ARGS", "")))

@@ -278,6 +278,13 @@ def test_a_refused_view_replacement_keeps_the_view(tmp_path: Path) -> None:
         assert catalog.view("raw", "v").sql == "select 1 as id"
 
 
+def test_a_server_interprets_the_name_of_its_warehouse(tmp_path: Path) -> None:
+    with serving(_sql(tmp_path)) as uri:
+        catalog = IcebergCatalog({"type": "rest", "uri": uri, "warehouse": "bl://projects/p/catalogs/lake"}, None)
+        catalog.create_schema("raw")
+        assert catalog.schemas() == ["raw"]
+
+
 def test_a_server_without_view_endpoints_supports_tables(tmp_path: Path) -> None:
     def hide_views(request: str, answer: Callable[[], Answer]) -> Answer:
         if request == "GET /v1/config":

@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / folder).mkdir()
     (tmp_path / "jars" / "hadoop-client-api-3.4.9.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    for name in ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+    for name in ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_DIST_CLASSPATH"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -52,8 +52,11 @@ def test_an_existing_connector_stays_as_it_is(home: Path) -> None:
     assert with_connector({}, S3) == {}
 
 
-def test_jars_of_spark_submit_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell")
+@pytest.mark.parametrize(
+    ("variable", "value"), [("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell"), ("SPARK_DIST_CLASSPATH", "/opt/hadoop/*")]
+)
+def test_jars_of_the_environment_stay_as_they_are(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, value)
     assert with_connector({}, S3) == {}
 
 
