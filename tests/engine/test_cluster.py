@@ -223,20 +223,23 @@ def test_a_killed_executor_never_mixes_rows_of_two_evaluations(
 
 @FULL_SUITE
 @FORMATS
-def test_rows_that_are_written_before_the_lookup_come_from_one_evaluation(
-    cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str
+@pytest.mark.parametrize(("way", "more"), [("write_first", ""), ("single_pass", "when not matched by source then delete")])
+def test_rows_of_a_source_that_is_not_kept_come_from_one_evaluation(
+    cluster: StandaloneCluster, connect: Callable[..., Driver], tmp_path: Path, format_: str, way: str, more: str
 ) -> None:
     """Without the map outputs of a lost executor, Spark evaluates their keys again, and the remaining tasks get other rows."""
     driver, rows = connect({"spark.sql.shuffle.partitions": "8", "spark.sql.adaptive.enabled": "false"}), 300_000
-    driver.sql(f"create table given using {format_} as select id as n, sha2(string(id), 256) as text from range(0, {rows}, 1, 4)")
-    driver.sql(f"create table t using {format_} as select id * 10 as id, -1L as n, '' as text from range({rows})")
-    keys = f"select {RANDOM_KEY.replace('id', 'n')} as id, n, text from given distribute by id"
+    # A source of so many columns is too large for a broadcast.
+    texts = ", ".join(f"string(id) as text{number}" for number in range(9))
+    driver.sql(f"create table given using {format_} as select id as n, {texts}, sha2(text0, 256) as text from range(0, {rows}, 1, 4)")
+    driver.sql(f"create table t using {format_} as select id * 10 as id, -1L as n, {texts}, '' as text from range({rows})")
+    keys = f"select {RANDOM_KEY.replace('id', 'n')} as id, * from given distribute by id"
     pause = "if(n % 5000 = 0, length(reflect('java.lang.Thread', 'sleep', 500L)), 0)"
     merge = (
         f"merge into t using (select * from ({keys}) where coalesce({pause}, 0) >= 0) s on t.id = s.id "
-        "when matched then update set * when not matched then insert *"
+        f"when matched then update set * when not matched then insert * {more}"
     )
-    assert "  way: write_first" in "".join(driver.sql(f"explain {merge}"))
+    assert f"  way: {way}" in "".join(driver.sql(f"explain {merge}"))
     driver.send(merge)
     wait_for(lambda: files_of(tmp_path / "warehouse" / "default" / "t", "*.marker"))
     time.sleep(10)  # the tasks that write take at least fifteen seconds
