@@ -52,6 +52,7 @@ setup(
     extras_require={
         "aws": ["botocore>=1.34"],  # for profiles and roles of AWS in storage_options
         "connect": [CONNECT],  # for profiles with `method: connect`
+        "hive": ["thrift>=0.13,<1"],  # for Hive metastores in `catalog`, as in pyiceberg[hive]
         "dev": [
             CONNECT,
             "build",
@@ -76,6 +77,7 @@ setup(
             "ruff>=0.9",
             "setuptools>=77",
             "sqlalchemy>=2,<3",  # pyiceberg's SqlCatalog
+            "thrift>=0.13,<1",  # pyiceberg's HiveCatalog
             "tpchgen-cli==4.0.0",  # the benchmark's data
         ],
     },

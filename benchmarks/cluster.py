@@ -29,14 +29,16 @@ TICKS = (0.3, 1, 3, 10, 30, 100, 300, 1000)
 HEAD = """<!-- Written by `python -m benchmarks.cluster`; change benchmarks/cluster.py instead. -->
 # Performance on a cluster
 
-The scenarios of [the benchmark](performance.md) on a Spark standalone cluster: two workers with one core each, executors of 4 GB, and a
-driver of {driver} GB. The Python of the workers has only what `pip install 'pyspark[sql]'` installs. *Local* is our engine on the same
-machine with two cores in the process of the driver. All engines ended with the same rows, which DuckDB reads. *Warm* is the median
+Some scenarios of [the benchmark](performance.md) on a Spark standalone cluster: two workers with one core each, executors of 4 GB, and a
+driver of {driver} GB. Driver and workers are processes of one machine, and share the table on its local disk. So there is no network and
+no object store between them. The Python of the workers has only what `pip install 'pyspark[sql]'` installs. *Local* is our engine on the
+same machine with two cores in the process of the driver. All engines ended with the same rows, which DuckDB reads. *Warm* is the median
 of the repetitions after the first one; their number is in parentheses. Statements of minutes ran once, so their first repetitions are
 compared. *Memory* is the largest resident size of all processes of the engine, including the master, the workers and unused heap of the
 JVM. A JVM fills its heap before it collects garbage, so only smaller executors show how much memory a statement needs.
 
-    make bench SCALE=10 ENGINES='ours,ours-iceberg-mor,workers-*' SCENARIOS='1,3,3t,6'
+    python -m benchmarks --scale 10 --engines 'ours,ours-iceberg-mor,workers-*' --scenarios 1,3,3t,6 --add \\
+        --out benchmarks/measured/workers_sf10.json
 """
 
 
@@ -48,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--less", action="append", default=[], metavar="GB=FILE", help="results with executors of this memory")
     arguments = parser.parse_args(words)
     runs = sorted(map(Run.read, arguments.results), key=lambda run: run.scale)
-    parts = [HEAD.format(driver=arguments.driver), *summary(runs[-1])]
+    parts = [HEAD.format(driver=arguments.driver), *ratios_to_local(runs), "", *ratios_to_peers(runs[-1])]
     for gigabytes, path in (word.split("=", 1) for word in arguments.less):
         parts += ["", *with_less_memory(Run.read(Path(path)), gigabytes)]
     if len(runs) > 1:
@@ -59,22 +61,29 @@ def main(words: Sequence[str] | None = None) -> None:
     (arguments.docs / "performance_cluster.md").write_text("\n".join([*parts, ""]), encoding="utf-8")
 
 
-def summary(run: Run) -> list[str]:
-    """Return the ratios of the largest run: to our engine on one machine, and to the peer on the same cluster."""
-    local = [ratio for case in run.cases if (ratio := _ratio(case, run.case(case.scenario, case.engine.removeprefix("workers-"))))]
+def ratios_to_local(runs: Sequence[Run]) -> list[str]:
+    """Return a line for each run, the largest first, with the ratios to our engine on one machine and the scenarios that have one."""
+    lines = ["The goals for our engine are 1.6 × its local time in the median of all scenarios, and 2.5 × at most. Measured are:", ""]
+    for run in reversed(runs):
+        pairs = [(case.scenario, _ratio(case, run.case(case.scenario, case.engine.removeprefix("workers-")))) for case in run.cases]
+        ratios = [ratio for _, ratio in pairs if ratio]
+        if ratios:
+            measured = {name for name, ratio in pairs if ratio}
+            names = ", ".join(name for name in run.scenarios() if name in measured)
+            lines.append(f"- {_rows(run)} rows, scenarios {names}: {median(ratios):.2f} × in the median, {max(ratios):.2f} × at most")
+    return lines
+
+
+def ratios_to_peers(run: Run) -> list[str]:
+    """Return a sentence for each peer on the same cluster."""
     lines = []
-    if local:
-        lines.append(
-            f"At {_rows(run)} rows, our engine takes {median(local):.2f} × its local time in the median of all scenarios, and "
-            f"{max(local):.2f} × at most (goals: 1.6 and 2.5)."
-        )
     for ours, peer in PEERS.items():
         pairs = [(run.case(name, f"workers-{ours}"), run.case(name, f"workers-{peer}")) for name in run.scenarios()]
         gains = [1 / ratio for own_case, peer_case in pairs if own_case and (ratio := _ratio(own_case, peer_case))]
         if gains:
             names = ", ".join(name for name in run.scenarios() if run.case(name, f"workers-{peer}"))
-            ratios = f"{min(gains):.2f} × our time at least, and {max(gains):.2f} × at most"
-            lines.append(f"{ENGINES[peer].title} takes {ratios}, on the same cluster in the scenarios {names}.")
+            ratios = f"{min(gains):.2f} to {max(gains):.2f} × our time on the same cluster"
+            lines.append(f"At {_rows(run)} rows, {ENGINES[peer].title} takes {ratios} (scenarios {names}).")
     return lines
 
 

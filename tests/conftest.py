@@ -7,7 +7,7 @@ import pytest
 from tests.support import suites
 from tests.support.soak import SoakPlugin
 
-pytest_plugins = ["tests.support.faulty_s3", "tests.support.postgresql"]
+pytest_plugins = ["tests.support.faulty_s3", "tests.support.hive_metastore", "tests.support.postgresql"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

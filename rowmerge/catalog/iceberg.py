@@ -40,16 +40,24 @@ class IcebergCatalog:
 
         Raises:
             CatalogFailed: The catalog cannot be reached.
-            ConfigurationError: The configuration is invalid, or the warehouse location contains credentials.
+            ConfigurationError: The configuration is invalid, or a warehouse location contains credentials or is not supported.
         """
         self._prefix = prefix
         self._warehouse = None if warehouse is None else normalize_location(warehouse)
         session_options = open_storage(warehouse or ".").configuration
         self._client = CatalogClient(with_storage_options(configuration, self._warehouse, session_options), open_storage)
+        # On a server of a REST catalog, `warehouse` is a name that only the server interprets, such as `bl://projects/p/catalogs/c`.
+        if self._client.rest_properties is None and "://" in (configured_warehouse := str(configuration.get("warehouse", ""))):
+            normalize_location(configured_warehouse)
         self.functions = NoFunctions(catalog=f"{self._client.name} ({self._client.kind})")
         self._names = CatalogNames(self._client, self._warehouse)
         self._cached_tables: dict[tuple[str, str], IcebergTable] = {}
         """The open tables by schema and name, in lower case."""
+
+    @property
+    def served_properties(self) -> dict[str, str] | None:
+        """The properties of a server that chooses the locations of tables, and of its configuration here. None if no server does."""
+        return None if self._warehouse is not None else self._client.rest_properties
 
     def schemas(self) -> list[str]:
         """Return the lower-case names of the catalog's single-level namespaces, sorted."""

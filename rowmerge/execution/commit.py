@@ -6,10 +6,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown
 from rowmerge.errors.base import reports_ended_credentials
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.spark.failures import lost_source_rows
 from rowmerge.spark.writing.write_output import discard, discard_if_rejected
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
 from rowmerge.table.metadata.settings import RetryPolicy
@@ -17,7 +19,12 @@ from rowmerge.table.snapshots.files import AddedFile, FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
+T = TypeVar("T")
+
 logger = logging.getLogger(__name__)
+
+_MAX_EVALUATIONS = 4
+"""The maximum number of evaluations of a query whose rows are lost with executors, which is also Spark's number of attempts of a task."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,11 @@ DEFAULT_COMMIT_OPTIONS = CommitOptions()
 
 
 def commit_with_retry(
-    table: Table, attempt: Callable[[], Attempt], timings: Timings, options: CommitOptions = DEFAULT_COMMIT_OPTIONS
+    table: Table,
+    attempt: Callable[[], Attempt],
+    timings: Timings,
+    options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
+    discard_lost_rows: Callable[[], None] = lambda: None,
 ) -> ChangeResult:
     """Plan, write and commit a change. After a conflict, retry on the newest version.
 
@@ -87,6 +98,7 @@ def commit_with_retry(
         attempt: The function that plans the change on the newest version and writes its files. It is called once per attempt.
         timings: The object that accumulates the seconds of each stage over all attempts.
         options: The number of retries, and the transaction that a table commits only once.
+        discard_lost_rows: The function that discards the rows that executors kept, if some are lost with an executor.
 
     Returns:
         The committed version and the counts of the change, or the result of an earlier run of the same transaction.
@@ -101,7 +113,7 @@ def commit_with_retry(
     while True:
         if (earlier_result := find_earlier_result(table, options, timings)) is not None:
             return earlier_result
-        current_attempt = _run_with_valid_credentials(attempt)
+        current_attempt = run_attempt(attempt, discard_lost_rows)
         outcome = _commit(table, current_attempt, options, timings, complete_request)
         if isinstance(outcome, ChangeResult):
             return replace(outcome, attempts=len(conflicts) + 1)
@@ -117,15 +129,29 @@ def commit_with_retry(
     raise outcome.with_earlier(conflicts)
 
 
-def _run_with_valid_credentials(attempt: Callable[[], Attempt]) -> Attempt:
-    """Run an attempt. If the credentials of a store end during its jobs, run it a second time, with renewed ones."""
-    try:
-        return attempt()
-    except Exception as error:
-        if not reports_ended_credentials(str(error)):
-            raise
-    logger.warning("The credentials of the store ended while a job ran. The statement starts again with new ones.")
-    return attempt()
+def run_attempt(attempt: Callable[[], T], discard_lost_rows: Callable[[], None] = lambda: None) -> T:
+    """Run an attempt, and start it again if its executors are lost with rows, or if the credentials of a store end during its jobs.
+
+    Rows of two evaluations of a query must not mix. So an attempt that fails has deleted its files, and evaluates its query again.
+
+    Args:
+        attempt: The function that plans a change and writes its files.
+        discard_lost_rows: The function that discards the rows that executors kept.
+    """
+    evaluations, has_new_credentials = 1, False
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            if lost_source_rows(error) and evaluations < _MAX_EVALUATIONS:
+                logger.warning("An executor was lost with rows of the statement. It starts again with a new evaluation.")
+                discard_lost_rows()
+                evaluations += 1
+            elif reports_ended_credentials(str(error)) and not has_new_credentials:
+                logger.warning("The credentials of the store ended while a job ran. The statement starts again with new ones.")
+                has_new_credentials = True
+            else:
+                raise
 
 
 def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:

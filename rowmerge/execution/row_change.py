@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -17,7 +15,6 @@ from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowCh
 from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.failures import lost_source_rows
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
 from rowmerge.spark.source.source import SourceRowsOnce
@@ -32,11 +29,6 @@ from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-logger = logging.getLogger(__name__)
-
-_MAX_EVALUATIONS = 4
-"""The maximum number of evaluations of a source whose rows are lost with executors, which is also Spark's number of attempts of a task."""
 
 
 def change_rows(
@@ -67,26 +59,11 @@ def change_rows(
                 snapshot.shape.check_rows_may_move("update rows of")
         return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
 
-    return commit_with_retry(table, partial(_execute_until_rows_stay, plan_and_execute, sources), timings, options)
+    def discard_lost_rows() -> None:
+        if sources and sources[-1] is not None:
+            sources[-1].discard_rows()
 
-
-def _execute_until_rows_stay(execute: Callable[[], Attempt], sources: Sequence[SourceRowsOnce | None]) -> Attempt:
-    """Execute an attempt. If executors are lost with rows of the source, execute it again with a new evaluation of the source.
-
-    The files of each failed attempt are deleted, because rows of two evaluations must not mix. `sources`: the sources of all attempts, to
-    which `execute` appends.
-    """
-    evaluations = 1
-    while True:
-        try:
-            return execute()
-        except Exception as error:
-            source = sources[-1] if sources else None
-            if source is None or evaluations == _MAX_EVALUATIONS or not lost_source_rows(error):
-                raise
-            logger.warning("An executor was lost with rows of the source. The statement starts again with a new evaluation.")
-            source.discard_rows()
-            evaluations += 1
+    return commit_with_retry(table, plan_and_execute, timings, options, discard_lost_rows)
 
 
 def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:

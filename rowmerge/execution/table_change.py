@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown, TableError
-from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
+from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry, find_earlier_result, run_attempt
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.partition_masks import partition_mask
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
@@ -92,7 +92,7 @@ def _write_and_create(
     table_shape = table.resolve_shape(definition)
     definition = replace(definition, schema=table_shape.schema)
     with timings.measure("spark"):
-        output = WriteOutput() if rows is None else rows.write(table_shape)
+        output = WriteOutput() if rows is None else run_attempt(partial(rows.write, table_shape))
     commit_request = replace(_creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction)
     # An error that rejects the commit deletes the files here. A lost race is not an error but an outcome: see `Conflicted` below.
     with discard_if_rejected(output.files, table_shape.filesystem_options), timings.measure("commit"):

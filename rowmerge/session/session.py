@@ -35,7 +35,7 @@ from rowmerge.session.names.spark_names import SparkViews, TemporaryViews, Wareh
 from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.catalogs import open_catalogs
 from rowmerge.session.startup.cluster import check_executors
-from rowmerge.session.startup.connectors import configure_stores, warehouse_locations
+from rowmerge.session.startup.connectors import configure_stores, served_locations, warehouse_locations
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command
@@ -111,7 +111,7 @@ def connect(
     tables = open_catalogs(location, catalog, catalogs, default_format, open_storage)
     if spark is not None:
         check_session(spark)
-    locations = warehouse_locations(location, catalog, catalogs)
+    locations = [*warehouse_locations(location, catalog, catalogs), *served_locations(tables, configuration)]
     spark_session = spark or start_spark(spark_config, locations)
     check_executors(spark_session)
     configure_stores(spark_session, configuration, locations)

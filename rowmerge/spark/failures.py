@@ -17,6 +17,7 @@ from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.errors.stores import advice_on_store, is_store_failure
 from rowmerge.parquet.data_files import UNWRITABLE
 from rowmerge.parquet.filesystems import UNREADABLE
+from rowmerge.spark.connectors import missing_connector_error
 from rowmerge.storage.hadoop import without_reader_scheme
 
 _DRIVER_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -192,7 +193,8 @@ def executor_error(message: str) -> errors.RowmergeError | None:
         if reason is None:
             return folder_not_shared(host, path)
         return errors.StorageError(path, f"the executor on {host} cannot write: {reason}", _advice_on_write(path, reason))
-    return _worker_python_error(message) or _lost_executor_error(message) or _disk_or_network_error(message) or _store_error(message)
+    host_error = _worker_python_error(message) or _lost_executor_error(message) or _disk_or_network_error(message)
+    return host_error or missing_connector_error(message) or _store_error(message)
 
 
 def _advice_on_write(path: str, reason: str) -> str:

@@ -171,6 +171,20 @@ def _redact_secrets(spark: SparkSession) -> None:
         spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
 
 
+def detects_other_rows(spark: SparkSession) -> bool:
+    """Return whether a job fails if Spark evaluates lost rows again, gets other rows, and a task has read the first ones.
+
+    In local mode, no rows are lost. On a cluster, Spark 4.3 compares checksums of shuffled rows. In 4.1 and 4.2, a setting enables this.
+    """
+    if is_local_mode(spark):
+        return True
+    try:
+        # Without an argument for the default, Spark returns its own, which depends on its version.
+        return str(spark.conf.get("spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch")).lower() == "true"
+    except PySparkException:  # Spark 4.0 does not know the setting
+        return False
+
+
 def local_checkpoint(frame: DataFrame, *, eager: bool) -> DataFrame:
     """Return the rows of a frame, which executors keep (`DataFrame.localCheckpoint`).
 

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.redaction import stop_debug_log
 from rowmerge.storage.renewal import AWS_SOURCES, Credentials, Renewal, has_credentials
 
 _STATIC = ("access_key_id", "secret_access_key", "session_token")
@@ -161,6 +162,7 @@ class _BotocoreKeys:
         """Look up the credentials with botocore, and read the region and the endpoint from the profile."""
         import botocore.session  # type: ignore[import-untyped]
 
+        stop_debug_log("botocore")  # it logs the keys that a role gets
         options = dict(self._source.options)
         session = botocore.session.Session(profile=options.get("profile"))
         self._credentials = _credentials_of(session, options)

@@ -13,6 +13,8 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,10 @@ import yaml
 from tests.deploy.trial import PARTS, PROFILE
 from tests.support.connect_server import ConnectServer
 from tests.support.faulty_s3 import BUCKET, create_bucket, needs_moto, serving_moto
+from tests.support.hive_metastore import needs_hive, serving_hive
 from tests.support.postgresql import needs_postgresql, serving_postgresql
 from tests.support.rest_catalog import serving
+from tests.support.rest_security import TOKEN_PATH, Security
 from tests.support.s3_session import S3_JARS
 from tests.support.standalone import StandaloneCluster, worker_python
 from tests.support.tls_proxy import TlsProxy
@@ -44,7 +48,7 @@ class Environment:
         formats: The table formats that the environment supports.
         missing: Returns the component that this machine lacks, or None.
         additions: Keys of the profile that lead to a component of the trial, such as the endpoint of an emulated service.
-        parts: The parts of the trial.
+            None removes a key.
     """
 
     name: str
@@ -53,7 +57,6 @@ class Environment:
     formats: tuple[str, ...] = ("delta", "iceberg")
     missing: Callable[[], str | None] = lambda: None
     additions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    parts: tuple[str, ...] = PARTS
 
 
 def run_trial(environment: Environment, folder: Path, format_: str, *parts: str) -> dict[str, Any]:
@@ -63,11 +66,11 @@ def run_trial(environment: Environment, folder: Path, format_: str, *parts: str)
     if format_ != target.get("file_format", "iceberg" if "catalog" in target else "delta"):
         target["file_format"] = format_
     for key, addition in environment.additions.items():
-        target[key] = {**target.get(key, {}), **addition}
+        target[key] = {name: value for name, value in {**target.get(key, {}), **addition}.items() if value is not None}
     folder.mkdir(parents=True)
     (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
     with environment.start(folder) as variables:
-        command = [sys.executable, "-m", "tests.deploy.trial", str(folder), format_, *(parts or environment.parts)]
+        command = [sys.executable, "-m", "tests.deploy.trial", str(folder), format_, *(parts or PARTS)]
         process_variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
         process = subprocess.run(command, cwd=ROOT, env=process_variables, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout[-4000:] + process.stderr[-4000:]
@@ -96,10 +99,13 @@ def _spark_connect(folder: Path) -> Iterator[Variables]:
 
 
 @contextmanager
-def _rest_catalog(folder: Path) -> Iterator[Variables]:
-    warehouse = f"file://{folder}/warehouse"
-    with serving({"uri": f"sqlite:///{folder}/catalog.db", "warehouse": warehouse}) as address:
-        yield {"CATALOG_URI": address, "WAREHOUSE": warehouse, "DBT_ENV_SECRET_CATALOG_TOKEN": "a-token"}
+def _rest_catalog(folder: Path, *, requires_signature: bool = False) -> Iterator[Variables]:
+    """Start a catalog that denies each request without a token that it has issued, or without a signature (SigV4)."""
+    warehouse, secret = f"file://{folder}/warehouse", "a-secret"
+    security = Security(signing_keys={"dbt": secret}) if requires_signature else Security(secrets={"dbt": secret})
+    with serving({"uri": f"sqlite:///{folder}/catalog.db", "warehouse": warehouse}, security=security) as address:
+        variables = {"CATALOG_URI": address, "WAREHOUSE": warehouse, "DBT_ENV_SECRET_CATALOG_TOKEN": security.issue()}
+        yield {**variables, "DBT_ENV_SECRET_CATALOG_SECRET": secret}
 
 
 @contextmanager
@@ -122,6 +128,12 @@ def _sql_catalog(folder: Path) -> Iterator[Variables]:
     with ExitStack() as stack:
         database = f"sqlite:///{folder}/catalog.db" if _missing(needs_postgresql) else stack.enter_context(serving_postgresql())
         yield {"DBT_ENV_SECRET_CATALOG_URI": database, "WAREHOUSE": f"file://{folder}/warehouse"}
+
+
+@contextmanager
+def _hive(folder: Path) -> Iterator[Variables]:
+    with serving_hive() as hive:
+        yield {"METASTORE_URI": hive["uri"], "WAREHOUSE": f"file://{folder}/warehouse"}
 
 
 @contextmanager
@@ -180,7 +192,25 @@ ENVIRONMENTS = (
         ("iceberg",),
         missing=lambda: _missing(needs_moto),
         additions={"catalog": {"glue.endpoint": _ENDPOINT}, "storage_options": _STORE, "spark_config": _JARS if S3_JARS else _NO_PACKAGES},
-        parts=tuple(part for part in PARTS if part != "views"),
     ),
+    Environment("hive", "Hive metastore 2.3.10 on Derby", _hive, ("iceberg",), missing=lambda: _missing(needs_hive)),
 )
 """The environments whose components start here, the laptop first. `docs/deploy` also documents others, which no test runs."""
+
+_SECRET = "{{ env_var('DBT_ENV_SECRET_CATALOG_SECRET') }}"
+_OAUTH2 = {"token": None, "credential": f"dbt:{_SECRET}", "oauth2-server-uri": f"{{{{ env_var('CATALOG_URI') }}}}{TOKEN_PATH}"}
+_SIGV4 = {"token": None, "rest.sigv4-enabled": "true", "rest.signing-region": "eu-west-1", "rest.signing-name": "execute-api"}
+_SIGNER = {"client.region": "eu-west-1", "client.access-key-id": "dbt", "client.secret-access-key": _SECRET}
+
+VARIANTS = (
+    Environment("rest_catalog", "REST server with OAuth2", _rest_catalog, ("iceberg",), additions={"catalog": _OAUTH2}),
+    Environment(
+        "rest_catalog",
+        "REST server with SigV4",
+        partial(_rest_catalog, requires_signature=True),
+        ("iceberg",),
+        missing=lambda: None if find_spec("boto3") else "boto3, with which pyiceberg signs requests, is not installed",
+        additions={"catalog": {**_SIGV4, **_SIGNER}},
+    ),
+)
+"""Other configurations of an environment. `docs/deploy/tested.md` has one row for each environment and format, so it does not show them."""

@@ -31,8 +31,6 @@ Each row is one trial, with the profile of the page and its real components. A t
 
 The column *as laptop* says whether nodes, rows of all tables, and statements have the results of the laptop.
 
-Glue has no views. There, the staging model is ephemeral, and the case of views does not run.
-
 | environment | components | format | debug | demo | statements | as laptop | date | versions |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
@@ -81,15 +79,9 @@ def _row(result: dict[str, Any], results: list[dict[str, Any]]) -> str:
         "yes" if outcome["debug"] else "no",
         f"{passed} of {len(nodes)}",
     ]
-    agreement = "–" if result is laptop else "yes" if agrees(outcome, laptop["outcome"]) else "no"
+    agreement = "–" if result is laptop else "yes" if outcome == laptop["outcome"] else "no"
     cells += [f"{outcome.get('statements', 0)}{failures}", agreement]
     return f"| {' | '.join([*cells, result['date'], result['versions']])} |"
-
-
-def agrees(outcome: dict[str, Any], laptop: dict[str, Any]) -> bool:
-    """Return whether all that a trial ran has the results of the laptop. A trial without views has fewer nodes and statements."""
-    same = all(outcome.get(key) == laptop[key] for key in ("debug", "tables", "failures"))
-    return same and outcome["nodes"].items() <= laptop["nodes"].items()
 
 
 def read_results() -> list[dict[str, Any]]:

@@ -1,8 +1,7 @@
 """One trial of a profile in a new process, because a process has one Spark: `dbt debug`, the flights project, and statements.
 
-`python -m tests.deploy.trial FOLDER FORMAT PART…` reads `FOLDER/profiles.yml` with the profile `analytics`. The parts are `demo`,
-`statements`, and `views`: without it, staging models are ephemeral, and cases of views do not run. Every trial begins with `dbt debug`.
-The last line of standard output is the result as JSON.
+`python -m tests.deploy.trial FOLDER FORMAT PART…` reads `FOLDER/profiles.yml` with the profile `analytics`. The parts are `demo` and
+`statements`. Every trial begins with `dbt debug`. The last line of standard output is the result as JSON.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ PROJECT = ROOT / "integration_tests/flights"
 STATEMENTS = Path(__file__).with_name("statements.sql")
 BATCHES = 2
 PROFILE = "analytics"
-PARTS = ("demo", "statements", "views")
+PARTS = ("demo", "statements")
 _SHARE = 50
 """The project loads one in so many flights."""
 
 
 def main(folder: Path, format_: str, parts: list[str]) -> dict[str, Any]:
     """Return the result of a trial: the outcome of `dbt debug`, of each node, the digest of each table, and the failed statements."""
-    project = _copy_project(folder, has_views="views" in parts)
+    project = _copy_project(folder)
     result: dict[str, Any] = {"debug": _dbt("debug", folder, project).success}
     credentials = _credentials(folder)
     session = session_for(credentials) if result["debug"] else None
@@ -48,17 +47,14 @@ def main(folder: Path, format_: str, parts: list[str]) -> dict[str, Any]:
         result["nodes"] = _build(folder, project)
         result["tables"] = _digests(session, str(credentials.schema))
     if session is not None and "statements" in parts:
-        result |= _run_statements(session, format_, has_views="views" in parts)
+        result |= _run_statements(session, format_)
     return result
 
 
-def _copy_project(folder: Path, *, has_views: bool) -> Path:
-    """Copy the flights project, whose seeds and feed are then in the folder. Without views, its staging models are ephemeral."""
+def _copy_project(folder: Path) -> Path:
+    """Copy the flights project, whose seeds and feed are then in the folder."""
     project = folder / "project"
     shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("target", "logs", "profiles.yml", "__pycache__"))
-    if not has_views:
-        settings = project / "dbt_project.yml"
-        settings.write_text(settings.read_text().replace("+materialized: view", "+materialized: ephemeral"))
     return project
 
 
@@ -103,12 +99,10 @@ def _digests(session: rowmerge.Session, schema: str) -> dict[str, str]:
     return digests
 
 
-def _run_statements(session: rowmerge.Session, format_: str, *, has_views: bool) -> dict[str, Any]:
+def _run_statements(session: rowmerge.Session, format_: str) -> dict[str, Any]:
     """Run the cases of a format, each in a schema of its own. Return the number of statements, and the message of each failed case."""
     failures, count = {}, 0
     for number, case in enumerate(case for case in cases(STATEMENTS) if case.format in (None, format_)):
-        if not has_views and case.claim.startswith("a view "):
-            continue
         session.sql(f"create schema trial_{number}")
         session.sql(f"use trial_{number}")
         count += len(case.steps)

@@ -62,6 +62,25 @@ def iceberg_on_spark(warehouse: Path) -> JvmPeer:
     return JvmPeer(ICEBERG_JAR, settings, os.environ.get("ROWMERGE_ICEBERG_PYTHON", sys.executable))
 
 
+def iceberg_with_hive_on_spark(uri: str, warehouse: str) -> JvmPeer:
+    """Start Iceberg on Spark with a catalog of a Hive metastore.
+
+    Args:
+        uri: The address of the metastore.
+        warehouse: The URL of the folder of new databases.
+    """
+    settings = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.h": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.h.type": "hive",
+        "spark.sql.catalog.h.uri": uri,
+        "spark.sql.catalog.h.warehouse": warehouse,
+        "spark.sql.catalog.h.cache-enabled": "false",
+        "spark.sql.defaultCatalog": "h",
+    }
+    return JvmPeer(ICEBERG_JAR, settings, os.environ.get("ROWMERGE_ICEBERG_PYTHON", sys.executable))
+
+
 def delta_on_spark() -> JvmPeer:
     """Start Delta Lake on Spark, which compares checksums. `ROWMERGE_DELTA_PYTHON` names its Python."""
     jars = ",".join(str(jar) for jar in sorted(Path(DELTA_JARS).glob("delta-*.jar")))

@@ -6,12 +6,14 @@ statements that Spark does not read files for are counted.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +34,12 @@ WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *"""
 MOST_METADATA = {"delta": 8, "iceberg": 14, "sql": 8}
 MOST_IN_SEQUENCE = {"delta": 4, "iceberg": 6, "sql": 6}
 MOST_METADATA_AT_FIRST = {"delta": 22, "iceberg": 24, "sql": 8}
+MOST_IN_SEQUENCE_AT_FIRST = {"delta": 8, "iceberg": 10, "sql": 6}
 """Those of the first statement of another session of the process, on a table with ten versions and without a checkpoint."""
+PAGE = Path(__file__).parents[2] / "docs/operations.md"
+MODES = [("delta", "auto"), *((catalog, mode) for catalog in MOST_METADATA for mode in ("merge-on-read", "copy-on-write"))]
+CASES = [(catalog, mode, partitioning) for catalog, mode in MODES for partitioning in ("", "PARTITIONED BY (p)")]
+TABLES = {"delta": "Delta", "iceberg": "Iceberg in a folder", "sql": "Iceberg in a SQL catalog"}
 MOST_PER_DATA_FILE = 3
 _OPTIONAL = (".crc", "version-hint.text")
 
@@ -139,11 +146,7 @@ def _row(table: str, statement: str, count: Counts) -> str:
 
 
 @pytest.mark.full_suite("it starts a Spark with another connector, and needs its jars")
-@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (p)"])
-@pytest.mark.parametrize(
-    ("catalog", "mode"),
-    [("delta", "auto"), *((catalog, mode) for catalog in MOST_METADATA for mode in ("merge-on-read", "copy-on-write"))],
-)
+@pytest.mark.parametrize(("catalog", "mode", "partitioning"), CASES)
 def test_a_statement_on_ten_rows_sends_few_requests(
     s3: FaultyS3,
     store: CountingS3,
@@ -181,12 +184,39 @@ def test_a_statement_on_ten_rows_sends_few_requests(
     with capsys.disabled():
         sys.stdout.writelines(_row(f"{catalog} {mode} {partitioning}".strip(), name, count) for name, count in counts.items())
     assert session.sql("SELECT count(*) FROM shop.t") == [[str(1000 - 10 + 20 + 1)]]
+    documented = {row[1]: int(row[2]) for row in _table_of_page("| table, write mode |") if row[0] == _title(catalog, mode, partitioning)}
+    assert documented == {name: counts[name].metadata for name in documented}
     first = counts.pop("first MERGE")
-    assert first.metadata <= MOST_METADATA_AT_FIRST[catalog], counts
+    assert first.metadata <= MOST_METADATA_AT_FIRST[catalog], first
+    assert first.in_sequence <= MOST_IN_SEQUENCE_AT_FIRST[catalog], first
     for name, count in counts.items():
         assert count.metadata <= MOST_METADATA[catalog], (name, count)
         assert count.in_sequence <= MOST_IN_SEQUENCE[catalog], (name, count)
     assert all(count.per_data_file <= MOST_PER_DATA_FILE for count in (first, *counts.values())), counts
+
+
+def _title(catalog: str, mode: str, partitioning: str) -> str:
+    return f"{TABLES[catalog]}{', two partitions' if partitioning else ''}, `{mode}`"
+
+
+def _table_of_page(heading: str) -> list[list[str]]:
+    """Return the cells of the rows of a table on the page of operations. `heading`: the beginning of its first line."""
+    _, _, text = PAGE.read_text(encoding="utf-8").partition(f"\n{heading}")
+    lines = itertools.takewhile(lambda line: line.startswith("|"), text.splitlines()[1:])
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines][1:]
+
+
+def test_the_page_has_the_limits_and_counts_within_them() -> None:
+    limits = (MOST_METADATA, MOST_IN_SEQUENCE, MOST_METADATA_AT_FIRST, MOST_IN_SEQUENCE_AT_FIRST)
+    expected = [[title, *(str(limit[catalog]) for limit in limits)] for catalog, title in TABLES.items()]
+    assert _table_of_page("| table | later") == expected
+    rows = _table_of_page("| table, write mode |")
+    titles = {_title(catalog, mode, partitioning): catalog for catalog, mode, partitioning in CASES}
+    for table, statement, metadata, in_sequence, _, per_data_file, _ in rows:
+        most_metadata, most_in_sequence = limits[2:] if statement == "first MERGE" else limits[:2]
+        assert int(metadata) <= most_metadata[titles[table]], (table, statement)
+        assert int(in_sequence) <= most_in_sequence[titles[table]], (table, statement)
+        assert int(per_data_file) <= MOST_PER_DATA_FILE, (table, statement)
 
 
 @pytest.mark.parametrize("catalog", list(MOST_METADATA))

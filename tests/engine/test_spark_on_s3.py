@@ -14,16 +14,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rowmerge.parquet.filesystems import filesystem_of
 from rowmerge.storage.configuration import StorageConfiguration
-from tests.support.checked_s3 import ANONYMOUS, DRIVER, LIBRARIES, CheckedS3
+from tests.support.checked_s3 import ANONYMOUS, DRIVER, KEYS, LIBRARIES, TOKENS, CheckedS3, RotatingProfile, static_keys
 from tests.support.faulty_s3 import Request, create_bucket, needs_moto, serving
+from tests.support.maven_repository import create_maven_repository
 from tests.support.s3_session import S3_JARS, S3Session
 
 pytestmark = [
@@ -31,8 +30,6 @@ pytestmark = [
     pytest.mark.skipif(not S3_JARS, reason="ROWMERGE_S3_JARS names no folder with the jars of hadoop-aws"),
     pytest.mark.full_suite("it starts a Spark with hadoop-aws"),
 ]
-KEYS = ("AKIAOPTIONS", "")
-TOKENS = ("AKIATEMPORARY", "token-of-the-session")
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +45,6 @@ def store(moto_port: int) -> Iterator[CheckedS3]:
     with serving(CheckedS3(moto_port)) as proxy:
         assert isinstance(proxy, CheckedS3)
         yield proxy
-
-
-def static_keys(store: CheckedS3, keys: tuple[str, str] = KEYS) -> dict[str, Any]:
-    """Return options with keys. There is no `allow_http`: the address of the endpoint says it."""
-    store.valid = {keys}
-    options = {"aws_access_key_id": keys[0], "aws_secret_access_key": "hush", "aws_endpoint_url": store.address}
-    return options | ({"aws_session_token": keys[1]} if keys[1] else {})
 
 
 def use_all_libraries(session: S3Session, name: str = "") -> None:
@@ -79,6 +69,24 @@ def test_keys_endpoint_and_session_token_reach_all_libraries(store: CheckedS3, s
         use_all_libraries(spark_process)
         assert store.libraries(keys) == set(LIBRARIES) and store.denied == []
     assert all(request.path.startswith("/lake") for request in store.requests), "the bucket is part of the path"
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_store_that_refuses_connections_is_an_error_with_its_endpoint(
+    moto_port: int, spark_process: S3Session, tmp_path: Path, format_: str
+) -> None:
+    create_bucket(moto_port)
+    with serving(CheckedS3(moto_port)) as store:
+        assert isinstance(store, CheckedS3)
+        options = {**static_keys(store), "retry_config": {"max_retries": 1}}
+        spark_process.connect(f"{store.location}/{tmp_path.name}", options, default_format=format_)
+        spark_process.sql("create schema shop")
+        spark_process.sql("create table shop.t as select id, 'a' as v from range(10)")
+    error = spark_process.error("update shop.t set v = 'b' where id > 5")
+    first_line = error.splitlines()[0]
+    assert first_line.startswith("StorageError: ") and store.address in first_line, error
+    assert "Check that the store runs and that its endpoint is reachable" in first_line, error
+    assert "\tat " not in error and "java" not in error.lower(), error
 
 
 def test_the_environment_of_the_driver_reaches_all_libraries(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> None:
@@ -126,37 +134,15 @@ def test_two_sessions_use_their_own_keys_for_one_bucket(store: CheckedS3, spark_
     assert store.libraries(first) == store.libraries(second) == set(LIBRARIES) and store.denied == []
 
 
-class Profile:
-    """A named profile of AWS whose keys a process gives, and which end soon, so that they are renewed at each use."""
-
-    def __init__(self, folder: Path, store: CheckedS3) -> None:
-        self._store, self._keys = store, folder / "keys.json"
-        self._number = 0
-        config = folder / "config"
-        command = f"{sys.executable} -c \"print(open('{self._keys}').read())\""
-        config.write_text(f"[profile lake]\ncredential_process = {command}\nregion = eu-west-1\nendpoint_url = {store.address}\n")
-        self.environment = {"AWS_CONFIG_FILE": str(config)}
-
-    def rotate(self, *, keeps_old: bool = False) -> tuple[str, str]:
-        """Give new keys from now on, and return them. The store accepts the old ones only if `keeps_old`."""
-        self._number += 1
-        keys = (f"AKIAPROFILE{self._number}", f"token-{self._number}")
-        end = (datetime.now(timezone.utc) + timedelta(minutes=5)).isoformat()
-        content = {"Version": 1, "AccessKeyId": keys[0], "SecretAccessKey": "hush", "SessionToken": keys[1], "Expiration": end}
-        self._keys.write_text(json.dumps(content))
-        self._store.valid = {keys, *(self._store.valid if keeps_old else ())}
-        return keys
-
-
 @pytest.fixture
-def profile(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> Iterator[Profile]:
-    profile = Profile(tmp_path, store)
+def profile(store: CheckedS3, spark_process: S3Session, tmp_path: Path) -> Iterator[RotatingProfile]:
+    profile = RotatingProfile(tmp_path, store)
     spark_process.set_environment(profile.environment)
     yield profile
     spark_process.set_environment({"AWS_CONFIG_FILE": "/missing", "AWS_PROFILE": None})
 
 
-def rotate_at_first_data_file(store: CheckedS3, profile: Profile, *, keeps_old: bool) -> list[tuple[str, str]]:
+def rotate_at_first_data_file(store: CheckedS3, profile: RotatingProfile, *, keeps_old: bool) -> list[tuple[str, str]]:
     """Give new keys when the store has accepted the put of a data file. Return a list that then contains them.
 
     Args:
@@ -176,7 +162,7 @@ def rotate_at_first_data_file(store: CheckedS3, profile: Profile, *, keeps_old: 
 
 @pytest.mark.parametrize("is_option", [True, False])
 def test_keys_of_a_profile_are_renewed_between_statements(
-    store: CheckedS3, spark_process: S3Session, profile: Profile, tmp_path: Path, is_option: bool
+    store: CheckedS3, spark_process: S3Session, profile: RotatingProfile, tmp_path: Path, is_option: bool
 ) -> None:
     first = profile.rotate()
     if not is_option:
@@ -189,7 +175,7 @@ def test_keys_of_a_profile_are_renewed_between_statements(
 
 
 def test_keys_that_are_renewed_during_a_statement_are_used_by_the_rest_of_it(
-    store: CheckedS3, spark_process: S3Session, profile: Profile, tmp_path: Path
+    store: CheckedS3, spark_process: S3Session, profile: RotatingProfile, tmp_path: Path
 ) -> None:
     first = profile.rotate()
     spark_process.connect(f"{store.location}/{tmp_path.name}", {"aws_profile": "lake"})
@@ -200,7 +186,7 @@ def test_keys_that_are_renewed_during_a_statement_are_used_by_the_rest_of_it(
 
 
 def test_a_job_whose_keys_end_starts_again_with_new_ones(
-    store: CheckedS3, spark_process: S3Session, profile: Profile, tmp_path: Path
+    store: CheckedS3, spark_process: S3Session, profile: RotatingProfile, tmp_path: Path
 ) -> None:
     first = profile.rotate()
     spark_process.connect(f"{store.location}/{tmp_path.name}", {"aws_profile": "lake"})
@@ -238,7 +224,7 @@ def test_a_web_identity_gets_keys_from_sts(store: CheckedS3, spark_process: S3Se
 
 
 def test_the_number_of_threads_is_bounded_when_keys_change(
-    store: CheckedS3, spark_process: S3Session, profile: Profile, tmp_path: Path
+    store: CheckedS3, spark_process: S3Session, profile: RotatingProfile, tmp_path: Path
 ) -> None:
     profile.rotate()
     spark_process.connect(f"{store.location}/{tmp_path.name}", {"aws_profile": "lake"})
@@ -252,12 +238,6 @@ def test_the_number_of_threads_is_bounded_when_keys_change(
     assert counts[-1] < counts[0] + 200 + 30 * 6, counts
 
 
-_GROUPS = {
-    "hadoop-aws": "org/apache/hadoop",
-    "bundle": "software/amazon/awssdk",
-    "analyticsaccelerator-s3": "software/amazon/s3/analyticsaccelerator",
-    "wildfly-openssl": "org/wildfly/openssl",
-}
 EMBEDDED = """
 import json, sys, rowmerge
 session = rowmerge.connect(sys.argv[1], storage_options=json.loads(sys.argv[2]))
@@ -267,29 +247,9 @@ print(session.spark.conf.get("spark.jars.packages"), session.sql("select sum(id)
 """
 
 
-def create_maven_repository(home: Path) -> None:
-    """Put the jars of hadoop-aws into the Maven repository of a user, from which Spark downloads nothing."""
-    artifacts = {jar: re.fullmatch(r"(.+?)-(\d.*)\.jar", jar.name) for jar in Path(S3_JARS).glob("*.jar")}
-    names = {jar: (match[1], match[2]) for jar, match in artifacts.items() if match}
-    other = [f"<dependency>{_pom_of(*name)}</dependency>" for name in names.values() if name[0] != "hadoop-aws"]
-    for jar, (name, version) in names.items():
-        folder = home / ".m2" / "repository" / _GROUPS[name] / name / version
-        folder.mkdir(parents=True)
-        (folder / jar.name).symlink_to(jar)
-        dependencies = f"<dependencies>{''.join(other)}</dependencies>" if name == "hadoop-aws" else ""
-        pom = f"<project><modelVersion>4.0.0</modelVersion>{_pom_of(name, version)}{dependencies}</project>"
-        (folder / jar.with_suffix(".pom").name).write_text(pom)
-
-
-def _pom_of(name: str, version: str) -> str:
-    group = _GROUPS[name].replace("/", ".")
-    return f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-
-
 def test_the_embedded_spark_adds_the_connector(store: CheckedS3, tmp_path: Path) -> None:
-    create_maven_repository(tmp_path)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    environment |= {"SPARK_SUBMIT_OPTS": f"-Duser.home={tmp_path}"}
+    environment |= create_maven_repository(tmp_path)
     arguments = [f"{store.location}/{tmp_path.name}", json.dumps(static_keys(store))]
     result = subprocess.run(
         [sys.executable, "-c", EMBEDDED, *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False

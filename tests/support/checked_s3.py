@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
+import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
 
 from tests.support.faulty_s3 import FaultyS3, Request
 
 ANONYMOUS = ("", "")
+KEYS = ("AKIAOPTIONS", "")
+TOKENS = ("AKIATEMPORARY", "token-of-the-session")
 LIBRARIES = ("metadata", "driver", "executor", "spark")
 DRIVER = {"AWS_EXECUTION_ENV": "driver"}
 """The environment of the driver, by which requests of its Arrow differ from those of executors."""
@@ -78,3 +85,32 @@ def library_of(request: Request) -> str:
     if "aws-sdk-cpp" not in agent:
         return "metadata"
     return "driver" if "driver" in agent else "executor"
+
+
+def static_keys(store: CheckedS3, keys: tuple[str, str] = KEYS) -> dict[str, Any]:
+    """Return options with keys. There is no `allow_http`: the address of the endpoint says it."""
+    store.valid = {keys}
+    options = {"aws_access_key_id": keys[0], "aws_secret_access_key": "hush", "aws_endpoint_url": store.address}
+    return options | ({"aws_session_token": keys[1]} if keys[1] else {})
+
+
+class RotatingProfile:
+    """A named profile of AWS whose keys a process gives, and which end soon, so that they are renewed at each use."""
+
+    def __init__(self, folder: Path, store: CheckedS3) -> None:
+        self._store, self._keys = store, folder / "keys.json"
+        self._number = 0
+        config = folder / "config"
+        command = f"{sys.executable} -c \"print(open('{self._keys}').read())\""
+        config.write_text(f"[profile lake]\ncredential_process = {command}\nregion = eu-west-1\nendpoint_url = {store.address}\n")
+        self.environment = {"AWS_CONFIG_FILE": str(config)}
+
+    def rotate(self, *, keeps_old: bool = False) -> tuple[str, str]:
+        """Give new keys from now on, and return them. The store accepts the old ones only if `keeps_old`."""
+        self._number += 1
+        keys = (f"AKIAPROFILE{self._number}", f"token-{self._number}")
+        end = (datetime.now(timezone.utc) + timedelta(minutes=5)).isoformat()
+        content = {"Version": 1, "AccessKeyId": keys[0], "SecretAccessKey": "hush", "SessionToken": keys[1], "Expiration": end}
+        self._keys.write_text(json.dumps(content))
+        self._store.valid = {keys, *(self._store.valid if keeps_old else ())}
+        return keys

@@ -55,14 +55,18 @@ _PROJECTS = "tests/functional/adapter/test_examples.py"
 _PAGES = "tests/functional/adapter/test_page_examples.py"
 _STATEMENTS = "tests/engine/test_examples.py"
 _COMMANDS = "tests/unit/test_examples.py"
+_HIVE = "tests/unit/catalog/test_hive_catalog.py"
 RULES = (
     Rule(f"{_PROJECTS}::test_the_project_of_a_page_runs", r"README\.md|docs/tutorial\.md", "sql|yaml|csv", r"(--|#) \S+\.\w+\n"),
     Rule(f"{_PROJECTS}::test_the_project_of_a_page_runs", r"README\.md|docs/tutorial\.md", "text"),
     Rule(f"{_PROJECTS}::test_the_python_program_of_a_page_merges_into_a_table", r"README\.md|docs/python_api\.md", "python"),
+    Rule(f"{_HIVE}::test_the_lock_of_a_killed_process_is_named_with_its_remedy", r"docs/deploy/hive\.md", "python"),
     Rule(f"{_COMMANDS}::test_each_command_exists", r".*", "shell"),
     Rule(f"{_COMMANDS}::test_each_command_of_another_system_exists", r"docs/deploy/\w+\.md", "console"),
     Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/(profiles|projects)\.md", "yaml", r"\w+:\n  target: "),
     Rule(f"{_COMMANDS}::test_the_adapter_accepts_each_profile", r"docs/deploy/\w+\.md", "yaml", r"# profiles/"),
+    Rule(f"{_COMMANDS}::test_the_manifest_and_the_images_fit_their_profile", r"docs/deploy/kubernetes\.md", "yaml", r"# [\w-]+-job\.yaml"),
+    Rule(f"{_COMMANDS}::test_the_manifest_and_the_images_fit_their_profile", r"docs/deploy/kubernetes\.md", "dockerfile"),
     Rule(
         "tests/unit/storage/test_retries.py::test_the_options_of_the_page_are_accepted", r"docs/deploy/\w+\.md", "yaml", r"storage_options:"
     ),

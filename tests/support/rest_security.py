@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
+from uuid import uuid4
 
 Answer = tuple[int, Any]
 TOKEN_PATH = "/oauth/tokens"
@@ -44,14 +45,15 @@ class Security:
     _uses: dict[str, int] = field(default_factory=dict)
 
     def issue(self) -> str:
-        """Return a new token."""
-        token = f"token-{len(self._uses) + 1}"
+        """Return a new token, which occurs in no other text."""
+        token = f"token-{len(self._uses) + 1}-{uuid4().hex}"
         self._uses[token] = 0
         return token
 
     @property
-    def issued(self) -> int:
-        return len(self._uses)
+    def tokens(self) -> list[str]:
+        """The tokens that the server has issued."""
+        return list(self._uses)
 
     def answer(self, request: RestRequest, proceed: Callable[[], Answer]) -> Answer:
         """Return the answer of the server, which `proceed` makes, if the request is allowed."""

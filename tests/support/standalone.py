@@ -32,6 +32,13 @@ START_SECONDS = 120
 WORKER_PACKAGES = ("pyarrow", "numpy", "pandas")
 """What `pip install 'pyspark[sql]'` installs. The workers get PySpark from the folder of Spark."""
 DRIVER_SETTINGS = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m"}
+EMPTY_FOLDER = 'mount -t tmpfs tmpfs "$0"'
+WRITES_ELSEWHERE = (
+    "d=$(mktemp -d) && mount -t tmpfs -o size={} tmpfs $d && mkdir $d/files $d/work && "
+    'mount -t overlay -o lowerdir="$0",upperdir=$d/files,workdir=$d/work overlay "$0"'
+)
+"""The command that mounts a folder with the files of another one, but whose new files take space of a limited size elsewhere."""
+SMALL_LOCAL_FOLDER = 'mount -t tmpfs -o size=1m tmpfs "$0" && export SPARK_LOCAL_DIRS="$0"'
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -67,7 +74,10 @@ def _with_requirements(packages: Iterable[str]) -> set[str]:
 
 
 class StandaloneCluster:
-    """A running master and its workers. Each has one core and 1 GB, and its logs in `folder`."""
+    """A running master and its workers. Each has one core and 1 GB, and its logs in `folder`.
+
+    Each worker has a host of its own, because Spark runs no speculative copy of a task on the host of the first one.
+    """
 
     def __init__(self, folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
         """Start the processes, and wait until the workers have registered.
@@ -96,16 +106,20 @@ class StandaloneCluster:
             command: A command before that of Java, such as `unshare --mount`.
             cores: The number of tasks that the worker runs at the same time.
         """
-        name = f"worker-{len(self._processes)}"
-        arguments = ["org.apache.spark.deploy.worker.Worker", "--host", "localhost", "--port", "0", "--webui-port", "0"]
+        name, host = f"worker-{len(self._processes)}", f"127.0.0.{len(self._processes)}"
+        arguments = ["org.apache.spark.deploy.worker.Worker", "--host", host, "--port", "0", "--webui-port", "0"]
         arguments += ["--cores", str(cores), "--memory", self._memory, "--work-dir", str(self.folder / name), self.master]
         self._start(name, arguments, command)
         return self._processes[-1]
 
-    def start_worker_with_other_view(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Start a worker that sees another, empty folder at a path. It needs the right to mount (root)."""
-        mount = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
-        return self.start_worker(command=["unshare", "--mount", "sh", "-c", mount, str(folder)])
+    def start_worker_with_other_view(self, folder: Path, mount: str = EMPTY_FOLDER) -> subprocess.Popen[bytes]:
+        """Start a worker that sees another folder at a path. It needs the right to mount (root).
+
+        Args:
+            folder: The folder.
+            mount: The command of the shell that mounts the other folder at the path `$0`.
+        """
+        return self.start_worker(command=["unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', str(folder)])
 
     def await_workers(self, count: int) -> None:
         """Wait until the master has so many live workers."""
@@ -120,6 +134,14 @@ class StandaloneCluster:
         """Kill one executor, as the kernel does when the memory is exhausted. Wait until there is one."""
         _wait(self.executors, "an executor")
         os.kill(self.executors()[0], signal.SIGKILL)
+
+    def replace_worker(self) -> None:
+        """Kill a worker and its executor, as a host without power does. Then start another worker. Wait until there is an executor."""
+        _wait(self.executors, "an executor")
+        executor = self.executors()[0]
+        for process in (_parent(executor), executor):
+            os.kill(process, signal.SIGKILL)
+        self.start_worker()
 
     def close(self) -> None:
         """Stop all processes of the cluster."""
@@ -154,7 +176,13 @@ class Driver:
     """A process with a session of rowmerge, whose Spark is the driver of an application on a cluster."""
 
     def __init__(
-        self, warehouse: str, settings: Mapping[str, str], *, environment: Mapping[str, str] | None = None, **arguments: Any
+        self,
+        warehouse: str,
+        settings: Mapping[str, str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = (),
+        **arguments: Any,
     ) -> None:
         """Start the process.
 
@@ -162,13 +190,14 @@ class Driver:
             warehouse: The location of the warehouse.
             settings: The Spark settings of the profile.
             environment: Variables that the process gets in addition.
+            command: A command before that of Python, such as `setpriv --reuid=1000`.
             arguments: Other arguments of `rowmerge.connect`.
         """
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
         configuration = json.dumps({"location": warehouse, "spark_config": dict(settings), **arguments})
-        command = [sys.executable, "-m", "tests.support.standalone", configuration]
+        line = [*command, sys.executable, "-m", "tests.support.standalone", configuration]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen(command, **pipes, text=True, env=environment, cwd=ROOT)  # type: ignore[call-overload]
+        self.process = subprocess.Popen(line, **pipes, text=True, env=environment, cwd=ROOT)  # type: ignore[call-overload]
 
     def sql(self, statement: str) -> list[str]:
         """Run a statement, and return its rows as JSON strings in order. Raises StatementError if it fails."""

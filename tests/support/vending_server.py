@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from tests.support.faulty_s3 import BUCKET, FaultyS3, Request
 from tests.support.rest_catalog import serving
-from tests.support.rest_security import Security
+from tests.support.rest_security import Answer, Security
 
 
 class VendingServer:
@@ -44,8 +45,14 @@ class VendingServer:
             return {"config": {"s3.access-key-id": "worse"}, "storage-credentials": [{"prefix": f"s3://{BUCKET}", "config": properties}]}
         return {"config": properties}
 
-    def serve(self) -> AbstractContextManager[str]:
+    def serve(self, defaults: Mapping[str, str] | None = None) -> AbstractContextManager[str]:
+        """Return a context that serves the catalog, and yields its address. `defaults`: properties that the server sends to each client."""
+
+        def send_defaults(request: str, answer: Callable[[], Answer]) -> Answer:
+            status, content = answer()
+            return (status, {**content, "defaults": dict(defaults or {})}) if request.startswith("GET /v1/config") else (status, content)
+
         keys = {"s3.access-key-id": "server", "s3.secret-access-key": "testing"}
         store = {**keys, "s3.endpoint": self.s3.address, "s3.region": "us-east-1"}
         sql = {"type": "sql", "uri": f"sqlite:///{self.folder}/catalog.db"}
-        return serving({**sql, "warehouse": f"s3://{BUCKET}/{self.folder.name}", **store}, security=self.security)
+        return serving({**sql, "warehouse": f"s3://{BUCKET}/{self.folder.name}", **store}, send_defaults, self.security)

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ SHELL = {"cd", "mkdir", "rm", "source", "pip"}
 """Commands of the shell, and of pip, which needs the network."""
 PYTHON = {"python", "python3", ".venv/bin/python"}
 OUTSIDE = {"venv", "pytest"}
-SYSTEMS = {"export", "install", "kubectl", "umask"}
+SYSTEMS = {"conda", "docker", "export", "install", "kubectl", "umask"}
 """Commands of systems that tests do not start. Scripts of Spark exist in the PySpark wheel or in a Spark distribution."""
 SPARK_SCRIPTS = {"sbin/start-master.sh", "sbin/start-worker.sh"}
 
@@ -60,6 +60,28 @@ def test_each_command_of_another_system_exists(block: Block) -> None:
         assert words[0] in SYSTEMS or is_script, words
         settings = [value for option, value in pairwise(words) if option == "--conf"]
         assert all(re.match(r"spark\.[\w.]+=.", setting) for setting in settings), words
+
+
+def test_the_manifest_and_the_images_fit_their_profile() -> None:
+    """The job sets all variables of the profile, and runs as the account and with the image that the commands create."""
+    page = "docs/deploy/kubernetes.md"
+    profile = next(block.text for block in examples_of("test_the_adapter_accepts_each_profile", page))
+    systems = [*chain.from_iterable(commands(block.text) for block in blocks(page) if block.language == "console")]
+    examples = {block.text.split()[1]: block.text for block in examples_of("test_the_manifest_and_the_images_fit_their_profile", page)}
+    pod = yaml.safe_load(examples.pop("dbt-job.yaml"))["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    variables = {variable["name"] for variable in container["env"]}
+    secrets = {name for words in systems for name in re.findall(r"--from-literal=(\w+)", " ".join(words))}
+    assert variables | secrets == set(re.findall(r"env_var\('(\w+)'\)", profile))
+    assert ["kubectl", "create", "serviceaccount", pod["serviceAccountName"]] in [words[:4] for words in systems]
+    assert ["kubectl", "create", "secret", "generic", container["envFrom"][0]["secretRef"]["name"]] in [words[:5] for words in systems]
+    images = {words[3]: words[5] for words in systems if words[:2] == ["docker", "build"]}
+    settings = yaml.safe_load(profile)["analytics"]["outputs"]["prod"]["spark_config"]
+    assert images == {"executor.Dockerfile": settings["spark.kubernetes.container.image"], "dbt.Dockerfile": container["image"]}
+    assert examples.keys() == images.keys()
+    (spark,) = {*re.findall(r"(?:apache/spark:|pyspark==)([\d.]+)", "".join(examples.values()))}
+    assert spark.startswith("4.")
+    assert {f"--namespace {settings['spark.kubernetes.namespace']}" in " ".join(words) for words in systems if "apply" in words} == {True}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "performance" not in page])

@@ -12,6 +12,7 @@ from rowmerge.execution.ways.row_writing import join_and_write, scan_target
 from rowmerge.execution.ways.way import SOURCE_READS_FEW_BYTES, ExecutionResult, Reason, RowChangeRequest, Way
 from rowmerge.spark.matching.joins import changes_all_rows
 from rowmerge.spark.source.writing import reads_few_bytes
+from rowmerge.spark.spark_session import detects_other_rows
 
 
 def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
@@ -31,6 +32,9 @@ def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
     if source.was_evaluated:
         # After a conflict, the source is kept, so that the commit can compare its rows with those of concurrent commits.
         return Reason("an earlier attempt evaluated the source")
+    if not detects_other_rows(request.spark):
+        # Rows of two evaluations would mix. Other ways keep the rows, and fail if they are lost.
+        return Reason("executors can be lost, and this version of Spark does not detect that a query returns other rows the second time")
     if reads_few_bytes(source.frame):
         # A source that reads little may have few rows. It is evaluated first: if it is small, a faster broadcast join follows.
         return SOURCE_READS_FEW_BYTES

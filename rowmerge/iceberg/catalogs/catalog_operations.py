@@ -250,6 +250,8 @@ def _comparable_content(metadata: TableMetadata) -> object:
 
 def _is_final(error: Exception) -> bool:
     """Return whether an error proves that the catalog has committed nothing, and will not commit this request later."""
+    if isinstance(error.__cause__, exceptions.WaitingForLockException):  # of a Hive metastore, which has not begun the commit
+        return True
     response = getattr(error.__cause__, "response", None)
     status = getattr(response, "status_code", None)
     if status is not None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
 
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
@@ -19,17 +17,17 @@ from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import LongType, NestedField
 
-from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError, TableNotFound
+from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError, TableError, TableNotFound
 from rowmerge.iceberg.catalogs.file_io import TableStorages, vended_properties
 from rowmerge.iceberg.catalogs.metadata_files import MetadataFileIO
+from rowmerge.iceberg.catalogs.metastore_views import MetastoreViews, ViewEntries, open_glue_views
 from rowmerge.iceberg.catalogs.views import CatalogViews, NoViews, RestViews
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.properties import IcebergSettings
-from rowmerge.redaction import hide
+from rowmerge.redaction import hide, secrets_of, stop_debug_log
 from rowmerge.storage.configuration import provider_of
 from rowmerge.storage.store import Storage, absolute_location
 
-_SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)
 _MISSING = (exceptions.NoSuchTableError, exceptions.NoSuchViewError, exceptions.NoSuchNamespaceError)
 
 
@@ -56,7 +54,7 @@ class CatalogClient:
         settings = {str(key): _text(value) for key, value in configuration.items()}
         self.name = settings.pop("name", "default")  # the default name of pyiceberg, too
         self.kind = str(configuration.get("type", configuration.get("py-catalog-impl", "configured")))
-        self._secrets = _secrets(configuration)
+        self._secrets = secrets_of(configuration)
         # Open the catalog, and derive what it can do from its class.
         self.catalog = self._open(settings)
         self._rest = self.catalog if isinstance(self.catalog, RestCatalog) else None
@@ -74,15 +72,21 @@ class CatalogClient:
             _compress_metadata(self.catalog)
 
     def _open(self, settings: Mapping[str, Any]) -> Catalog:
+        stop_debug_log("botocore")  # it logs the session token of each request that it signs
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # warnings contain addresses and passwords
-                return load_catalog(self.name, **settings)
+                return _with_checked_locks(load_catalog(self.name, **settings))
         except (ValueError, exceptions.NotInstalledError, ModuleNotFoundError) as error:
             advice = "Specify the settings that pyiceberg documents for this type of catalog, for example {type: rest, uri: https://…}."
             raise ConfigurationError(f"The catalog {self.name} cannot be opened: {self._message_of(error)}. {advice}") from None
         except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class
             raise self.failure("opening it", error) from None
+
+    @property
+    def rest_properties(self) -> dict[str, str] | None:
+        """The properties of a REST catalog: those of its server, and those of its configuration. None for any other catalog."""
+        return None if self._rest is None else {name: value for name, value in self._rest.properties.items() if isinstance(value, str)}
 
     def namespaces(self) -> list[str]:
         """Return the names of the namespaces with one level, as the catalog spells them."""
@@ -123,9 +127,15 @@ class CatalogClient:
         Args:
             namespace: The namespace of the table, as the catalog spells it.
             table: The name of the table, as the catalog spells it.
+
+        Raises:
+            TableError: A table or view of another tool has the name.
         """
         with self._translating_errors(f"loading {namespace}.{table}"), suppress(*_MISSING):
-            loaded = self.catalog.load_table((namespace, table))
+            try:
+                loaded = self.catalog.load_table((namespace, table))
+            except exceptions.NoSuchPropertyException:
+                raise TableError(f"{namespace}.{table} is a table or view of another tool, not of Iceberg. Use another name.") from None
             if self._rest is not None:
                 location = absolute_location(loaded.metadata.location)
                 self.storages.update((namespace, table), location, vended_properties(loaded, self._settings))
@@ -317,36 +327,42 @@ class CatalogClient:
 
     def _message_of(self, error: BaseException) -> str:
         """Return the message of an error on one line, without secrets."""
+        if isinstance(error.__cause__, exceptions.WaitingForLockException):  # names the holder of the lock, unlike pyiceberg's own error
+            error = error.__cause__
         text = hide(" ".join(str(error).split()) or type(error).__name__, self._secrets)
         return (text if len(text) <= 500 else f"{text[:500]}…").rstrip(". ")
-
-
-def _secrets(configuration: Mapping[str, Any]) -> set[str]:
-    """Return the secret values of a configuration, both as they are and URL-encoded. Messages must not contain them."""
-    secrets = set().union(*(_secrets_in(key, _text(value)) for key, value in configuration.items()))
-    return secrets | {quote(secret, safe="") for secret in secrets}
-
-
-def _secrets_in(key: str, text: Any) -> set[str]:
-    """Return the secrets of one setting: the value if the key matches `_SECRET`, or the user and password of a URL."""
-    if _SECRET.search(key):
-        return {text, *text.split(":")}
-    if "@" not in text or "//" not in text:
-        return set()
-    url = urlsplit(text)
-    password = url.password or ""
-    return {password, unquote(password), url.netloc.rpartition("@")[0]}
 
 
 def _view_store(catalog: Catalog, open_storage: Callable[[str], Storage]) -> CatalogViews:
     """Return the views of a catalog. `open_storage`: a function that returns the storage of a view's location."""
     if isinstance(catalog, RestCatalog):
         return RestViews(catalog)
+    if (entries := _view_entries(catalog)) is not None:
+        return MetastoreViews(entries, open_storage)
     if "sqlalchemy" in sys.modules:  # otherwise, the catalog is not a SQL catalog, and sqlalchemy may not be installed
         from rowmerge.iceberg.catalogs.sql_views import open_sql_views
 
         return open_sql_views(catalog, open_storage)
     return NoViews()
+
+
+def _view_entries(catalog: Catalog) -> ViewEntries | None:
+    """Return the entries of views in a Hive metastore or in Glue, whose clients are installed only where they are used."""
+    if "hive_metastore" in sys.modules:
+        from rowmerge.iceberg.catalogs.hive_views import open_hive_views
+
+        if (entries := open_hive_views(catalog)) is not None:
+            return entries
+    return open_glue_views(catalog) if "boto3" in sys.modules else None
+
+
+def _with_checked_locks(catalog: Catalog) -> Catalog:
+    """Return the catalog of a Hive metastore with checked locks, and any other catalog unchanged."""
+    if "hive_metastore" not in sys.modules:
+        return catalog
+    from rowmerge.iceberg.catalogs.hive.catalog import open_hive_catalog
+
+    return open_hive_catalog(catalog)
 
 
 def _sync_metadata(catalog: MetastoreCatalog, open_storage: Callable[[str], Storage]) -> None:

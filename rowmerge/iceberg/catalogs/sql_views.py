@@ -6,11 +6,9 @@ the names of tables and views unique, whichever client creates them. A row refer
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -20,15 +18,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.elements import ColumnElement
 
+from rowmerge.iceberg.catalogs.view_files import ViewFiles, location_of_file, number_of_file
 from rowmerge.iceberg.catalogs.views import CatalogViews, NoViews
-from rowmerge.storage.deletion import PathOrigin, try_delete_files
-from rowmerge.storage.store import Storage, absolute_location
+from rowmerge.storage.store import Storage
 
 _VIEW = "VIEW"
-_MAX_READS = 20
-"""The maximum number of reads of a view, each of which fails only if another process replaces or drops the view at the same time."""
-_OWN_FOLDER = ".view-"
-"""The part of the location of a view that rowmerge has created. No other relation has files there."""
 _UNSUPPORTED = (
     "Its database has the first layout of SQL catalogs, whose tables have no column iceberg_type. Set schema_version: v1 in the "
     "configuration of the catalog once, which adds the column."
@@ -55,7 +49,7 @@ class SqlViews:
 
     def __init__(self, catalog: SqlCatalog, open_storage: Callable[[str], Storage]) -> None:
         """Initialize the views of a catalog. `open_storage`: a function that returns the storage of a view's location."""
-        self._catalog, self._open_storage = catalog, open_storage
+        self._catalog, self._files = catalog, ViewFiles(open_storage)
 
     def names(self, namespace: str) -> list[str]:
         rows = select(IcebergTables.table_name).where(self._is_view(namespace))
@@ -74,7 +68,7 @@ class SqlViews:
             view: The name of the view.
             metadata: The metadata of the view.
         """
-        path = self._write(metadata, 0)
+        path = self._files.write(metadata, 0)
         row = {"catalog_name": self._catalog.name, "table_namespace": namespace, "table_name": view, "iceberg_type": _VIEW}
         statement = insert(IcebergTables).values(**row, metadata_location=path, previous_metadata_location=None)
         return self._put(statement, namespace, view, path)
@@ -92,12 +86,12 @@ class SqlViews:
         if newest is None or newest[1] != old_metadata:
             return False
         old_path, _ = newest
-        path = self._write(metadata, _number(old_path) + 1)
+        path = self._files.write(metadata, number_of_file(old_path) + 1)
         is_unchanged = self._is_view(namespace, view) & (IcebergTables.metadata_location == old_path)
         statement = update(IcebergTables).where(is_unchanged).values(metadata_location=path, previous_metadata_location=old_path)
         was_replaced = self._put(statement, namespace, view, path)
         if was_replaced:
-            self._delete_files(metadata["location"], older_than=_number(path) - len(metadata["versions"]))
+            self._files.delete_files(metadata["location"], older_than=number_of_file(path) - len(metadata["versions"]))
         return was_replaced
 
     def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
@@ -124,7 +118,7 @@ class SqlViews:
         while (path := self._path(namespace, view)) is not None:
             is_unchanged = self._is_view(namespace, view) & (IcebergTables.metadata_location == path)
             if self._execute(delete(IcebergTables).where(is_unchanged)):
-                self._delete_files(path.rpartition("/metadata/")[0])
+                self._files.delete_files(location_of_file(path))
 
     def _is_view(self, namespace: str, view: str | None = None) -> ColumnElement[bool]:
         """Return the condition for the rows of a namespace's views, or of one view."""
@@ -134,15 +128,7 @@ class SqlViews:
 
     def _newest(self, namespace: str, view: str) -> tuple[str, dict[str, Any]] | None:
         """Return the path and the content of the newest metadata file of a view, or None if the view does not exist."""
-        for _ in range(_MAX_READS):
-            path = self._path(namespace, view)
-            if path is None:
-                return None
-            try:
-                return path, self._read(path)
-            except FileNotFoundError as error:  # another process has dropped the view, or replaced it several times
-                missing_file = error
-        raise missing_file
+        return self._files.read_newest(partial(self._path, namespace, view))
 
     def _path(self, namespace: str, view: str) -> str | None:
         """Return the path of the newest metadata file of a view, or None if the view does not exist."""
@@ -161,42 +147,10 @@ class SqlViews:
                 raise
             was_put = True
         if not was_put:
-            try_delete_files(self._storage(path), [[absolute_location(path)]], PathOrigin.THIS_PROCESS)
+            self._files.discard(path)
         return was_put
 
     def _execute(self, statement: Any) -> int:
         """Run a statement in its own transaction, and return the number of changed rows."""
         with self._catalog.engine.begin() as connection:
             return int(connection.execute(statement).rowcount)
-
-    def _storage(self, path: str) -> Storage:
-        return self._open_storage(path.rpartition("/metadata/")[0])
-
-    def _read(self, path: str) -> dict[str, Any]:
-        folder, _, file = path.rpartition("/")
-        data = self._open_storage(folder).get(file)
-        metadata: dict[str, Any] = json.loads(gzip.decompress(data) if file.endswith(".gz.metadata.json") else data)
-        return metadata
-
-    def _write(self, metadata: Mapping[str, Any], number: int) -> str:
-        """Write a metadata file with a unique name, and return its path."""
-        file = f"metadata/{number:05d}-{uuid4()}.metadata.json"
-        self._open_storage(metadata["location"]).put(file, json.dumps(metadata, ensure_ascii=False, indent=2).encode())
-        return f"{metadata['location']}/{file}"
-
-    def _delete_files(self, location: str, older_than: int | None = None) -> None:
-        """Delete metadata files of a view if rowmerge has created the view. `older_than`: the number of the first file to keep."""
-        if _OWN_FOLDER not in location.rpartition("/")[2]:
-            return
-        storage = self._open_storage(location)
-        paths = [f"{storage.location}/{file.path}" for file in storage.list("metadata")]
-        old_paths = [path for path in paths if older_than is None or _number(path) < older_than]
-        try_delete_files(storage, [old_paths], PathOrigin.LISTING)
-        if older_than is None:
-            storage.remove_folders()
-
-
-def _number(path: str) -> int:
-    """Return the number at the beginning of a metadata file's name, or 0 if the name has none."""
-    number = path.rpartition("/")[2].partition("-")[0]
-    return int(number) if number.isdecimal() else 0

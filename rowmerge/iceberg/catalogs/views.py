@@ -1,6 +1,6 @@
 """The views of a catalog: with the requests of the Iceberg REST specification, or not supported.
 
-`rowmerge/iceberg/catalogs/sql_views.py` has the views of a SQL catalog.
+`sql_views.py` in this package has the views of a SQL catalog, and `metastore_views.py` those of Hive and Glue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STATUSES_WITHOUT_REPLACEMENT = (404, 405, 406, 501)
 """The HTTP status codes if a REST server has no such view (404), or does not support the replacement of views."""
 _UNAUTHORIZED = (401, 419)
 """The HTTP status codes for a token that has expired."""
-_ALTERNATIVES = "Create a table, or use a REST or SQL catalog, which store views, or a warehouse folder without a catalog."
+_ALTERNATIVES = "Create a table, or use a catalog that stores views (REST, SQL, Hive, Glue), or a warehouse folder without a catalog."
 
 
 class CatalogViews(Protocol):

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import pyspark
 from pyspark.sql import SparkSession
 
-from rowmerge.errors import ConfigurationError
+from rowmerge.catalog import Catalog, Catalogs, IcebergCatalog
+from rowmerge.iceberg.catalogs.file_io import settings_of
+from rowmerge.redaction import stop_debug_log
+from rowmerge.spark.connectors import connector_coordinate, missing_connector, spark_home
 from rowmerge.spark.spark_session import set_hadoop_settings
 from rowmerge.storage.configuration import StorageConfiguration, provider_of
 from rowmerge.storage.hadoop import S3_SCHEMES, hadoop_settings, register_session
@@ -25,12 +27,9 @@ logger = logging.getLogger(__name__)
 
 _PACKAGES = "spark.jars.packages"
 _JAR_SETTINGS = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
-_COORDINATES = {
-    "s3": "org.apache.hadoop:hadoop-aws:{}",
-    "azure": "org.apache.hadoop:hadoop-azure:{}",
-    "gs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
-}
 _HADOOP_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss")
+ANY_S3 = "s3://"
+"""Stands for the locations of tables that a server chooses, if they are probably on S3."""
 _checked_schemes: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 """The schemes for which a session has a connector."""
 
@@ -38,7 +37,7 @@ _checked_schemes: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary(
 def warehouse_locations(location: str | None, catalog: Mapping[str, Any] | None, further: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the locations of those warehouses of a session that are in object stores.
 
-    The name of a warehouse on a server of a REST catalog is no location.
+    The name of a warehouse on a server of a REST catalog is no location (see `served_locations`).
 
     Args:
         location: The warehouse folder of the default catalog, or None.
@@ -47,6 +46,25 @@ def warehouse_locations(location: str | None, catalog: Mapping[str, Any] | None,
     """
     locations = [location, *(each.get("warehouse") for each in ((catalog or {}), *further))]
     return [str(each) for each in locations if each and provider_of(str(each))]
+
+
+def served_locations(catalog: Catalog, configuration: StorageConfiguration) -> list[str]:
+    """Return the locations in object stores at which the server of a catalog puts tables, as far as its configuration tells.
+
+    A server may name a location, as Polaris does (`default-base-location`). Otherwise, settings of S3 (`s3.region`, or `aws_region` in the
+    storage options) indicate that its tables are on S3. Then the result is `ANY_S3`.
+
+    Args:
+        catalog: The catalog of a session, which may contain several catalogs.
+        configuration: The storage options.
+    """
+    members = catalog.members if isinstance(catalog, Catalogs) else (catalog,)
+    locations: list[str] = []
+    for properties in (each.served_properties for each in members if isinstance(each, IcebergCatalog)):
+        if properties is not None:
+            named_locations = [value for value in properties.values() if "://" in value and value.partition("://")[0] in _HADOOP_SCHEMES]
+            locations += named_locations or [ANY_S3] * ("s3" in settings_of(properties) or bool(configuration.settings.get("s3")))
+    return locations
 
 
 def with_connector(settings: Mapping[str, str], locations: Iterable[str]) -> dict[str, str]:
@@ -58,12 +76,10 @@ def with_connector(settings: Mapping[str, str], locations: Iterable[str]) -> dic
         settings: The settings that the user has chosen.
         locations: The locations of the warehouses.
     """
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    home, coordinate = spark_home(), connector_coordinate("s3")
     names_jars = not {*settings, *_default_settings(home)}.isdisjoint(_JAR_SETTINGS) or _submits_jars()
-    version = _hadoop_version(home)
-    if "s3" not in {*map(provider_of, locations)} or names_jars or version is None or [*(home / "jars").glob("hadoop-aws-*.jar")]:
+    if "s3" not in {*map(provider_of, locations)} or names_jars or coordinate is None or [*(home / "jars").glob("hadoop-aws-*.jar")]:
         return dict(settings)
-    coordinate = _COORDINATES["s3"].format(version)
     logger.info("Spark gets the package %s, with which it reads S3.", coordinate)
     return {**settings, _PACKAGES: coordinate}
 
@@ -79,6 +95,7 @@ def configure_stores(spark: SparkSession, configuration: StorageConfiguration, l
     Raises:
         ConfigurationError: A connector is missing.
     """
+    stop_debug_log("py4j")  # it logs all settings and options that Spark's JVM receives
     set_hadoop_settings(spark, hadoop_settings(configuration))
     register_session(configuration)
     for location in locations:
@@ -89,9 +106,10 @@ def configure_stores(spark: SparkSession, configuration: StorageConfiguration, l
             if provider == "s3" and "No FileSystem" in problem:
                 set_hadoop_settings(spark, S3_SCHEMES)
                 problem = _find_problem(spark, scheme)
-            if problem:
-                raise _missing_connector(provider, location)
-            schemes.add(scheme)
+            if problem and location != ANY_S3:
+                raise missing_connector(provider, location)
+            if not problem:
+                schemes.add(scheme)
 
 
 def _find_problem(spark: SparkSession, scheme: str) -> str:
@@ -105,19 +123,6 @@ def _find_problem(spark: SparkSession, scheme: str) -> str:
     return ""
 
 
-def _missing_connector(provider: str, location: str) -> ConfigurationError:
-    version = _hadoop_version(Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent))
-    coordinate = _COORDINATES[provider].format(version or "<version of hadoop-client-api in Spark's jars>")
-    advice = f"Start Spark with spark.jars.packages = {coordinate} (in spark_config, or where the session or the server is started)"
-    return ConfigurationError(f"Spark has no connector for the store of {location}. {advice}, or with these jars in spark.jars.")
-
-
-def _hadoop_version(home: Path) -> str | None:
-    """Return the version of Hadoop in Spark's jars, or None if it is unknown."""
-    names = (re.fullmatch(r"hadoop-client-api-(.+)\.jar", jar.name) for jar in (home / "jars").glob("hadoop-client-api-*.jar"))
-    return next((name[1] for name in names if name), None)
-
-
 def _default_settings(home: Path) -> set[str]:
     """Return the names of the settings in spark-defaults.conf."""
     path = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
@@ -126,6 +131,7 @@ def _default_settings(home: Path) -> set[str]:
 
 
 def _submits_jars() -> bool:
-    """Return whether spark-submit has started this process, or whether its arguments name jars."""
-    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    return "PYSPARK_GATEWAY_PORT" in os.environ or bool(re.search(r"--(?:jars|packages|driver-class-path)\b|spark\.jars", arguments))
+    """Return whether spark-submit has started this process, or whether its arguments or the environment name jars."""
+    if not {"PYSPARK_GATEWAY_PORT", "SPARK_DIST_CLASSPATH"}.isdisjoint(os.environ):
+        return True
+    return bool(re.search(r"--(?:jars|packages|driver-class-path)\b|spark\.jars", os.environ.get("PYSPARK_SUBMIT_ARGS", "")))

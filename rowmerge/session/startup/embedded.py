@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.redaction import stop_debug_log
 from rowmerge.session.startup.class_archive import java_options
 from rowmerge.session.startup.cluster import check_master_answers
 from rowmerge.session.startup.connectors import with_connector
@@ -49,6 +50,7 @@ def start_spark(config: Mapping[str, object] | None = None, locations: Sequence[
         ConfigurationError: Java is missing, the server or the master does not answer, or a setting cannot change after the start.
     """
     check_pyspark()
+    stop_debug_log("py4j")  # it logs the settings of the Spark that starts
     settings = _settings_text(config or {})
     query_logger = logging.getLogger("SQLQueryContextLogger")
     if not query_logger.handlers:

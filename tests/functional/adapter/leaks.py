@@ -10,7 +10,7 @@ import logging
 import sys
 import traceback
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -42,7 +42,7 @@ RESOURCES = (
 
 def main(project: Path, output: TextIO, store: str) -> None:
     """Run every command, statement and page, and write what it shows."""
-    logging.basicConfig(level=logging.DEBUG, stream=output)
+    logging.basicConfig(level=logging.DEBUG, stream=output, force=True)  # an import of dbt has set a handler
     for command in ("debug", "seed", "build", "compile", "run-operation no_such_macro", "docs generate"):
         arguments = ["--log-level", "debug", "--log-level-file", "debug", "--print", *command.split()]
         result = dbtRunner().invoke([*arguments, "--project-dir", str(project), "--profiles-dir", str(project)])
@@ -68,7 +68,7 @@ def main(project: Path, output: TextIO, store: str) -> None:
         attempt(output, lambda settings=catalog: list(rowmerge.check_environment(catalog=settings)))
     for address in target["remotes"]:
         attempt(output, lambda url=address: rowmerge.connect(target["warehouse"], spark_config={"spark.remote": url}))
-    write_pages(spark, output)
+    write_pages(str(spark.sparkContext.uiWebUrl), output)
     print("complete", file=output)
 
 
@@ -101,14 +101,21 @@ def attempt(output: TextIO, call: Callable[[], Any]) -> None:
         print(repr(error), traceback.format_exc(), file=output)
 
 
-def write_pages(spark: SparkSession, output: TextIO) -> None:
-    """Write the pages and the resources of Spark's user interface."""
-    address, application = spark.sparkContext.uiWebUrl, spark.sparkContext.applicationId
-    executions = json.loads(fetch(f"{address}/api/v1/applications/{application}/sql?length=1000"))
-    stages = json.loads(fetch(f"{address}/api/v1/applications/{application}/stages"))
+def write_pages(address: str, output: TextIO, pages: Sequence[str] = PAGES) -> None:
+    """Write the pages and the resources of Spark's user interface.
+
+    Args:
+        address: The address of the user interface.
+        output: The file for the pages.
+        pages: The paths of the pages, beside those of queries and stages.
+    """
+    (application,) = json.loads(fetch(f"{address}/api/v1/applications"))
+    resources = f"{address}/api/v1/applications/{application['id']}"
+    executions = json.loads(fetch(f"{resources}/sql?length=1000"))
+    stages = json.loads(fetch(f"{resources}/stages"))
     print(len(executions), "queries", len(stages), "stages", file=output)
-    urls = [f"{address}/{page}" for page in PAGES]
-    urls += [f"{address}/api/v1/applications/{application}{resource}" for resource in RESOURCES]
+    urls = [f"{address}/{page}" for page in pages]
+    urls += [f"{resources}{resource}" for resource in RESOURCES]
     urls += [f"{address}/SQL/execution/?id={execution['id']}" for execution in executions]
     urls += [f"{address}/stages/stage/?id={stage['stageId']}&attempt={stage['attemptId']}" for stage in stages]
     for url in urls:

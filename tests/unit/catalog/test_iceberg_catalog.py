@@ -1,4 +1,4 @@
-"""Catalogs of pyiceberg in a session: SQL on SQLite, Glue, and REST on a small server and on Iceberg's server."""
+"""Catalogs of pyiceberg in a session: SQL on SQLite, Glue, Hive, and REST on a small server and on Iceberg's server."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from rowmerge.table.metadata.schema import Array, Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.glue import needs_moto, serving_glue
+from tests.support.hive_metastore import emptied_hive, needs_hive
 from tests.support.iceberg_rest_server import needs_jars, serving_with_java
 from tests.support.postgresql import needs_postgresql, new_database
 from tests.support.rest_catalog import ENDPOINTS, Answer, serving
@@ -49,6 +50,7 @@ def _sql(folder: Path) -> dict[str, str]:
         "rest",
         pytest.param("java", marks=needs_jars),
         pytest.param("glue", marks=needs_moto),
+        pytest.param("hive", marks=[needs_hive, pytest.mark.full_suite("test_hive_catalog.py tests Hive in the gate")]),
         pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.full_suite("pyiceberg treats all databases alike")]),
     ]
 )
@@ -60,6 +62,10 @@ def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[di
     if request.param == "glue":
         with serving_glue() as glue:
             yield {**glue, "warehouse": f"file://{tmp_path}/elsewhere"}
+        return
+    if request.param == "hive":
+        with emptied_hive(request.getfixturevalue("hive_metastore"), f"file://{tmp_path}/elsewhere") as hive:
+            yield hive
         return
     if request.param == "postgresql":
         with new_database(request.getfixturevalue("postgresql")) as uri:
@@ -76,6 +82,11 @@ def catalog(configuration: dict[str, Any], tmp_path: Path) -> IcebergCatalog:
     return catalog
 
 
+def schemas_of(catalog: IcebergCatalog) -> list[str]:
+    """Return the schemas without the one that a Hive metastore always has."""
+    return [schema for schema in catalog.schemas() if schema != "default"]
+
+
 def create_table(catalog: IcebergCatalog, name: str = "t", location: str | None = None) -> Any:
     table = catalog.new_table("raw", name, "iceberg", location)
     assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Committed)
@@ -84,8 +95,8 @@ def create_table(catalog: IcebergCatalog, name: str = "t", location: str | None 
 
 def test_schemas_are_namespaces(catalog: IcebergCatalog) -> None:
     catalog.create_schema("Other", comment="words", properties={"p": "1"})
-    assert catalog.schemas() == ["other", "raw"]
-    assert catalog.schema_exists("OTHER") and not catalog.schema_exists("default")
+    assert schemas_of(catalog) == ["other", "raw"]
+    assert catalog.schema_exists("OTHER") and not catalog.schema_exists("missing")
     with pytest.raises(AlreadyExists, match="already exists"):
         catalog.create_schema("raw")
     catalog.create_schema("raw", if_not_exists=True)
@@ -93,7 +104,7 @@ def test_schemas_are_namespaces(catalog: IcebergCatalog) -> None:
     catalog.drop_schema("other", if_exists=True)
     with pytest.raises(SchemaNotFound, match="`raw`"):
         catalog.drop_schema("other")
-    assert catalog.schemas() == ["raw"]
+    assert schemas_of(catalog) == ["raw"]
 
 
 def test_functions_are_not_supported_in_iceberg_catalogs(catalog: IcebergCatalog) -> None:
@@ -191,7 +202,7 @@ def test_names_are_case_insensitive(catalog: IcebergCatalog, configuration: dict
     with pytest.raises(TableError, match="not empty: it contains orders"):
         other_catalog.drop_schema("mixed")
     other_catalog.drop_schema("mixed", cascade=True)
-    assert pyiceberg_catalog.list_namespaces() == [("raw",)]
+    assert schemas_of(other_catalog) == ["raw"]
 
 
 def test_missing_tables_and_schemas_are_reported(catalog: IcebergCatalog) -> None:
@@ -213,10 +224,6 @@ def test_views_are_created_replaced_and_dropped(catalog: IcebergCatalog, configu
         fields = {"default_schema": "raw", "columns": COLUMNS, "comment": "words", **more}
         return catalog.put_view(View(Relation.of_view("raw", "v"), sql, **fields), or_replace=or_replace)
 
-    if configuration["type"] == "glue":
-        with pytest.raises(TableError, match="does not support views. Create a table, or use a REST or SQL catalog"):
-            put("select 1")
-        return
     assert put("select 1 as id, 'a' as v").sql == "select 1 as id, 'a' as v"
     with pytest.raises(AlreadyExists):
         put("select 2")
@@ -269,6 +276,13 @@ def test_a_refused_view_replacement_keeps_the_view(tmp_path: Path) -> None:
         with pytest.raises(CatalogFailed, match="loss of view dialects"):
             catalog.put_view(View(Relation.of_view("raw", "v"), "select 2 as id", "raw", COLUMNS), or_replace=True)
         assert catalog.view("raw", "v").sql == "select 1 as id"
+
+
+def test_a_server_interprets_the_name_of_its_warehouse(tmp_path: Path) -> None:
+    with serving(_sql(tmp_path)) as uri:
+        catalog = IcebergCatalog({"type": "rest", "uri": uri, "warehouse": "bl://projects/p/catalogs/lake"}, None)
+        catalog.create_schema("raw")
+        assert catalog.schemas() == ["raw"]
 
 
 def test_a_server_without_view_endpoints_supports_tables(tmp_path: Path) -> None:
@@ -377,8 +391,6 @@ def test_vacuum_of_a_table_in_the_folder_of_another_table_is_refused(
 
 
 def test_a_view_can_be_renamed(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
-    if configuration["type"] == "glue":
-        pytest.skip("pyiceberg and Glue have no views")
     create_table(catalog, "t")
     catalog.put_view(View(Relation.of_view("raw", "v"), "select 1", "raw", COLUMNS))
     _rename(catalog, "v", "w")

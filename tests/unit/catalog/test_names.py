@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import example, given, strategies as st
 
+import rowmerge
 from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location
 from rowmerge.errors import ConfigurationError, TableError
 
@@ -114,6 +118,30 @@ def test_locations_in_stores_without_conditional_puts_are_rejected(location: str
     with pytest.raises(ConfigurationError, match=problem) as error:
         normalize_location(location)
     assert "namenode" not in str(error.value) and "shop" not in str(error.value)
+
+
+LOCATION = "hdfs://namenode/lake"
+ICEBERG = {"name": "lake", "type": "sql", "uri": "sqlite:///catalog.db"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"location": LOCATION},
+        {"location": LOCATION, "catalog": ICEBERG},
+        {"catalog": {**ICEBERG, "warehouse": LOCATION}},
+        {"location": "lake", "catalogs": [{"name": "cold", "warehouse": LOCATION}]},
+        {"location": "lake", "catalogs": [{**ICEBERG, "warehouse": LOCATION}]},
+    ],
+)
+def test_a_session_in_hdfs_is_rejected_before_spark_starts(
+    arguments: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # No Spark starts without Java. The error would be another one.
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="does not support locations at hdfs://"):
+        rowmerge.connect(**arguments)
 
 
 def test_a_folder_may_have_a_colon_in_its_name() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rowmerge.session.startup.connectors import warehouse_locations, with_connector
+from rowmerge.session.startup.catalogs import open_catalogs
+from rowmerge.session.startup.connectors import ANY_S3, served_locations, warehouse_locations, with_connector
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.store import Storage
+from tests.support.rest_catalog import serving
 
 S3 = ["s3://lake/warehouse"]
 
@@ -18,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / folder).mkdir()
     (tmp_path / "jars" / "hadoop-client-api-3.4.9.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    for name in ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"):
+    for name in ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_DIST_CLASSPATH"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -47,8 +52,11 @@ def test_an_existing_connector_stays_as_it_is(home: Path) -> None:
     assert with_connector({}, S3) == {}
 
 
-def test_jars_of_spark_submit_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell")
+@pytest.mark.parametrize(
+    ("variable", "value"), [("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell"), ("SPARK_DIST_CLASSPATH", "/opt/hadoop/*")]
+)
+def test_jars_of_the_environment_stay_as_they_are(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, value)
     assert with_connector({}, S3) == {}
 
 
@@ -59,3 +67,28 @@ def test_all_warehouses_of_a_session_count() -> None:
         "s3://lake",
     ]
     assert warehouse_locations(None, {"type": "rest", "warehouse": "production"}, []) == []
+
+
+@pytest.mark.parametrize(
+    ("location", "defaults", "options", "expected"),
+    [
+        (None, {"default-base-location": "s3://lake/polaris"}, {}, ["s3://lake/polaris"]),
+        (None, {"s3.region": "eu-west-1"}, {}, [ANY_S3]),
+        (None, {}, {"aws_region": "eu-west-1"}, [ANY_S3]),
+        (None, {}, {}, []),
+        ("/data", {"s3.region": "eu-west-1"}, {"aws_region": "eu-west-1"}, []),
+    ],
+)
+def test_a_rest_server_tells_where_tables_are(
+    tmp_path: Path, location: str | None, defaults: dict[str, str], options: dict[str, str], expected: list[str]
+) -> None:
+    configuration = StorageConfiguration.parse(options)
+    sql = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    with serving(sql, lambda request, answer: (200, {"defaults": defaults, "overrides": {}}) if "config" in request else answer()) as uri:
+        open_storage = partial(Storage, options=configuration)
+        catalog = open_catalogs(location, {"type": "rest", "uri": uri}, [], "iceberg", open_storage)
+        assert served_locations(catalog, configuration) == expected
+        further = [{"name": "lake", "type": "rest", "uri": uri}]
+        catalogs = open_catalogs(str(tmp_path), None, further, "delta", open_storage)
+        assert served_locations(catalogs, configuration) == (expected if location is None else [ANY_S3])
+    assert ("spark.jars.packages" in with_connector({}, expected)) is bool(expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import subprocess
@@ -24,6 +25,7 @@ from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import ReaderAccess, reader_access, register_session, without_reader_scheme
 from rowmerge.storage.renewal import Renewal
 from rowmerge.storage.store import Storage
+from tests.support.faulty_s3 import needs_moto, serving_moto
 
 parse = StorageConfiguration.parse
 STATIC = {"aws_access_key_id": "AKIA1", "aws_secret_access_key": "hush"}
@@ -64,6 +66,15 @@ def test_the_profile_of_the_environment_applies_to_locations_in_s3_alone(monkeyp
     assert keys_in(parse({})) == ("AKIALAKE",) * 3
     assert keys_in(parse({}), "file:///t")[1:] == (None, None), "a table on a disk needs no keys"
     assert keys_in(parse(STATIC)) == ("AKIA1",) * 3
+
+
+@needs_moto
+def test_keys_that_a_role_gets_are_not_in_debug_logs(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("botocore").setLevel(logging.NOTSET)  # the level of a new process
+    with serving_moto() as port, caplog.at_level(logging.DEBUG):
+        role = {"aws_role_arn": "arn:aws:iam::123456789012:role/dbt", "aws_endpoint_url_sts": f"http://127.0.0.1:{port}"}
+        keys = parse({**STATIC, **role, "aws_region": "eu-west-3"}).filesystem_options("s3://lake/t")["s3"]
+    assert keys["secret_key"] != "hush" and keys["secret_key"] not in caplog.text and keys["session_token"] not in caplog.text
 
 
 @pytest.mark.parametrize("is_option", [True, False])

@@ -1,0 +1,1 @@
+"""A Hive metastore: its client, and pyiceberg's catalog with checked locks."""

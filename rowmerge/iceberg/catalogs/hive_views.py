@@ -1,0 +1,146 @@
+"""The views of a Hive metastore, as Iceberg's HiveCatalog for Java stores views."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from contextlib import suppress
+
+from hive_metastore.ThriftHiveMetastore import Client
+from hive_metastore.ttypes import (
+    AlreadyExistsException,
+    EnvironmentContext,
+    FieldSchema,
+    NoSuchObjectException,
+    Table as HiveTable,
+    UnknownDBException,
+)
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.hive import DO_NOT_UPDATE_STATS, HIVE2_COMPATIBLE, SchemaToHiveConverter, _construct_hive_storage_descriptor
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.schema import Schema
+from pyiceberg.utils.properties import property_as_bool
+
+from rowmerge.iceberg.catalogs.hive.catalog import LockingHiveCatalog
+from rowmerge.iceberg.catalogs.metastore_views import VIRTUAL_VIEW, ViewDefinition, metadata_path
+
+_MAX_RETENTION = 2**31 - 1
+
+
+class HiveViews:
+    """The views of a Hive metastore. `rowmerge.iceberg.catalogs.metastore_views.ViewEntries` documents the methods.
+
+    Changes of a view hold its lock, as in Iceberg's HiveCatalog for Java.
+    """
+
+    def __init__(self, catalog: LockingHiveCatalog) -> None:
+        """Initialize the views of a catalog."""
+        self._catalog = catalog
+
+    def names(self, namespace: str) -> list[str]:
+        with self._catalog._client as client, suppress(NoSuchObjectException, UnknownDBException):
+            names = client.get_tables_by_type(namespace, "*", VIRTUAL_VIEW)
+            views = client.get_table_objects_by_name(namespace, names) if names else []
+            return [view.tableName for view in views if _path(view) is not None]
+        return []
+
+    def path(self, namespace: str, view: str) -> str | None:
+        with self._catalog._client as client:
+            return _path(_table(client, namespace, view))
+
+    def create(self, namespace: str, view: str, definition: ViewDefinition) -> bool:
+        """Create a view, as documented in `ViewEntries.create`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            definition: The definition of the view.
+        """
+        now = int(time.time())
+        table = HiveTable(
+            tableName=view,
+            dbName=namespace,
+            owner=definition.metadata["properties"].get("hive.metastore.table.owner", getpass.getuser()),
+            createTime=now,
+            lastAccessTime=now,
+            retention=_MAX_RETENTION,
+            partitionKeys=[],
+            tableType=VIRTUAL_VIEW,
+        )
+        self._define(table, definition)
+        with self._catalog._client as client, suppress(AlreadyExistsException):
+            client.create_table(table)
+            return True
+        return False
+
+    def replace(self, namespace: str, view: str, definition: ViewDefinition) -> bool:
+        """Replace a view, as documented in `ViewEntries.replace`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            definition: The new definition of the view.
+        """
+        with self._catalog.locked(namespace, view) as client:
+            table = _table(client, namespace, view)
+            if table is None or _path(table) != definition.previous_path:
+                return False
+            self._define(table, definition)
+            return _alter(client, namespace, view, table)
+
+    def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool | None:
+        with self._catalog.locked(*source) as client:
+            table = _table(client, *source)
+            if table is None or _path(table) is None:
+                return None
+            table.dbName, table.tableName = target
+            with suppress(TableAlreadyExistsError):
+                return _alter(client, *source, table) or None
+            return False
+
+    def drop(self, namespace: str, view: str, path: str) -> bool:
+        """Drop a view, as documented in `ViewEntries.drop`.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            path: The path of the view's metadata file.
+        """
+        with self._catalog.locked(namespace, view) as client:
+            if _path(_table(client, namespace, view)) != path:
+                return False
+            client.drop_table(namespace, view, deleteData=False)
+            return True
+
+    def _define(self, table: HiveTable, definition: ViewDefinition) -> None:
+        """Give a table of the metastore the definition of a view."""
+        is_compatible = property_as_bool(self._catalog.properties, HIVE2_COMPATIBLE, True)
+        columns = definition.columns(SchemaToHiveConverter(is_compatible))
+        table.sd = _construct_hive_storage_descriptor(Schema(), definition.location, is_compatible)
+        table.sd.cols = [FieldSchema(*column) for column in columns]
+        table.parameters = definition.parameters(table.parameters)
+        table.viewOriginalText = table.viewExpandedText = definition.sql
+
+
+def _table(client: Client, database: str, name: str) -> HiveTable | None:
+    """Return the metastore's table of this name, whatever it represents, or None."""
+    with suppress(NoSuchObjectException):
+        return client.get_table(database, name)
+    return None
+
+
+def _path(table: HiveTable | None) -> str | None:
+    return None if table is None else metadata_path(table.tableType, table.parameters)
+
+
+def _alter(client: Client, database: str, name: str, table: HiveTable) -> bool:
+    """Replace or rename a view. Return False if another process has changed it."""
+    with suppress(CommitFailedException):
+        client.alter_table_with_environment_context(database, name, table, EnvironmentContext(properties={DO_NOT_UPDATE_STATS: "true"}))
+        return True
+    return False
+
+
+def open_hive_views(catalog: Catalog) -> HiveViews | None:
+    """Return the views of a catalog, or None if it is not one of a Hive metastore."""
+    return HiveViews(catalog) if isinstance(catalog, LockingHiveCatalog) else None
