@@ -53,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.shapes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cells", default="", help="numbers and ranges with commas, such as 0-9,17; all cells by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="the rows of the tables, as a share of 5 million")
     parser.add_argument("--engines", default="*", help="patterns with commas")
     parser.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / "rowmerge-shapes", help="the table of one cell at a time"
@@ -66,7 +67,7 @@ def main() -> None:
         engines = [engine for engine in engines_of(name, arguments.seed) if any(fnmatch(engine, p) for p in arguments.engines.split(","))]
         missing = [engine for engine in engines if (name, engine) not in have and ENGINES[engine].missing(peers) is None]
         if missing:
-            _run_cell(name, missing, arguments.folder.resolve(), peers, arguments.out)
+            _run_cell(name, arguments.scale, missing, arguments.folder.resolve(), peers, arguments.out)
 
 
 def _chosen(seed: int, numbers: str) -> list[str]:
@@ -82,11 +83,11 @@ def read_results(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def _run_cell(name: str, engines: list[str], folder: Path, peers: Peers, out: Path) -> None:
+def _run_cell(name: str, scale: float, engines: list[str], folder: Path, peers: Peers, out: Path) -> None:
     """Load the table of a cell, run engines on it, and append their results. The tables are deleted afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     print(f"{name}: {cell_named(name)}", file=sys.stderr, flush=True)
-    subprocess.run([sys.executable, "-m", "benchmarks.shapes.load", str(folder), name], check=True, cwd=ROOT, env=settings())
+    subprocess.run([sys.executable, "-m", "benchmarks.shapes.load", str(folder), name, str(scale)], check=True, cwd=ROOT, env=settings())
     sources = {file.stem: str(file) for file in (folder / "sources").iterdir()}
     for engine in engines:
         run = Run(0.0, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
 
@@ -26,7 +26,7 @@ Pair = tuple[tuple[str, str], tuple[str, str]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One table and one statement: a level of each factor."""
+    """One table and one statement: a level of each factor. `scale`: the rows of the table, as a share of the full size."""
 
     statement: str
     key: str
@@ -36,16 +36,17 @@ class Cell:
     state: str
     order: str
     format: str
+    scale: float = field(default=1.0, kw_only=True)
 
     @property
     def rows(self) -> int:
         """The number of rows of the table."""
-        return 200_000 if self.width == "200" else 5_000_000
+        return round(self.scale * (200_000 if self.width == "200" else 5_000_000))
 
     @property
     def pairs(self) -> set[Pair]:
         """The pairs of levels that the cell covers."""
-        return set(combinations(((field.name, getattr(self, field.name)) for field in fields(self)), 2))
+        return set(combinations(((name, getattr(self, name)) for name in FACTORS), 2))
 
 
 def is_possible(levels: dict[str, str]) -> bool:
@@ -112,7 +113,7 @@ def _candidate(generator: random.Random, first: Pair, uncovered: set[Pair]) -> C
         allowed = [level for level in FACTORS[name] if _can_complete({**levels, name: level}, names[index + 1 :])]
         generator.shuffle(allowed)
         levels[name] = max(allowed, key=lambda level: _gain(levels, name, level, uncovered))
-    return Cell(**levels)
+    return Cell(*(levels[name] for name in FACTORS))
 
 
 def _can_complete(levels: dict[str, str], names: list[str]) -> bool:

@@ -1,9 +1,10 @@
-"""Load the table and the sources of a cell: `python -m benchmarks.shapes.load FOLDER NAME`."""
+"""Load the table and the sources of a cell: `python -m benchmarks.shapes.load FOLDER NAME SCALE`."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.shapes.design import Cell, cell_named
@@ -15,14 +16,15 @@ from benchmarks.tables import SCHEMA, Tables
 ONE_FILE_PER_TASK = {"spark.sql.files.openCostInBytes": str(1 << 40), "spark.sql.files.minPartitionNum": "1"}
 
 
-def load(folder: Path, name: str) -> None:
+def load(folder: Path, name: str, scale: float) -> None:
     """Write the table of a cell, without deletion vectors, which some engines cannot read, and its sources.
 
     Args:
         folder: The folder of the tables of all engines (`Tables`). The sources are in its subfolder `sources`.
         name: The name of the cell.
+        scale: The rows of the table, as a share of the full size.
     """
-    cell, tables, sources = cell_named(name), Tables(folder), folder / "sources"
+    cell, tables, sources = replace(cell_named(name), scale=scale), Tables(folder), folder / "sources"
     for old in (tables.loaded_folder(cell.format, name), sources, folder / "rows"):
         shutil.rmtree(old, ignore_errors=True)
     for new in (sources, folder / "rows"):
@@ -54,4 +56,4 @@ def _fill(cell: Cell, tables: Tables, name: str, files: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    load(Path(sys.argv[1]), sys.argv[2])
+    load(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))
