@@ -75,7 +75,7 @@ def _chosen(seed: int, numbers: str) -> list[str]:
     if not numbers:
         return names
     ranges = [re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip()) for part in numbers.split(",")]
-    return [names[number] for found in ranges if found for number in range(int(found[1]), int(found[2] or found[1]) + 1)]
+    return [names[number] for part in ranges if part for number in range(int(part[1]), int(part[2] or part[1]) + 1)]
 
 
 def read_results(file: Path) -> list[dict[str, Any]]:
