@@ -52,7 +52,7 @@ setup(
     extras_require={
         "aws": ["botocore>=1.34"],  # for profiles and roles of AWS in storage_options
         "connect": [CONNECT],  # for profiles with `method: connect`
-        "hive": ["thrift>=0.13,<1"],  # for Hive metastores in `catalog`, as in pyiceberg[hive]
+        "hive": ["thrift>=0.13,<1"],  # for Hive metastores in `catalog`, as in pyiceberg[hive]; Kerberos needs pyiceberg[hive-kerberos]
         "dev": [
             CONNECT,
             "build",

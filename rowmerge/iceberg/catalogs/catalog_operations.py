@@ -189,25 +189,22 @@ class CatalogOperations:
         if newest is None and isinstance(errors[-1], exceptions.TableAlreadyExistsError) and self._client.load_view(*self._identifier):
             return Put.EXISTED  # A view has the name of the new table.
         is_refused = all(map(_is_final, errors))
-        outcome = _outcome_without_table(request, is_refused) if newest is None else _outcome_by_metadata(request, newest)
+        outcome = self._outcome_without_table(request, errors) if newest is None else _outcome_by_metadata(request, newest)
         if outcome is None and is_refused:  # Another attempt would fail in the same way.
             raise self._failure(errors[-1]) from None
         return outcome
 
+    def _outcome_without_table(self, request: _Request, errors: Sequence[Exception]) -> Unknown | None:
+        """Return the outcome of a commit whose table the catalog does not contain after the attempts, or None if it is not committed."""
+        # A staged table is a new one. If the catalog has refused each creation, it cannot contain the table.
+        if isinstance(request.table, StagedTable) and all(map(_is_final, errors)):
+            return None
+        # Otherwise, the commit may have happened, and another writer may have dropped or renamed the table since.
+        problem = "the catalog no longer contains the table, but another writer may have renamed the table after the commit"
+        return Unknown(f"{problem}. The first error was: {self._failure(errors[0]).reason}")
+
     def _failure(self, error: Exception) -> CatalogFailed:
         return self._client.failure(f"committing {'.'.join(self._identifier)}", error)
-
-
-def _outcome_without_table(request: _Request, is_refused: bool) -> Unknown | None:
-    """Return the outcome of a commit whose table the catalog does not contain after the attempts, or None if it is not committed.
-
-    `is_refused`: whether the catalog has refused each attempt with a final error.
-    """
-    # A staged table is a new one. If the catalog has refused each creation, it cannot contain the table.
-    if is_refused and isinstance(request.table, StagedTable):
-        return None
-    # Otherwise, the commit may have happened, and another writer may have dropped or renamed the table since.
-    return Unknown("the catalog no longer contains the table, but another writer may have renamed the table after the commit")
 
 
 def _outcome_by_metadata(request: _Request, newest: CurrentMetadata) -> Put | Unknown | None:

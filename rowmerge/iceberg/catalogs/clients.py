@@ -134,8 +134,9 @@ class CatalogClient:
         with self._translating_errors(f"loading {namespace}.{table}"), suppress(*_MISSING):
             try:
                 loaded = self.catalog.load_table((namespace, table))
-            except exceptions.NoSuchPropertyException:
-                raise TableError(f"{namespace}.{table} is a table or view of another tool, not of Iceberg. Use another name.") from None
+            except exceptions.NoSuchPropertyException as error:
+                problem = f"{namespace}.{table} is a table or view of another tool, not of Iceberg ({self._message_of(error)})"
+                raise TableError(f"{problem}. Use another name.") from None
             if self._rest is not None:
                 location = absolute_location(loaded.metadata.location)
                 self.storages.update((namespace, table), location, vended_properties(loaded, self._settings))
@@ -258,8 +259,7 @@ class CatalogClient:
         Args:
             namespace: The namespace of the view.
             view: The name of the view.
-            metadata: The metadata of the view in the JSON form of the Iceberg view spec. The view gets the current version of this
-                metadata.
+            metadata: The metadata of the view in the JSON form of the Iceberg view spec. The view gets its current version.
         """
         with self._translating_errors(f"creating the view {namespace}.{view}"):
             return self.view_store.create(namespace, view, metadata)

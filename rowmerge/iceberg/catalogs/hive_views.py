@@ -17,9 +17,10 @@ from hive_metastore.ttypes import (
 )
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.hive import DO_NOT_UPDATE_STATS, HIVE2_COMPATIBLE, SchemaToHiveConverter, _construct_hive_storage_descriptor
-from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.exceptions import CommitFailedException, NoSuchViewError, TableAlreadyExistsError
 from pyiceberg.schema import Schema
 from pyiceberg.utils.properties import property_as_bool
+from thrift.Thrift import TApplicationException
 
 from rowmerge.iceberg.catalogs.hive.catalog import LockingHiveCatalog
 from rowmerge.iceberg.catalogs.metastore_views import VIRTUAL_VIEW, ViewDefinition, metadata_path
@@ -39,27 +40,21 @@ class HiveViews:
 
     def names(self, namespace: str) -> list[str]:
         with self._catalog._client as client, suppress(NoSuchObjectException, UnknownDBException):
-            names = client.get_tables_by_type(namespace, "*", VIRTUAL_VIEW)
+            names = _view_names(client, namespace)
             views = client.get_table_objects_by_name(namespace, names) if names else []
             return [view.tableName for view in views if _path(view) is not None]
         return []
 
-    def path(self, namespace: str, view: str) -> str | None:
+    def path(self, view: tuple[str, str]) -> str | None:
         with self._catalog._client as client:
-            return _path(_table(client, namespace, view))
+            return _path(_table(client, *view))
 
-    def create(self, namespace: str, view: str, definition: ViewDefinition) -> bool:
-        """Create a view, as documented in `ViewEntries.create`.
-
-        Args:
-            namespace: The namespace of the view.
-            view: The name of the view.
-            definition: The definition of the view.
-        """
+    def create(self, view: tuple[str, str], definition: ViewDefinition) -> bool:
+        database, name = view
         now = int(time.time())
         table = HiveTable(
-            tableName=view,
-            dbName=namespace,
+            tableName=name,
+            dbName=database,
             owner=definition.metadata["properties"].get("hive.metastore.table.owner", getpass.getuser()),
             createTime=now,
             lastAccessTime=now,
@@ -73,43 +68,43 @@ class HiveViews:
             return True
         return False
 
-    def replace(self, namespace: str, view: str, definition: ViewDefinition) -> bool:
-        """Replace a view, as documented in `ViewEntries.replace`.
-
-        Args:
-            namespace: The namespace of the view.
-            view: The name of the view.
-            definition: The new definition of the view.
-        """
-        with self._catalog.locked(namespace, view) as client:
-            table = _table(client, namespace, view)
+    def replace(self, view: tuple[str, str], definition: ViewDefinition) -> bool:
+        with self._catalog.locked(*view) as client:
+            table = _table(client, *view)
             if table is None or _path(table) != definition.previous_path:
                 return False
             self._define(table, definition)
-            return _alter(client, namespace, view, table)
+            with suppress(CommitFailedException):
+                _alter(client, view, table)
+                return True
+            return False
 
-    def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool | None:
+    def rename(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
+        """Give a view another name. Return False if a table or view has the new name.
+
+        Args:
+            source: The namespace and the name of the view.
+            target: The new namespace and the new name.
+
+        Raises:
+            CommitFailedException: Another writer has changed the view, or the lock has expired.
+            NoSuchViewError: The view does not exist.
+        """
         with self._catalog.locked(*source) as client:
             table = _table(client, *source)
             if table is None or _path(table) is None:
-                return None
+                raise NoSuchViewError(".".join(source))
             table.dbName, table.tableName = target
             with suppress(TableAlreadyExistsError):
-                return _alter(client, *source, table) or None
+                _alter(client, source, table)
+                return True
             return False
 
-    def drop(self, namespace: str, view: str, path: str) -> bool:
-        """Drop a view, as documented in `ViewEntries.drop`.
-
-        Args:
-            namespace: The namespace of the view.
-            view: The name of the view.
-            path: The path of the view's metadata file.
-        """
-        with self._catalog.locked(namespace, view) as client:
-            if _path(_table(client, namespace, view)) != path:
+    def drop(self, view: tuple[str, str], path: str) -> bool:
+        with self._catalog.locked(*view) as client:
+            if _path(_table(client, *view)) != path:
                 return False
-            client.drop_table(namespace, view, deleteData=False)
+            client.drop_table(*view, deleteData=False)
             return True
 
     def _define(self, table: HiveTable, definition: ViewDefinition) -> None:
@@ -133,12 +128,20 @@ def _path(table: HiveTable | None) -> str | None:
     return None if table is None else metadata_path(table.tableType, table.parameters)
 
 
-def _alter(client: Client, database: str, name: str, table: HiveTable) -> bool:
-    """Replace or rename a view. Return False if another process has changed it."""
-    with suppress(CommitFailedException):
-        client.alter_table_with_environment_context(database, name, table, EnvironmentContext(properties={DO_NOT_UPDATE_STATS: "true"}))
-        return True
-    return False
+def _view_names(client: Client, database: str) -> list[str]:
+    """Return the names of all views in a database, or of all tables and views if the metastore is older than 2.3."""
+    try:
+        names: list[str] = client.get_tables_by_type(database, "*", VIRTUAL_VIEW)
+    except TApplicationException as error:
+        if error.type != TApplicationException.UNKNOWN_METHOD:
+            raise
+        names = client.get_all_tables(database)
+    return names
+
+
+def _alter(client: Client, view: tuple[str, str], table: HiveTable) -> None:
+    """Replace or rename a view."""
+    client.alter_table_with_environment_context(*view, table, EnvironmentContext(properties={DO_NOT_UPDATE_STATS: "true"}))
 
 
 def open_hive_views(catalog: Catalog) -> HiveViews | None:

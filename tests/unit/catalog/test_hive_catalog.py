@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from pyiceberg.types import LongType
 
 from rowmerge.catalog import IcebergCatalog, Relation, View
 from rowmerge.errors import CatalogFailed, RowmergeError, TableError
-from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
@@ -211,6 +212,11 @@ def test_renaming_reverts_no_commit(catalog: IcebergCatalog, configuration: dict
     with pytest.raises(CatalogFailed, match="Another writer has changed"):
         catalog.rename(relation, "raw", "renamed")
     assert "other" in catalog.open("raw", "t").snapshot().schema.names
+    view = View(Relation.of_view("raw", "v"), "select 1 as id", "raw", COLUMNS)
+    catalog.put_view(view)
+    interrupt("_check_lock", monkeypatch, lambda: release_locks(configuration))
+    with pytest.raises(CatalogFailed, match="The lock .* has expired"):
+        catalog.rename(view.relation, "raw", "w")
     catalog.rename(relation, "raw", "renamed")
     assert "other" in catalog.open("raw", "renamed").snapshot().schema.names
 
@@ -250,8 +256,25 @@ def test_a_lost_connection_neither_repeats_a_commit_nor_leaves_a_lock(
     assert locks(configuration) == []
 
 
-def test_a_metastore_without_the_tables_of_locks_is_reported_with_the_remedy(
+def test_a_release_of_a_lock_is_repeated_once_if_no_connection_can_be_used(
     catalog: IcebergCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from thrift.transport.TTransport import TTransportException
+
+    attempts = []
+
+    def lose_connection(self: Any, *arguments: Any) -> None:
+        attempts.append(arguments)
+        self._iprot.trans.close()
+        raise TTransportException(message="connection lost")
+
+    with pytest.raises(TTransportException, match="connection lost"), catalog._client.catalog.locked("raw", "t"):  # type: ignore[attr-defined]
+        monkeypatch.setattr(client_class(), "send_unlock", lose_connection)
+    assert len(attempts) == 2
+
+
+def test_a_metastore_without_the_tables_of_locks_is_reported_with_the_remedy(
+    catalog: IcebergCatalog, configuration: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from thrift.Thrift import TApplicationException
 
@@ -263,6 +286,7 @@ def test_a_metastore_without_the_tables_of_locks_is_reported_with_the_remedy(
     with pytest.raises(CatalogFailed, match=r"cannot lock a table \(Internal error processing lock\).*schematool -initSchema"):
         create_table(catalog)
     assert catalog.relations("raw") == []
+    assert locks(configuration) == [], "the lock that the metastore has stored before the error"
 
 
 def test_columns_change_their_types_and_positions(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
@@ -292,6 +316,86 @@ def test_a_refused_name_is_an_error_without_a_table(catalog: IcebergCatalog, con
     with pytest.raises(CatalogFailed, match=message):
         catalog.put_view(View(Relation.of_view("raw", "with-hyphen"), "select 1 as id", "raw", COLUMNS))
     assert catalog.relations("raw") == [] and locks(configuration) == []
+
+
+@pytest.mark.parametrize(
+    ("lacks", "cause"),
+    [("database", r"raw \(InvalidObject"), ("database of Hive 3", r"raw \(NoSuchObject"), ("folder", r"is not a directory.* \(Meta")],
+)
+def test_a_table_whose_database_or_folder_the_metastore_cannot_use_is_not_created(
+    catalog: IcebergCatalog, configuration: dict[str, Any], lacks: str, cause: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def drop_database() -> None:
+        with load_catalog("other", **configuration)._client as client:  # type: ignore[attr-defined]
+            client.drop_database("raw", deleteData=False, cascade=True)
+
+    def replace_folder() -> None:
+        (folder,) = (path.parent.parent for path in tmp_path.rglob("*.metadata.json"))
+        shutil.rmtree(folder)
+        folder.write_text("")
+
+    def answer_as_hive_3(self: Any) -> None:
+        from hive_metastore.ttypes import InvalidObjectException, NoSuchObjectException
+
+        try:
+            receive(self)
+        except InvalidObjectException as error:
+            raise NoSuchObjectException(error.message) from None
+
+    receive = client_class().recv_create_table
+    if lacks == "database of Hive 3":
+        monkeypatch.setattr(client_class(), "recv_create_table", answer_as_hive_3)
+    interrupt("create_table", monkeypatch, replace_folder if lacks == "folder" else drop_database)
+    with pytest.raises(CatalogFailed, match=f"The metastore refuses raw.t: .*{cause}"):
+        create_table(catalog)
+    assert catalog.relations("raw") == []
+
+
+def test_an_unknown_outcome_contains_the_first_error(
+    catalog: IcebergCatalog, configuration: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = client_class().create_table
+
+    def lose_connection(self: Any, table: Any) -> None:
+        create(self, table)
+        load_catalog("other", **configuration).rename_table("raw.t", "raw.renamed")
+        raise OSError("connection lost")
+
+    monkeypatch.setattr(client_class(), "create_table", lose_connection)
+    definition = TableDefinition(COLUMNS)
+    outcome = catalog.new_table("raw", "t", "iceberg").create(definition, CommitRequest("CREATE TABLE", definition=definition))
+    assert isinstance(outcome, Unknown) and "no longer contains the table" in outcome.reason and "connection lost" in outcome.reason
+
+
+def test_a_metastore_that_does_not_list_tables_by_type_lists_views(catalog: IcebergCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metastores since 2.3 know the method."""
+    from hive_metastore.ThriftHiveMetastore import get_tables_by_type_args
+    from thrift.Thrift import TMessageType
+
+    create_table(catalog)
+    catalog.put_view(View(Relation.of_view("raw", "v"), "select 1 as id", "raw", COLUMNS))
+
+    def send_unknown_method(self: Any, *arguments: Any) -> None:
+        self._oprot.writeMessageBegin("get_tables_by_unknown", TMessageType.CALL, self._seqid)
+        get_tables_by_type_args(*arguments).write(self._oprot)
+        self._oprot.writeMessageEnd()
+        self._oprot.trans.flush()
+
+    monkeypatch.setattr(client_class(), "send_get_tables_by_type", send_unknown_method)
+    assert [str(relation) for relation in catalog.relations("raw")] == ["raw.t", "raw.v"]
+
+
+def test_a_subclass_of_pyicebergs_catalog_stays_as_it_is(configuration: dict[str, Any]) -> None:
+    from pyiceberg.catalog.hive import HiveCatalog
+
+    from rowmerge.iceberg.catalogs.hive.catalog import LockingHiveCatalog, open_hive_catalog
+
+    class OwnCatalog(HiveCatalog):
+        """A catalog with a client of its own, for example for a proxy."""
+
+    catalog = OwnCatalog("own", **configuration)
+    assert open_hive_catalog(catalog) is catalog
+    assert type(open_hive_catalog(HiveCatalog("default", **configuration))) is LockingHiveCatalog
 
 
 def test_the_next_metastore_is_used_if_one_cannot_be_reached(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
@@ -326,7 +430,7 @@ def test_views_and_tables_of_hive_are_neither_listed_nor_changed(catalog: Iceber
     ):
         with pytest.raises(RowmergeError):
             change()
-    with pytest.raises(TableError, match="raw.v is a table or view of another tool, not of Iceberg"):
+    with pytest.raises(TableError, match=r"raw.v is a table or view of another tool, not of Iceberg \(Property table_type missing"):
         catalog.open("raw", "v")
     assert catalog.relations("raw") == []
     with catalog._client.catalog._client as client:  # type: ignore[attr-defined]

@@ -226,6 +226,42 @@ def test_a_lost_answer_of_the_metastore_does_not_repeat_the_change(
     assert catalog.view("raw", "v").sql == "select 'replace' as id" and catalog.view("raw", "v").version == 2
 
 
+@pytest.mark.parametrize("method", ["create", "replace"])
+def test_a_repeated_request_does_not_delete_the_metadata_file(
+    catalog: IcebergCatalog, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients and servers repeat a request after a lost answer, and refuse it because it has already succeeded."""
+    if method == "replace":
+        put_view(catalog, "select 1 as id")
+    original = getattr(entries(catalog), method)
+    monkeypatch.setattr(entries(catalog), method, lambda *arguments: original(*arguments) and original(*arguments))
+    put_view(catalog, "select 2 as id", or_replace=method == "replace")
+    assert catalog.view("raw", "v").sql == "select 2 as id"
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_file_to_which_the_metastore_may_refer_stays(
+    catalog: IcebergCatalog, tmp_path: Path, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original_create, original_path = entries(catalog).create, entries(catalog).path
+
+    def create(*arguments: Any) -> bool:
+        assert original_create(*arguments)
+        monkeypatch.setattr(entries(catalog), "path", fail)
+        if not is_refused:
+            raise OSError("connection lost")
+        return False
+
+    def fail(*arguments: Any) -> None:
+        raise OSError("the metastore does not answer")
+
+    monkeypatch.setattr(entries(catalog), "create", create)
+    with pytest.raises(CatalogFailed, match="does not answer" if is_refused else "connection lost"):
+        put_view(catalog, "select 1 as id")
+    monkeypatch.setattr(entries(catalog), "path", original_path)
+    assert catalog.view("raw", "v").sql == "select 1 as id"
+
+
 def test_old_versions_are_deleted_and_the_last_ten_stay(catalog: IcebergCatalog, tmp_path: Path) -> None:
     for number in range(13):
         put_view(catalog, f"select {number} as id")
@@ -256,6 +292,48 @@ def test_glue_compares_the_version_of_a_view(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(glue, "update_table", overtake)
         assert put_view(catalog, "select 3 as id").version == 3
         assert [skips for _, skips in versions] == [False, False] and versions[0][0] != versions[1][0]
+
+
+@needs_moto
+@pytest.mark.parametrize("operation", ["CreateTable", "DeleteTable"])
+def test_requests_to_glue_that_botocore_repeats_change_views_once(tmp_path: Path, operation: str) -> None:
+    with serving_glue() as configuration:
+        catalog = IcebergCatalog({**configuration, "warehouse": f"file://{tmp_path}"}, None)
+        catalog.create_schema("raw")
+        events = catalog._client.catalog.glue.meta.events  # type: ignore[attr-defined]
+        events.register(f"needs-retry.glue.{operation}", lambda attempts, **_: 0 if attempts == 1 else None)
+        put_view(catalog, "select 1 as id", or_replace=False)
+        put_view(catalog, "select 2 as id")
+        catalog.rename(Relation.of_view("raw", "v"), "raw", "w")
+        assert catalog.view("raw", "w").sql == "select 2 as id"
+        assert [relation.name for relation in catalog.relations("raw")] == ["w"]
+
+
+@needs_moto
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_view_whose_old_name_glue_does_not_delete_keeps_only_this_name(
+    tmp_path: Path, is_deleted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving_glue() as configuration:
+        catalog = IcebergCatalog({**configuration, "warehouse": f"file://{tmp_path}"}, None)
+        catalog.create_schema("raw")
+        put_view(catalog, "select 1 as id")
+        glue = catalog._client.catalog.glue  # type: ignore[attr-defined]
+        delete_table = glue.delete_table
+
+        def fail(**arguments: Any) -> None:
+            monkeypatch.setattr(glue, "delete_table", delete_table)
+            if is_deleted:
+                delete_table(**arguments)
+            raise OSError("connection lost")
+
+        monkeypatch.setattr(glue, "delete_table", fail)
+        if is_deleted:
+            catalog.rename(Relation.of_view("raw", "v"), "raw", "w")
+        else:
+            with pytest.raises(CatalogFailed, match="connection lost"):
+                catalog.rename(Relation.of_view("raw", "v"), "raw", "w")
+        assert [relation.name for relation in catalog.relations("raw")] == ["w" if is_deleted else "v"]
 
 
 @needs_moto

@@ -51,7 +51,7 @@ class LockingHiveCatalog(HiveCatalog):
         self._min_wait, self._max_wait = float(self._lock_check_min_wait_time or 0), float(self._lock_check_max_wait_time or 0)
         # The same time as in pyiceberg, whose intervals double from 2 seconds on.
         waits = (2.0 * 2**attempt for attempt in range(int(self._lock_check_retries or 1) - 1))
-        self._patience = sum(min(max(wait, self._min_wait), self._max_wait) for wait in waits)
+        self._max_lock_seconds = sum(min(max(wait, self._min_wait), self._max_wait) for wait in waits)
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
         """Create a database below the warehouse, as Iceberg's HiveCatalog for Java does.
@@ -98,7 +98,7 @@ class LockingHiveCatalog(HiveCatalog):
         return LockRequest(component=[component], user=getpass.getuser(), hostname=socket.gethostname(), agentInfo=agent)
 
     def _wait_for_lock(self, database_name: str, table_name: str, lockid: int, open_client: Client) -> LockResponse:
-        deadline, wait = time.monotonic() + self._patience, self._min_wait
+        deadline, wait = time.monotonic() + self._max_lock_seconds, self._min_wait
         while True:
             response = open_client.check_lock(CheckLockRequest(lockid=lockid))
             if response.state == LockState.ACQUIRED:
@@ -113,17 +113,17 @@ class LockingHiveCatalog(HiveCatalog):
     def _describe_holder(self, database: str, name: str, lock_id: int, client: Client) -> str:
         """Return a message about the lock for which this process has waited in vain, with the remedy."""
         locks = client.show_locks(ShowLocksRequest()).locks or ()
-        others = [lock for lock in locks if (lock.dbname, lock.tablename) == (database, name) and lock.lockid != lock_id]
-        holder = min(others, key=lambda lock: lock.lockid, default=None)
+        other_locks = [lock for lock in locks if (lock.dbname, lock.tablename) == (database, name) and lock.lockid != lock_id]
+        holder = min(other_locks, key=lambda lock: lock.lockid, default=None)
         if holder is None:
-            return f"The lock of {database}.{name} was not acquired within {self._patience:g} s. Run the statement again"
+            return f"The lock of {database}.{name} was not acquired within {self._max_lock_seconds:g} s. Run the statement again"
         since = datetime.fromtimestamp((holder.acquiredat or holder.lastheartbeat) / 1000, timezone.utc)
         process = f"{holder.user}@{holder.hostname} ({holder.agentInfo}) since {since:%Y-%m-%d %H:%M:%S} UTC"
-        waited = f"was not released within {self._patience:g} s (lock-check-retries). If its process runs, run the statement again"
+        problem = f"The lock {holder.lockid} was not released within {self._max_lock_seconds:g} s (lock-check-retries)"
         remedy = f"If its process has ended, remove the lock as the page about Hive describes (UnlockRequest(lockid={holder.lockid}))"
-        return f"{database}.{name} is locked by {process}. The lock {holder.lockid} {waited}. {remedy}"
+        return f"{database}.{name} is locked by {process}. {problem}. If its process runs, run the statement again. {remedy}"
 
 
 def open_hive_catalog(catalog: Catalog) -> Catalog:
-    """Return the catalog with checked locks if it is one of a Hive metastore. Otherwise, return it unchanged."""
-    return LockingHiveCatalog(catalog.name, **catalog.properties) if isinstance(catalog, HiveCatalog) else catalog
+    """Return pyiceberg's catalog of a Hive metastore with checked locks. Return any other catalog, and a subclass of a user, unchanged."""
+    return LockingHiveCatalog(catalog.name, **catalog.properties) if type(catalog) is HiveCatalog else catalog

@@ -65,14 +65,14 @@ class MetastoreClient(Client):  # type: ignore[misc]  # the client is generated,
         """
         try:
             response = super().lock(rqst)
-        except TApplicationException as error:
+        except (TApplicationException, *_CONNECTION_LOST) as error:
+            with suppress(Exception):  # the metastore may have stored the lock before the error
+                self._release_lost_lock(rqst)
+            if not isinstance(error, TApplicationException):
+                raise
             problem = f"The metastore cannot lock a table ({error}). Its log has the cause"
             advice = "If its database lacks the tables of locks (HIVE_LOCKS), create them with Hive's schematool -initSchema"
             raise BadRequestError(f"{problem}. {advice}") from error
-        except _CONNECTION_LOST:
-            with suppress(Exception):
-                self._release_lost_lock(rqst)
-            raise
         self._lock_id = response.lockid
         return response
 
@@ -84,7 +84,7 @@ class MetastoreClient(Client):  # type: ignore[misc]  # the client is generated,
                 super().unlock(rqst)
             except _CONNECTION_LOST:
                 with self._connect() as client:
-                    client.unlock(rqst)
+                    super(MetastoreClient, client).unlock(rqst)  # one attempt only
 
     def _release_lost_lock(self, request: LockRequest) -> None:
         """Release the lock of a request whose response is lost. It is known by its agent."""
@@ -97,12 +97,13 @@ class MetastoreClient(Client):  # type: ignore[misc]  # the client is generated,
         """Create a table.
 
         Raises:
-            BadRequestError: The metastore has refused the definition.
+            BadRequestError: The metastore has refused the definition, has no such database, or cannot create the table's folder.
         """
         try:
             super().create_table(tbl)
-        except (InvalidObjectException, InvalidOperationException) as error:
-            raise BadRequestError(f"The metastore refuses {tbl.dbName}.{tbl.tableName}: {error.message}") from error
+        except (InvalidObjectException, InvalidOperationException, MetaException, NoSuchObjectException) as error:
+            cause = f"{error.message} ({type(error).__name__})"  # some messages are only the name of the database
+            raise BadRequestError(f"The metastore refuses {tbl.dbName}.{tbl.tableName}: {cause}") from error
 
     def alter_table_with_environment_context(
         self, dbname: str, tbl_name: str, new_tbl: HiveTable, environment_context: EnvironmentContext
@@ -161,7 +162,7 @@ class MetastoreClient(Client):  # type: ignore[misc]  # the client is generated,
         raise error
 
     def _remove_columns(self, database: str, name: str) -> None:
-        """Remove the columns of a table in the metastore, in which readers of Iceberg do not look.
+        """Remove the columns of a table in the metastore. Readers of Iceberg take the columns from the metadata file.
 
         By default, a metastore refuses columns whose types differ from those of the old columns at the same positions
         (`hive.metastore.disallow.incompatible.col.type.changes`). It compares only columns that both have.
@@ -174,7 +175,7 @@ class MetastoreClient(Client):  # type: ignore[misc]  # the client is generated,
 
 
 class Connections(threading.local):
-    """Opens a connection for each block, in the thread of the block. pyiceberg's client shares one connection between threads."""
+    """Open a connection for each block, in the thread of the block. pyiceberg's client shares one connection between threads."""
 
     def __init__(self, properties: Properties) -> None:
         """Initialize the connections. `properties`: the properties of the catalog, whose `uri` may list several metastores."""
