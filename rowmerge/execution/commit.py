@@ -87,7 +87,7 @@ def commit_with_retry(
     attempt: Callable[[], Attempt],
     timings: Timings,
     options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
-    discard_lost_rows: Callable[[], None] = lambda: None,
+    discard_source_rows: Callable[[], None] = lambda: None,
 ) -> ChangeResult:
     """Plan, write and commit a change. After a conflict, retry on the newest version.
 
@@ -98,7 +98,7 @@ def commit_with_retry(
         attempt: The function that plans the change on the newest version and writes its files. It is called once per attempt.
         timings: The object that accumulates the seconds of each stage over all attempts.
         options: The number of retries, and the transaction that a table commits only once.
-        discard_lost_rows: The function that discards the rows that executors kept, if some are lost with an executor.
+        discard_source_rows: The function that discards the source rows on executors. It runs if an executor was lost with some of them.
 
     Returns:
         The committed version and the counts of the change, or the result of an earlier run of the same transaction.
@@ -113,7 +113,7 @@ def commit_with_retry(
     while True:
         if (earlier_result := find_earlier_result(table, options, timings)) is not None:
             return earlier_result
-        current_attempt = run_attempt(attempt, discard_lost_rows)
+        current_attempt = run_attempt(attempt, discard_source_rows)
         outcome = _commit(table, current_attempt, options, timings, complete_request)
         if isinstance(outcome, ChangeResult):
             return replace(outcome, attempts=len(conflicts) + 1)
@@ -129,14 +129,14 @@ def commit_with_retry(
     raise outcome.with_earlier(conflicts)
 
 
-def run_attempt(attempt: Callable[[], T], discard_lost_rows: Callable[[], None] = lambda: None) -> T:
+def run_attempt(attempt: Callable[[], T], discard_source_rows: Callable[[], None] = lambda: None) -> T:
     """Run an attempt, and start it again if its executors are lost with rows, or if the credentials of a store end during its jobs.
 
     Rows of two evaluations of a query must not mix. So an attempt that fails has deleted its files, and evaluates its query again.
 
     Args:
         attempt: The function that plans a change and writes its files.
-        discard_lost_rows: The function that discards the rows that executors kept.
+        discard_source_rows: The function that discards the source rows on executors. It runs if an executor was lost with some of them.
     """
     evaluations, has_new_credentials = 1, False
     while True:
@@ -145,7 +145,7 @@ def run_attempt(attempt: Callable[[], T], discard_lost_rows: Callable[[], None] 
         except Exception as error:
             if lost_source_rows(error) and evaluations < _MAX_EVALUATIONS:
                 logger.warning("An executor was lost with rows of the statement. It starts again with a new evaluation.")
-                discard_lost_rows()
+                discard_source_rows()
                 evaluations += 1
             elif reports_ended_credentials(str(error)) and not has_new_credentials:
                 logger.warning("The credentials of the store ended while a job ran. The statement starts again with new ones.")

@@ -59,11 +59,11 @@ def change_rows(
                 snapshot.shape.check_rows_may_move("update rows of")
         return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
 
-    def discard_lost_rows() -> None:
+    def discard_source_rows() -> None:
         if sources and sources[-1] is not None:
             sources[-1].discard_rows()
 
-    return commit_with_retry(table, plan_and_execute, timings, options, discard_lost_rows)
+    return commit_with_retry(table, plan_and_execute, timings, options, discard_source_rows)
 
 
 def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:

@@ -36,7 +36,7 @@ def connector_coordinate(provider: str) -> str | None:
 
 
 def missing_connector(provider: str, location: str) -> ConfigurationError:
-    """Return the error for a store without a connector.
+    """Return the error for a store whose files Spark cannot open, because the jars of its connector are missing.
 
     Args:
         provider: The provider of the store.

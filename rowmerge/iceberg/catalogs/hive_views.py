@@ -145,5 +145,5 @@ def _alter(client: Client, view: tuple[str, str], table: HiveTable) -> None:
 
 
 def open_hive_views(catalog: Catalog) -> HiveViews | None:
-    """Return the views of a catalog, or None if it is not one of a Hive metastore."""
+    """Return the views of a Hive metastore, or None for a catalog of another type."""
     return HiveViews(catalog) if isinstance(catalog, LockingHiveCatalog) else None

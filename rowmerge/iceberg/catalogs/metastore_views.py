@@ -36,7 +36,7 @@ _MAX_PARAMETER = 4000
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """What a catalog stores of a view.
+    """The values that a catalog stores for one version of a view.
 
     Attributes:
         metadata: The metadata of the view in the JSON form of the Iceberg View Spec.
@@ -223,7 +223,7 @@ def metadata_path(table_type: str | None, parameters: Mapping[str, str] | None) 
 
 
 class GlueViews:
-    """The views of Glue. `ViewEntries` documents the methods.
+    """Read and change the views of a Glue catalog. `ViewEntries` documents the methods.
 
     Glue compares the version of a table when it updates the table. It cannot compare the version of a table that it deletes. So a view that
     another process replaces at the same time is dropped as well.
@@ -322,7 +322,7 @@ class GlueViews:
         return self._table(view) is None
 
     def _input(self, view: str, definition: ViewDefinition, old: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the form in which Glue receives a view. `old`: Glue's table of the view to replace."""
+        """Return the argument `TableInput` of Glue's API for a view. `old`: the table of the view to replace, as Glue returns it."""
         columns = [
             {"Name": name, "Type": type_, **({} if comment is None else {"Comment": comment})}
             for name, type_, comment in definition.columns(self._types)
@@ -349,7 +349,7 @@ def _was_repeated(error: Any) -> bool:
 
 
 def open_glue_views(catalog: Catalog) -> GlueViews | None:
-    """Return the views of a catalog, or None if it is not one of Glue. boto3 must be installed."""
+    """Return the views of a Glue catalog, or None for a catalog of another type. boto3 must be installed."""
     from pyiceberg.catalog.glue import GlueCatalog
 
     return GlueViews(catalog) if isinstance(catalog, GlueCatalog) else None
