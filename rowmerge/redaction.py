@@ -33,12 +33,14 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 def stop_debug_log(library: str) -> None:
     """Stop the debug messages of a library that logs the values of its calls, with secrets. A level that the user has set remains.
 
+    The new level is WARNING, the default of the root logger. With INFO, programs that log only warnings would get more messages than before.
+
     Args:
         library: The name of the library's logger.
     """
     logger = logging.getLogger(library)
     if logger.level == logging.NOTSET:
-        logger.setLevel(logging.INFO)
+        logger.setLevel(logging.WARNING)
 
 
 def _spellings(secret: str) -> Iterator[str]:

@@ -75,6 +75,8 @@ def test_keys_that_a_role_gets_are_not_in_debug_logs(caplog: pytest.LogCaptureFi
         role = {"aws_role_arn": "arn:aws:iam::123456789012:role/dbt", "aws_endpoint_url_sts": f"http://127.0.0.1:{port}"}
         keys = parse({**STATIC, **role, "aws_region": "eu-west-3"}).filesystem_options("s3://lake/t")["s3"]
     assert keys["secret_key"] != "hush" and keys["secret_key"] not in caplog.text and keys["session_token"] not in caplog.text
+    # A program that logs only warnings gets no further messages.
+    assert not logging.getLogger("botocore.credentials").isEnabledFor(logging.INFO)
 
 
 @pytest.mark.parametrize("is_option", [True, False])
