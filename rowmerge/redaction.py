@@ -33,7 +33,7 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 def stop_debug_log(library: str) -> None:
     """Stop the debug messages of a library that logs the values of its calls, with secrets. A level that the user has set remains.
 
-    The new level is WARNING, the default of the root logger. With INFO, programs that log only warnings would get more messages than before.
+    The new level is WARNING, as that of the root logger. With INFO, programs that log only warnings would get more messages than before.
 
     Args:
         library: The name of the library's logger.
