@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.data_files import FileMessage, WriteSpec
+from rowmerge.parquet.dictionaries import DEFAULT_BYTES, columns_without_dictionary, with_one_dictionary
 from rowmerge.parquet.filesystems import filesystem_of, hiding_secrets
-from rowmerge.parquet.fitting import conform, to_file_rows
+from rowmerge.parquet.fitting import conform, to_file_rows, with_codes_of
 from rowmerge.parquet.leaf_columns import SpecialFloats, column_statistics, leaves, row_group_offsets
 from rowmerge.parquet.partitions import comparable_partition, partition_path, random_prefix, split_by_partition
 
@@ -50,6 +51,7 @@ class RollingFile:
         self._spec, self._partition = spec, partition
         self._leaves = list(leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.file_schema))))
         self._pending: list[pa.Table] = []
+        self._schema: pa.Schema | None = None  # of all rows: the table's columns, some of them as codes and dictionary
         self.buffered_bytes = 0
         self._writer: pq.ParquetWriter | None = None
         self._stream: Any = None
@@ -63,7 +65,12 @@ class RollingFile:
         self._footer_bytes_of_row_group = _FOOTER_BYTES_OF_CHUNK * len(self._leaves)
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows to the buffer. Write the buffered rows once they fill a row group."""
+        """Add rows to the buffer. Write the buffered rows once they fill a row group.
+
+        Text columns may be codes and a dictionary, which the first rows decide for the columns of all rows.
+        """
+        self._schema = self._schema or rows.schema
+        rows = with_codes_of(rows, self._schema)
         self._pending.append(rows)
         self.buffered_bytes += rows.nbytes
         while self.buffered_bytes >= (row_group_bytes := self._bytes_of_next_row_group()):
@@ -122,22 +129,24 @@ class RollingFile:
         self._pending, other_bytes = ([other_rows], other_rows.nbytes) if other_rows.num_rows else ([], 0)
         size_in_memory, self.buffered_bytes = self.buffered_bytes - other_bytes, other_bytes
         with hiding_secrets(self._spec.filesystem_options):
-            writer = self._writer_for(SpecialFloats.of(rows), row_count)
-            writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=row_count)
+            writer = self._writer_for(rows)
+            file_rows = to_file_rows(with_one_dictionary(rows), self._spec.file_schema)
+            writer.write_table(file_rows, row_group_size=row_count)
         self._row_group_count += 1
         self._written_bytes += size_in_memory
         self._compression_ratio = max(self._stream.tell() / max(self._written_bytes, 1), _MIN_COMPRESSION_RATIO)
 
-    def _writer_for(self, special_floats: SpecialFloats, row_count: int) -> pq.ParquetWriter:
-        """Return the writer of the open file if it may contain NaN and -0.0 in these columns. Otherwise, return one of a new file.
+    def _writer_for(self, rows: pa.Table) -> pq.ParquetWriter:
+        """Return the writer of the open file if it may contain NaN and -0.0 in the same columns. Otherwise, return one of a new file.
 
-        `row_count`: the number of rows in the next row group, which is the number of values in Bloom filters by default.
+        `rows`: the next row group.
         """
+        special_floats = SpecialFloats.of(rows)
         if self._writer is not None and not special_floats <= self._special_floats:
             self._finish()
         if self._writer is None:
             self._stream = self._open_stream()
-            self._writer = self._open_writer(special_floats, row_count)
+            self._writer = self._open_writer(special_floats, rows)
             self._special_floats = special_floats
         return self._writer
 
@@ -175,11 +184,17 @@ class RollingFile:
             os.makedirs(os.path.dirname(inner_path), exist_ok=True)
         return filesystem.open_output_stream(inner_path)
 
-    def _open_writer(self, special_floats: SpecialFloats, row_count: int) -> pq.ParquetWriter:
-        """Return a Parquet writer for the open stream. Timestamps and decimals are stored in the same way as in files of Spark."""
+    def _open_writer(self, special_floats: SpecialFloats, rows: pa.Table) -> pq.ParquetWriter:
+        """Return a Parquet writer for the open stream. Timestamps and decimals are stored in the same way as in files of Spark.
+
+        `special_floats`: the columns of the first row group with NaN and -0.0. `rows`: this row group, from whose values the dictionaries
+        of columns follow. Its number of rows is the number of values in Bloom filters by default.
+        """
+        max_dictionary_bytes = int(self._spec.page_arguments.get("dictionary_pagesize_limit", DEFAULT_BYTES))
+        useless_dictionaries = columns_without_dictionary(rows, max_dictionary_bytes)
         return pq.ParquetWriter(
             self._stream,
-            self._spec.file_schema,
+            to_file_rows(rows.slice(0, 0), self._spec.file_schema).schema,
             compression=self._spec.compression,
             compression_level=self._spec.compression_level,
             version=self._spec.format_version,
@@ -189,7 +204,7 @@ class RollingFile:
             metadata_collector=self._footers,
             write_page_index=True,  # readers that search for a few keys use it to skip pages
             **self._spec.page_arguments,
-            **self._spec.column_options.writer_arguments(self._leaves, special_floats, row_count),
+            **self._spec.column_options.writer_arguments(self._leaves, special_floats, useless_dictionaries, rows.num_rows),
         )
 
     def _finish(self) -> None:

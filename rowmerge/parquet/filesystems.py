@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -124,13 +124,16 @@ class UnreadableFile(Exception):
 
 
 @contextmanager
-def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool) -> Iterator[pq.ParquetFile]:
+def open_data_file(
+    path: str, filesystem_options: Options, *, by_field_id: bool, columns_as_codes: Callable[[pq.ParquetFile], Sequence[str]] | None = None
+) -> Iterator[pq.ParquetFile]:
     """Open a data file for reading.
 
     Args:
         path: The absolute path.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
         by_field_id: Whether columns are identified by field id. If true, the file must have field ids.
+        columns_as_codes: A function that returns the names of the columns to read as codes and a dictionary. None to read no such columns.
 
     Raises:
         UnreadableFile: The file is missing or unreadable, or a read in the body of the `with` statement fails.
@@ -144,6 +147,8 @@ def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool)
             source = pq.ParquetFile(content, coerce_int96_timestamp_unit="us")
             if by_field_id and not has_field_ids(source.schema_arrow):
                 raise UnreadableFile(path, "its columns have no field ids")
+            if columns_as_codes is not None and (names := columns_as_codes(source)):
+                source = pq.ParquetFile(content, metadata=source.metadata, read_dictionary=list(names), coerce_int96_timestamp_unit="us")
             yield source
     except FileNotFoundError:
         raise UnreadableFile(path, None) from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ for digits in (_DIGITS, np.frombuffer(b"0123456789ABCDEF", np.uint8)):
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows with exactly the columns and types of `schema`.
+    """Return the rows with exactly the columns and types of `schema`. Codes with a dictionary stay codes if their values have the type.
 
     Args:
         rows: Rows with these columns, and possibly others, in any order. Columns and fields have the same names as in `schema`.
@@ -32,7 +33,21 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     if rows.schema.equals(schema):
         return rows
     columns = [_map_chunks(rows[field.name], field.type, lambda chunk, type_: to_table_type(chunk, type_, type_)) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+    return _table(columns, schema)
+
+
+def with_codes_of(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows with the types of `schema`, which differs from theirs only in the columns that are codes with a dictionary.
+
+    Args:
+        rows: The rows.
+        schema: The same columns, each with its own type or with a dictionary of values of this type.
+    """
+    for index, (old, new) in enumerate(zip(rows.schema, schema, strict=True)):
+        if old.type != new.type:
+            column = rows.column(index).dictionary_encode() if pa.types.is_dictionary(new.type) else rows.column(index).cast(new.type)
+            rows = rows.set_column(index, new, column)
+    return rows
 
 
 def to_file_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -43,7 +58,7 @@ def to_file_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         schema: The schema of the file.
     """
     columns = [_map_chunks(column, field.type, to_file_type) for column, field in zip(rows.columns, schema, strict=True)]
-    return pa.Table.from_arrays(columns, schema=schema)
+    return _table(columns, schema)
 
 
 def file_column_indexes(file_schema: pa.Schema, columns: pa.Schema, *, by_field_id: bool) -> list[int | None]:
@@ -63,7 +78,13 @@ def has_field_ids(file_schema: pa.Schema) -> bool:
 
 
 def to_table_rows(
-    rows: pa.Table, schema: pa.Schema, file_schema: pa.Schema, *, by_field_id: bool, initial_values: Mapping[str, pa.Array] | None = None
+    rows: pa.Table,
+    schema: pa.Schema,
+    file_schema: pa.Schema,
+    *,
+    by_field_id: bool,
+    initial_values: Mapping[str, pa.Array] | None = None,
+    keeps_codes: bool = False,
 ) -> pa.Table:
     """Return rows of a data file with the names and types of the table's columns.
 
@@ -74,17 +95,26 @@ def to_table_rows(
         by_field_id: Whether columns are identified by the field ids of `file_schema` instead of its names.
         initial_values: By name in the table, the values of columns that the file lacks, as arrays of one value. Other missing columns are
             NULL.
+        keeps_codes: Whether text columns that are codes with a dictionary stay codes.
     """
     file_indexes = file_column_indexes(rows.schema, file_schema, by_field_id=by_field_id)
     columns = []
     for index, field, file_field in zip(file_indexes, schema, file_schema, strict=True):
         if index is None:
-            chunks = [_missing_values(field, rows.num_rows, initial_values or {})]
+            columns.append(pa.chunked_array([_missing_values(field, rows.num_rows, initial_values or {})], field.type))
         else:
-            file_chunks = rows.column(index).chunks
-            chunks = [to_table_type(chunk, field.type, file_field.type, by_field_id=by_field_id) for chunk in file_chunks]
-        columns.append(pa.chunked_array(chunks, field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
+            column = rows.column(index)
+            if pa.types.is_dictionary(column.type) and not (keeps_codes and column.type.value_type == field.type):
+                column = column.cast(column.type.value_type)
+            convert = partial(to_table_type, file_type=file_field.type, by_field_id=by_field_id)
+            columns.append(_map_chunks(column, field.type, convert))
+    return _table(columns, schema)
+
+
+def _table(columns: Sequence[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+    """Return a table of columns with the types of `schema`, or with a dictionary of values of these types."""
+    fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
+    return pa.Table.from_arrays(list(columns), schema=pa.schema(fields, schema.metadata))
 
 
 def _missing_values(field: pa.Field, row_count: int, initial_values: Mapping[str, pa.Array]) -> pa.Array:
@@ -192,6 +222,9 @@ def _field_id(field: pa.Field) -> bytes | None:
 
 
 def _map_chunks(column: pa.ChunkedArray, type_: pa.DataType, change: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.ChunkedArray:
+    """Return a column of type `type_`, converted chunk by chunk. Codes with a dictionary of such values stay as they are."""
+    if pa.types.is_dictionary(column.type) and column.type.value_type == type_:
+        return column
     return pa.chunked_array([change(chunk, type_) for chunk in column.chunks], type_)
 
 

@@ -148,7 +148,9 @@ class ColumnOptions:
     without_statistics: frozenset[str] = frozenset()
     bloom_filters: dict[str, BloomFilter] = field(default_factory=dict)
 
-    def writer_arguments(self, leaves: Sequence[Leaf], special_floats: SpecialFloats, rows: int) -> dict[str, Any]:
+    def writer_arguments(
+        self, leaves: Sequence[Leaf], special_floats: SpecialFloats, useless_dictionaries: frozenset[str], rows: int
+    ) -> dict[str, Any]:
         """Return the arguments of PyArrow's Parquet writer for these options.
 
         Columns with NaN get no statistics, and columns with -0.0 get no dictionary. See `SpecialFloats` for the reason. PyArrow's arguments
@@ -157,11 +159,13 @@ class ColumnOptions:
         Args:
             leaves: All leaf columns of the file.
             special_floats: The columns with NaN and -0.0.
+            useless_dictionaries: The names of the top-level columns for which a dictionary is useless (`columns_without_dictionary`).
             rows: The number of rows in a row group.
         """
+        columns_without_dictionary = special_floats.negative_zero_columns | useless_dictionaries
         arguments: dict[str, Any] = {
             "write_statistics": _parquet_paths_except(leaves, special_floats.nan_columns, self.without_statistics),
-            "use_dictionary": _parquet_paths_except(leaves, special_floats.negative_zero_columns, self.without_dictionary),
+            "use_dictionary": _parquet_paths_except(leaves, columns_without_dictionary, self.without_dictionary),
         }
         if self.bloom_filters:  # PyArrow before version 24 has no argument for Bloom filters
             filters = self.bloom_filters.items()

@@ -12,6 +12,7 @@ import pyarrow as pa
 from rowmerge.parquet.bitmaps import deserialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import FileMessage, StoredColumns, WriteSpec
+from rowmerge.parquet.dictionaries import text_columns_with_dictionary
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
@@ -62,7 +63,12 @@ def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, 
     for file_rows in _tables(stored_columns, path, spec.filesystem_options):
         # The conversion comes before the filter: Arrow cannot filter all types of other writers, such as string views of delta-rs.
         rows = to_table_rows(
-            file_rows, spec.schema, stored_columns.file_schema, by_field_id=stored_columns.by_field_id, initial_values=spec.initial_values
+            file_rows,
+            spec.schema,
+            stored_columns.file_schema,
+            by_field_id=stored_columns.by_field_id,
+            initial_values=spec.initial_values,
+            keeps_codes=True,
         )
         if spec.lineage is not None:
             rows = spec.lineage.fill_row_lineage(rows, path, start)
@@ -91,9 +97,10 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
 
 
 def _tables(stored_columns: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.Table]:
-    """Yield the rows of a file in batches, with those of the stored columns that the file contains."""
-    with open_data_file(path, filesystem_options, by_field_id=stored_columns.by_field_id) as source:
-        indexes = file_column_indexes(source.schema_arrow, stored_columns.file_schema, by_field_id=stored_columns.by_field_id)
+    """Yield the rows of a file in batches, with those of the stored columns that the file contains. Text columns may be codes."""
+    by_field_id = stored_columns.by_field_id
+    with open_data_file(path, filesystem_options, by_field_id=by_field_id, columns_as_codes=text_columns_with_dictionary) as source:
+        indexes = file_column_indexes(source.schema_arrow, stored_columns.file_schema, by_field_id=by_field_id)
         columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]
         for batch in source.iter_batches(batch_size=131_072, columns=columns):
             yield to_gregorian(pa.Table.from_batches([batch]), source.metadata.metadata)

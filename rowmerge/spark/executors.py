@@ -19,6 +19,7 @@ from rowmerge.parquet import (
     bitmaps,
     calendars,
     data_files,
+    dictionaries,
     file_writers,
     filesystems,
     fitting,
@@ -38,7 +39,7 @@ BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
 _MODULES = (
     *(bitmaps, calendars, fitting, leaf_columns, transforms, partitions, concurrency, redaction, filesystems, data_files),
-    *(file_writers, rewriting, outcomes, small_files, theta_sketches, source_keys, key_lookup),
+    *(dictionaries, file_writers, rewriting, outcomes, small_files, theta_sketches, source_keys, key_lookup),
 )
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, PySpark
 and the standard library."""
