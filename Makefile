@@ -169,7 +169,7 @@ performance-page: $(STAMP)
 bench-peers:
 	mvn --quiet -f benchmarks/peers dependency:copy-dependencies -DoutputDirectory=$(abspath $(PEERS))/jars
 	$(PYTHON) -m venv $(PEERS)/python
-	$(PEERS)/python/bin/python -m pip install --quiet 'pyspark==$(PEER_SPARK)' 'pyarrow>=16' 'pandas>=2,<3' numpy
+	$(PEERS)/python/bin/python -m pip install --quiet 'pyspark==$(PEER_SPARK)' 'pyarrow>=17' 'pandas>=2,<3' numpy
 
 # What a log of many files and commits costs: docs/performance_metadata.md.
 bench-metadata: $(STAMP)

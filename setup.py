@@ -30,7 +30,7 @@ setup(
     install_requires=[
         # the engine
         f"pyspark{PYSPARK}",
-        "pyarrow>=16",
+        "pyarrow>=17",
         "pandas>=2,<3",  # PySpark's Arrow conversions need it, and do not know pandas 3
         "numpy>=1.26",
         "obstore>=0.6",

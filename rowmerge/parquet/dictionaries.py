@@ -11,12 +11,14 @@ import pyarrow.parquet as pq
 
 DEFAULT_BYTES = 1024 * 1024
 """The size in bytes at which PyArrow stops to use the dictionary of a column, unless its argument `dictionary_pagesize_limit` is set."""
-_MIN_ROWS, _SAMPLED_ROWS = 65_536, 8_192
-"""The minimum number of rows for an estimate of distinct values, and the number of rows that it reads."""
+_MIN_ROWS, _SAMPLED_ROWS, _MIN_SAMPLED_VALUES = 65_536, 8_192, 256
+"""The minimum number of rows for an estimate of distinct values, the number of rows that it reads, and the minimum of values in them."""
+_MAX_CHUNKS = 64
+"""The maximum number of chunks of a column from which rows are sampled one by one. More chunks are first copied into one."""
 _MAX_DISTINCT_SHARE, _MAX_EXCESS = 0.7, 1.5
 """The largest useful dictionary, as a share of the values of its column and as a multiple of the size at which PyArrow stops to use it."""
 _MAX_BYTES_OF_CODE = 2.5
-"""The maximum average size in bytes of a value in a column chunk with a dictionary. Codes take up to two bytes, texts at least four."""
+"""The maximum average size in bytes of a value in a column chunk with a dictionary. Most codes take two bytes, texts at least four."""
 _ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 """The encodings of column chunks that Arrow can read as codes and a dictionary."""
 
@@ -24,12 +26,12 @@ _ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_D
 def columns_without_dictionary(rows: pa.Table, max_bytes: int) -> frozenset[str]:
     """Return the top-level columns for which a dictionary makes a file larger and slower to write, such as unique keys.
 
-    PyArrow begins each column with a dictionary. It continues without it when the dictionary exceeds a size, but keeps the pages so far. So
-    a dictionary is useful only if it stays below this size, and if its values repeat. The number of distinct values is an estimate from a
-    random sample of rows.
+    PyArrow begins each column with a dictionary. When the dictionary exceeds a size, PyArrow continues without it, but keeps the pages so
+    far. So a dictionary is useful only if values repeat, and if it exceeds this size by less than a half. The number of distinct values is
+    an estimate from a random sample.
 
     Args:
-        rows: The rows of a row group.
+        rows: The first row group of a file, with the types that the file stores. It decides for all row groups.
         max_bytes: The size in bytes at which PyArrow stops to use a dictionary.
     """
     if rows.num_rows < _MIN_ROWS:
@@ -45,10 +47,12 @@ def _may_repeat(type_: pa.DataType) -> bool:
 
 
 def _sample(rows: pa.Table) -> pa.Table:
-    """Return random rows, which depend only on the number of rows. Arrow would copy whole columns, so each batch is sampled separately."""
+    """Return random rows, which depend only on the number of rows."""
+    if rows.num_columns and rows.column(0).num_chunks > _MAX_CHUNKS:
+        rows = rows.combine_chunks()
     indexes = np.sort(np.random.default_rng(0).integers(rows.num_rows, size=_SAMPLED_ROWS))
     batches, start = [], 0
-    for batch in rows.to_batches():
+    for batch in rows.to_batches():  # to take rows of a whole table, Arrow copies all its chunks
         first, end = np.searchsorted(indexes, [start, start + batch.num_rows])
         batches.append(batch.take(pa.array(indexes[first:end] - start)))
         start += batch.num_rows
@@ -65,13 +69,14 @@ def _is_dictionary_useless(sample: pa.Array, row_count: int, max_bytes: int) -> 
         row_count: The number of rows from which the sample comes.
         max_bytes: The size in bytes at which PyArrow stops to use a dictionary.
     """
-    value_count = len(sample) - sample.null_count
-    if not value_count:
+    values = sample.storage if isinstance(sample.type, pa.BaseExtensionType) else sample
+    value_count = len(values) - values.null_count
+    if value_count < _MIN_SAMPLED_VALUES:
         return False
     most_distinct = min(
-        _MAX_EXCESS * max_bytes / _plain_bytes(sample, value_count), _MAX_DISTINCT_SHARE * row_count * value_count / len(sample)
+        _MAX_EXCESS * max_bytes / _plain_bytes(values, value_count), _MAX_DISTINCT_SHARE * row_count * value_count / len(values)
     )
-    return bool(pc.count_distinct(sample).as_py() > most_distinct * (1 - math.exp(-value_count / most_distinct)))
+    return bool(pc.count_distinct(values).as_py() > most_distinct * (1 - math.exp(-value_count / most_distinct)))
 
 
 def _plain_bytes(sample: pa.Array, value_count: int) -> float:
@@ -80,30 +85,52 @@ def _plain_bytes(sample: pa.Array, value_count: int) -> float:
         return 4 if sample.type.precision <= 9 else 8 if sample.type.precision <= 18 else 16
     if pa.types.is_string(sample.type) or pa.types.is_binary(sample.type):
         return 4 + float(pc.sum(pc.binary_length(sample)).as_py()) / value_count
-    return float(sample.type.bit_width) / 8
+    return max(float(sample.type.bit_width) / 8, 4)  # Parquet has no shorter integers
 
 
 def text_columns_with_dictionary(source: pq.ParquetFile) -> list[str]:
     """Return the names of the top-level text columns of a file whose values are codes of a dictionary.
 
-    Arrow can read these columns as codes and dictionary. To filter and write the codes takes a fraction of the time for texts.
+    Arrow can read these columns as codes and dictionary. To filter and write the codes takes a fraction of the time that texts take.
 
     Args:
         source: The open file.
     """
     footer, schema = source.metadata, source.schema_arrow
-    columns = [(index, footer.schema.column(index).path) for index in range(footer.num_columns)]
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    # A dot may be part of a name or precede the name of a nested field.
-    texts = [(index, name) for index, name in columns if "." not in name and schema.field(name).type == pa.string()]
-    return [name for index, name in texts if all(_has_codes(group.column(index)) for group in groups)]
+    names = []
+    for index in range(footer.num_columns):
+        name = footer.schema.column(index).path
+        position = schema.get_field_index(name)  # negative for nested columns, and for a name of two columns
+        # A dot may be part of a name or precede the name of a nested field.
+        is_text = position >= 0 and "." not in name and schema.field(position).type == pa.string()
+        if is_text and all(_has_codes(group.column(index)) for group in groups):
+            names.append(name)
+    return names
 
 
 def _has_codes(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Return whether the values of a column chunk are so small that they must be codes of a dictionary."""
+    """Return whether the values of a column chunk are so small that most of them must be codes of a dictionary."""
     null_count = chunk.statistics.null_count if chunk.statistics is not None and chunk.statistics.has_null_count else 0
     max_size = _MAX_BYTES_OF_CODE * (chunk.num_values - null_count)
     return chunk.has_dictionary_page and _ENCODINGS.issuperset(chunk.encodings) and chunk.total_uncompressed_size <= max_size
+
+
+def decoded_bytes(rows: pa.Table) -> int:
+    """Return the size of rows in memory in bytes, as if all columns were decoded, so that row groups do not depend on dictionaries."""
+    return sum(map(_decoded_bytes, rows.columns)) if _code_columns(rows) else rows.nbytes
+
+
+def _decoded_bytes(column: pa.ChunkedArray) -> int:
+    """Return the size of the decoded values of a column in bytes, estimated from the average size of the values of its dictionaries."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    return sum(len(chunk) * (4 + chunk.dictionary.nbytes // max(len(chunk.dictionary), 1)) for chunk in column.chunks)
+
+
+def _code_columns(rows: pa.Table) -> list[int]:
+    """Return the indexes of the columns that are codes with a dictionary."""
+    return [index for index, type_ in enumerate(rows.schema.types) if pa.types.is_dictionary(type_)]
 
 
 def with_one_dictionary(rows: pa.Table) -> pa.Table:
@@ -115,10 +142,11 @@ def with_one_dictionary(rows: pa.Table) -> pa.Table:
     Args:
         rows: The rows of a row group.
     """
-    rows = rows.unify_dictionaries()
-    for index, field in enumerate(rows.schema):
-        if pa.types.is_dictionary(field.type) and rows.num_rows:
-            rows = rows.set_column(index, field, _without_unused_values(rows.column(index)))
+    indexes = _code_columns(rows)
+    if indexes and rows.num_rows:
+        rows = rows.unify_dictionaries()
+        for index in indexes:
+            rows = rows.set_column(index, rows.schema.field(index), _without_unused_values(rows.column(index)))
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,10 +13,10 @@ import pyarrow.parquet as pq
 
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.data_files import FileMessage, WriteSpec
-from rowmerge.parquet.dictionaries import DEFAULT_BYTES, columns_without_dictionary, with_one_dictionary
+from rowmerge.parquet.dictionaries import DEFAULT_BYTES, columns_without_dictionary, decoded_bytes, with_one_dictionary
 from rowmerge.parquet.filesystems import filesystem_of, hiding_secrets
-from rowmerge.parquet.fitting import conform, to_file_rows, with_codes_of
-from rowmerge.parquet.leaf_columns import SpecialFloats, column_statistics, leaves, row_group_offsets
+from rowmerge.parquet.fitting import conform, to_file_rows
+from rowmerge.parquet.leaf_columns import Leaf, SpecialFloats, column_statistics, leaves, row_group_offsets
 from rowmerge.parquet.partitions import comparable_partition, partition_path, random_prefix, split_by_partition
 
 _LOCAL_THREADS = 2
@@ -36,7 +37,7 @@ _FOOTER_BYTES_OF_CHUNK = 165
 _FIRST_COMPRESSION_RATIO, _MIN_COMPRESSION_RATIO = 1.25, 1e-4
 """The assumed compression ratio of the first row group, and the minimum of later ones.
 
-The pages of random values are larger than the values in memory, because a column begins with a dictionary that does not help.
+The pages of random values can be larger than the values in memory, because a column of few rows has a dictionary even if it does not help.
 """
 
 
@@ -47,11 +48,9 @@ class RollingFile:
     between the sizes of earlier row groups in the file and in memory. So files are slightly larger than the target size.
     """
 
-    def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
-        self._spec, self._partition = spec, partition
-        self._leaves = list(leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.file_schema))))
+    def __init__(self, spec: WriteSpec, columns: Sequence[Leaf], partition: dict[str, Any]) -> None:
+        self._spec, self._leaves, self._partition = spec, columns, partition
         self._pending: list[pa.Table] = []
-        self._schema: pa.Schema | None = None  # of all rows: the table's columns, some of them as codes and dictionary
         self.buffered_bytes = 0
         self._writer: pq.ParquetWriter | None = None
         self._stream: Any = None
@@ -67,12 +66,10 @@ class RollingFile:
     def write(self, rows: pa.Table) -> None:
         """Add rows to the buffer. Write the buffered rows once they fill a row group.
 
-        Text columns may be codes and a dictionary, which the first rows decide for the columns of all rows.
+        Text columns may be codes with a dictionary. If one is, it must be so in all calls.
         """
-        self._schema = self._schema or rows.schema
-        rows = with_codes_of(rows, self._schema)
         self._pending.append(rows)
-        self.buffered_bytes += rows.nbytes
+        self.buffered_bytes += decoded_bytes(rows)
         while self.buffered_bytes >= (row_group_bytes := self._bytes_of_next_row_group()):
             self._write_row_group(row_group_bytes)
 
@@ -126,22 +123,20 @@ class RollingFile:
         if row_group_bytes < self.buffered_bytes:
             row_count = max(int(row_count * row_group_bytes / self.buffered_bytes), 1)
         rows, other_rows = buffered_rows.slice(0, row_count), buffered_rows.slice(row_count)
-        self._pending, other_bytes = ([other_rows], other_rows.nbytes) if other_rows.num_rows else ([], 0)
+        self._pending, other_bytes = ([other_rows], decoded_bytes(other_rows)) if other_rows.num_rows else ([], 0)
         size_in_memory, self.buffered_bytes = self.buffered_bytes - other_bytes, other_bytes
         with hiding_secrets(self._spec.filesystem_options):
-            writer = self._writer_for(rows)
             file_rows = to_file_rows(with_one_dictionary(rows), self._spec.file_schema)
-            writer.write_table(file_rows, row_group_size=row_count)
+            self._writer_for(SpecialFloats.of(rows), file_rows).write_table(file_rows, row_group_size=row_count)
         self._row_group_count += 1
         self._written_bytes += size_in_memory
         self._compression_ratio = max(self._stream.tell() / max(self._written_bytes, 1), _MIN_COMPRESSION_RATIO)
 
-    def _writer_for(self, rows: pa.Table) -> pq.ParquetWriter:
-        """Return the writer of the open file if it may contain NaN and -0.0 in the same columns. Otherwise, return one of a new file.
+    def _writer_for(self, special_floats: SpecialFloats, rows: pa.Table) -> pq.ParquetWriter:
+        """Return the writer of the open file if it may contain NaN and -0.0 in these columns. Otherwise, return one of a new file.
 
-        `rows`: the next row group.
+        `rows`: the next row group, with the names and types of the file.
         """
-        special_floats = SpecialFloats.of(rows)
         if self._writer is not None and not special_floats <= self._special_floats:
             self._finish()
         if self._writer is None:
@@ -187,14 +182,16 @@ class RollingFile:
     def _open_writer(self, special_floats: SpecialFloats, rows: pa.Table) -> pq.ParquetWriter:
         """Return a Parquet writer for the open stream. Timestamps and decimals are stored in the same way as in files of Spark.
 
-        `special_floats`: the columns of the first row group with NaN and -0.0. `rows`: this row group, from whose values the dictionaries
-        of columns follow. Its number of rows is the number of values in Bloom filters by default.
+        Args:
+            special_floats: The columns of the first row group with NaN and -0.0.
+            rows: The first row group, with the names and types of the file. Its values decide which columns have dictionaries. Its number
+                of rows is the number of values in Bloom filters by default.
         """
         max_dictionary_bytes = int(self._spec.page_arguments.get("dictionary_pagesize_limit", DEFAULT_BYTES))
         useless_dictionaries = columns_without_dictionary(rows, max_dictionary_bytes)
         return pq.ParquetWriter(
             self._stream,
-            to_file_rows(rows.slice(0, 0), self._spec.file_schema).schema,
+            rows.schema,
             compression=self._spec.compression,
             compression_level=self._spec.compression_level,
             version=self._spec.format_version,
@@ -236,6 +233,7 @@ class PartitionedWriter:
 
     def __init__(self, spec: WriteSpec) -> None:
         self.spec = spec
+        self._leaves = list(leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.file_schema))))
         self._open: dict[Any, RollingFile] = {}
         self._buffered_bytes = 0
 
@@ -269,7 +267,7 @@ class PartitionedWriter:
         """Return the open file of a partition, or open one."""
         key = comparable_partition(partition)
         if key not in self._open:
-            self._open[key] = RollingFile(self.spec, partition)
+            self._open[key] = RollingFile(self.spec, self._leaves, partition)
         return self._open[key]
 
     def close(self) -> list[FileMessage]:

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 UUID_TEXT = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 """A regular expression for canonical UUID strings. Spark represents UUIDs as strings, and data files contain their 16 bytes."""
 
+CODES = pa.dictionary(pa.int32(), pa.string())
+"""The type of text columns that Arrow reads as codes with a dictionary."""
 _FIELD_ID = b"PARQUET:field_id"
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DIGIT_PLACES = [place for place in range(36) if place not in (8, 13, 18, 23)]
@@ -36,20 +38,6 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return _table(columns, schema)
 
 
-def with_codes_of(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows with the types of `schema`, which differs from theirs only in the columns that are codes with a dictionary.
-
-    Args:
-        rows: The rows.
-        schema: The same columns, each with its own type or with a dictionary of values of this type.
-    """
-    for index, (old, new) in enumerate(zip(rows.schema, schema, strict=True)):
-        if old.type != new.type:
-            column = rows.column(index).dictionary_encode() if pa.types.is_dictionary(new.type) else rows.column(index).cast(new.type)
-            rows = rows.set_column(index, new, column)
-    return rows
-
-
 def to_file_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows of a table with the names and types of a file's columns and fields.
 
@@ -57,6 +45,8 @@ def to_file_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         rows: The rows, with the same columns as the file, in the same order.
         schema: The schema of the file.
     """
+    if rows.schema.equals(schema, check_metadata=True):
+        return rows
     columns = [_map_chunks(column, field.type, to_file_type) for column, field in zip(rows.columns, schema, strict=True)]
     return _table(columns, schema)
 
@@ -95,7 +85,7 @@ def to_table_rows(
         by_field_id: Whether columns are identified by the field ids of `file_schema` instead of its names.
         initial_values: By name in the table, the values of columns that the file lacks, as arrays of one value. Other missing columns are
             NULL.
-        keeps_codes: Whether text columns that are codes with a dictionary stay codes.
+        keeps_codes: Whether text columns of the type CODES stay codes.
     """
     file_indexes = file_column_indexes(rows.schema, file_schema, by_field_id=by_field_id)
     columns = []
@@ -104,8 +94,9 @@ def to_table_rows(
             columns.append(pa.chunked_array([_missing_values(field, rows.num_rows, initial_values or {})], field.type))
         else:
             column = rows.column(index)
-            if pa.types.is_dictionary(column.type) and not (keeps_codes and column.type.value_type == field.type):
-                column = column.cast(column.type.value_type)
+            is_text = field.type == file_field.type == pa.string()
+            if pa.types.is_dictionary(column.type) and not (keeps_codes and is_text and column.type == CODES):
+                column = column.cast(column.type.value_type)  # categories of pandas, with other codes or values
             convert = partial(to_table_type, file_type=file_field.type, by_field_id=by_field_id)
             columns.append(_map_chunks(column, field.type, convert))
     return _table(columns, schema)

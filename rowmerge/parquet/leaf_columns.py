@@ -159,13 +159,13 @@ class ColumnOptions:
         Args:
             leaves: All leaf columns of the file.
             special_floats: The columns with NaN and -0.0.
-            useless_dictionaries: The names of the top-level columns for which a dictionary is useless (`columns_without_dictionary`).
+            useless_dictionaries: The paths of the leaves for which a dictionary is useless (`columns_without_dictionary`).
             rows: The number of rows in a row group.
         """
-        columns_without_dictionary = special_floats.negative_zero_columns | useless_dictionaries
+        without_dictionary = self.without_dictionary | useless_dictionaries
         arguments: dict[str, Any] = {
             "write_statistics": _parquet_paths_except(leaves, special_floats.nan_columns, self.without_statistics),
-            "use_dictionary": _parquet_paths_except(leaves, columns_without_dictionary, self.without_dictionary),
+            "use_dictionary": _parquet_paths_except(leaves, special_floats.negative_zero_columns, without_dictionary),
         }
         if self.bloom_filters:  # PyArrow before version 24 has no argument for Bloom filters
             filters = self.bloom_filters.items()
@@ -208,11 +208,12 @@ def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: 
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     lower, upper, nulls, sizes = NestedValues(), NestedValues(), NestedValues(), NestedValues()
     for index, leaf in enumerate(leaves):
-        _set_at(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
+        chunks = [group.column(index) for group in groups]
+        _set_at(sizes, leaf.path, sum(chunk.total_compressed_size for chunk in chunks))
         # A leaf without bounds does not get a null count either. Inside a list or map, the count would refer to elements instead of rows.
         if not leaf.has_bounds or leaf.path[0] not in columns:
             continue
-        group_statistics = [group.column(index).statistics for group in groups]
+        group_statistics = [chunk.statistics for chunk in chunks]
         if any(statistics is None for statistics in group_statistics):
             continue  # the rows of a row group without statistics may have any value, and any number of NULLs
         if all(statistics.has_null_count for statistics in group_statistics):

@@ -33,7 +33,12 @@ def write_live_rows(
         delete_files: The function that deletes the new files after an error. It takes paths and the arguments of Arrow's file systems.
     """
     writer = PartitionedWriter(spec)
-    live_rows = chain.from_iterable(_live_rows(spec, path, deleted, partition) for path, deleted in deleted_positions.items())
+    # Arrow writes a dictionary as it is. Several files could add up to a large one, and each of many partitions would get a whole one.
+    is_divided = spec.partition_values_in_files and spec.partition
+    keeps_codes = len(deleted_positions) == 1 and not is_divided and "dictionary_pagesize_limit" not in spec.page_arguments
+    live_rows = chain.from_iterable(
+        _live_rows(spec, path, deleted, partition, keeps_codes=keeps_codes) for path, deleted in deleted_positions.items()
+    )
     try:
         for rows in live_rows:
             if spec.partition_values_in_files:
@@ -46,7 +51,7 @@ def write_live_rows(
         raise
 
 
-def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, Any]) -> Iterator[pa.Table]:
+def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, Any], *, keeps_codes: bool) -> Iterator[pa.Table]:
     """Yield the live rows of a file in batches, with the columns that the new file gets.
 
     Args:
@@ -54,13 +59,14 @@ def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, 
         path: The path of the file to read.
         deleted: The serialized bitmap of the positions of the deleted rows.
         partition: The partition values of the file by name of the field.
+        keeps_codes: Whether text columns that the file stores as codes with a dictionary are read as such.
     """
     # Most files store the columns in the same way as new files. `stored_columns_by_path` contains only the others.
     columns_of_new_files = StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=())
     stored_columns = spec.stored_columns_by_path.get(path, columns_of_new_files)
     deleted_positions = deserialize(deleted).astype(np.int64)
     start = 0
-    for file_rows in _tables(stored_columns, path, spec.filesystem_options):
+    for file_rows in _tables(stored_columns, path, spec.filesystem_options, keeps_codes=keeps_codes):
         # The conversion comes before the filter: Arrow cannot filter all types of other writers, such as string views of delta-rs.
         rows = to_table_rows(
             file_rows,
@@ -68,7 +74,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, 
             stored_columns.file_schema,
             by_field_id=stored_columns.by_field_id,
             initial_values=spec.initial_values,
-            keeps_codes=True,
+            keeps_codes=keeps_codes,
         )
         if spec.lineage is not None:
             rows = spec.lineage.fill_row_lineage(rows, path, start)
@@ -96,10 +102,10 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
     return rows
 
 
-def _tables(stored_columns: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.Table]:
-    """Yield the rows of a file in batches, with those of the stored columns that the file contains. Text columns may be codes."""
-    by_field_id = stored_columns.by_field_id
-    with open_data_file(path, filesystem_options, by_field_id=by_field_id, columns_as_codes=text_columns_with_dictionary) as source:
+def _tables(stored_columns: StoredColumns, path: str, filesystem_options: Options, *, keeps_codes: bool) -> Iterator[pa.Table]:
+    """Yield the rows of a file in batches, with those of the stored columns that the file contains. See `_live_rows` for `keeps_codes`."""
+    by_field_id, columns_as_codes = stored_columns.by_field_id, text_columns_with_dictionary if keeps_codes else None
+    with open_data_file(path, filesystem_options, by_field_id=by_field_id, columns_as_codes=columns_as_codes) as source:
         indexes = file_column_indexes(source.schema_arrow, stored_columns.file_schema, by_field_id=by_field_id)
         columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]
         for batch in source.iter_batches(batch_size=131_072, columns=columns):

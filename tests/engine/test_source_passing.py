@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import rowmerge
 from rowmerge.execution.ways import single_pass
+from rowmerge.spark.reading import data_files
 from rowmerge.spark.source import source
 from tests.engine.interleaving import overtaken
 from tests.support.readers import read_with_delta_rs, read_with_pyiceberg
@@ -123,3 +126,16 @@ def test_a_source_of_unknown_size_is_persisted(
     session.sql(f"merge into mirrored t using ({CHANGED}) s on t.id = s.id when matched and t.name <> s.name then update set * {clause}")
     assert len(persisted_sources) == 1
     assert len(_rows(session, mirrored)) == (990 if "delete" in clause else 1200)
+
+
+@pytest.mark.parametrize("checksum", [zlib.crc32, lambda path: 7], ids=["distinct", "equal"])
+def test_each_row_is_changed_in_its_own_file(
+    session: rowmerge.Session, mirrored: str, checksum: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The join identifies files by checksums of their paths, and by the paths if two checksums are equal."""
+    monkeypatch.setattr(data_files, "zlib", SimpleNamespace(crc32=checksum))
+    session.sql("insert into mirrored select id, 'old' from range(1000, 1100)")
+    session.sql("insert into mirrored select id, 'old' from range(1100, 1150)")
+    counts = session.execute(f"merge into mirrored t using ({CHANGED}) s {MIRROR}").changes
+    assert (counts.updated, counts.inserted, counts.deleted) == (65, 50, 500)
+    assert _rows(session, mirrored) == {n: "new" if n % 10 == 0 else "old" for n in range(500, 1200)}

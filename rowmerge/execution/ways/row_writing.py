@@ -11,6 +11,7 @@ from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch
+from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.plan.pruning.file_pruning import every_file
@@ -25,7 +26,7 @@ from rowmerge.spark.matching.joins import (
     repeated_keys,
     unmatched_rows,
 )
-from rowmerge.spark.reading.data_files import spark_path
+from rowmerge.spark.reading.data_files import spark_path, with_short_file_names
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import already_writes_few_files, write_source_rows
 from rowmerge.spark.writing.distribution import Gather
@@ -52,7 +53,8 @@ class TargetRows:
 def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows:
     """Return a Spark scan of the target's files, and the kind of join to the source.
 
-    The keys of the source become filters of the scan. So Spark skips the row groups and pages whose bounds exclude a match.
+    The keys of the source become filters of the scan. So Spark skips the row groups and pages whose bounds exclude a match. FILE contains
+    short names, because Spark shuffles and sorts it with each row.
 
     Args:
         request: The statement to execute.
@@ -66,7 +68,8 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
         condition = key.row_condition()
         if condition is not None:
             frame = frame.where(condition)
-    return TargetRows(frame, join=choose_join(request.plan, source))
+    frame, file_names = with_short_file_names(frame, files.to_read)
+    return TargetRows(frame, choose_join(request.plan, source), file_names)
 
 
 def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
@@ -152,8 +155,8 @@ def write_changed_rows(
     """Write outcome rows into data files, and list the positions of the updated and deleted target rows by file path.
 
     An outcome row says what the statement does with one row: the action, such as update, and the new values. It also has the address of
-    the target row: the file in the column FILE, and the position in that file. FILE contains a path or, after a lookup by Arrow, a short
-    name such as `3`, to which `target.file_names` gives the path.
+    the target row: the file in the column FILE, and the position in that file. FILE contains a path or a short name such as `3`, to which
+    `target.file_names` gives the path.
 
     Args:
         request: The statement to execute.
@@ -161,15 +164,26 @@ def write_changed_rows(
         files: The files of the target rows. Their sizes decide whether one task writes the rows.
         source: The source of the join, or None if there is no join.
         target: The target rows of the join, or None if there is no join.
+
+    Raises:
+        UnreadableDataFile: Spark spells the path of a file in another way than the table, so its short name is unknown.
     """
     output = write_outcomes(outcomes, _write_request(request, files, source, target))
     if target is not None and target.file_names:
-        output.rename(target.file_names)  # list the positions by path instead of short name
+        with discard_on_error(output, request.snapshot.shape.filesystem_options):
+            _replace_short_names(output, target.file_names, request.plan.table)
     if not output.changed_row_count:
         # The statement only inserted rows. The change feed reads these from the data files, so it needs no change data files.
         discard(output.change_rows, request.snapshot.shape.filesystem_options)
         output.change_rows = []
     return output
+
+
+def _replace_short_names(output: WriteOutput, file_names: Mapping[str, str], table: str) -> None:
+    """List the positions of target rows by path instead of short name. `file_names`: the path of each file by its short name."""
+    for name in (output.positions.keys() | output.read_positions.keys()) - file_names.keys():
+        raise unreadable_data_file(table, name, "Spark spells its path in another way than the table")
+    output.rename(file_names)
 
 
 def _write_request(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> WriteRequest:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from urllib.parse import quote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from rowmerge.errors import MissingDataFile, UnsupportedTableFeature
@@ -21,7 +22,7 @@ from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, backquote, sql_name
 from rowmerge.table.metadata.shape import Lineage
-from rowmerge.table.snapshots.files import FileLayout
+from rowmerge.table.snapshots.files import FileLayout, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 # java.net.URI keeps these characters in a path, as well as letters, digits and characters outside ASCII except spaces and controls.
@@ -41,6 +42,22 @@ def spark_path(path: str) -> str:
     if path.startswith("file://"):
         path = "file:" + path[len("file://") :]
     return _ENCODED.sub(lambda match: quote(match[0], safe=""), path)
+
+
+def with_short_file_names(rows: DataFrame, files: FileListing) -> tuple[DataFrame, dict[str, str]]:
+    """Return rows with a short name instead of the path in FILE, and the path of each file by this name.
+
+    The name is the CRC-32 of the path. If two files have the same name, the rows are returned unchanged, and there are no names.
+
+    Args:
+        rows: The rows of the files, with their addresses.
+        files: The files.
+    """
+    paths = [spark_path(path) for path in files.paths]
+    path_by_name = {str(zlib.crc32(path.encode())): path for path in paths}
+    if len(path_by_name) < len(paths):
+        return rows, {}
+    return rows.withColumn(FILE, F.crc32(F.col(FILE)).cast("string")), path_by_name
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:

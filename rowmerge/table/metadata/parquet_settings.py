@@ -65,7 +65,10 @@ class PageProperties:
 DATA_PAGES = PageProperties.below("write.parquet.", "data files")
 DELETE_PAGES = PageProperties.below("write.delete.parquet.", "position-delete files")
 DICTIONARIES = TableProperty(
-    "write.parquet.dict-encoding-enabled.column.<column>", BOOLEAN, "`false`: the column has no dictionary", since=_SINCE
+    "write.parquet.dict-encoding-enabled.column.<column>",
+    BOOLEAN,
+    "`false`: the column has no dictionary; otherwise it has one unless most of its values are different",
+    since=_SINCE,
 )
 STATISTICS = TableProperty(
     "write.parquet.stats-enabled.column.<column>",

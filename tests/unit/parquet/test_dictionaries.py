@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,6 +129,32 @@ def test_files_with_and_without_dictionaries_become_one_file(tmp_path: Path, fir
     assert new.records == 3 * ROWS - 1
 
 
+def test_row_groups_of_codes_have_the_size_of_texts(tmp_path: Path) -> None:
+    """The dictionary of each batch of codes counts as the texts for which the codes stand."""
+    rows = pa.table({"id": np.arange(ROWS), "text": [f"{number % 30:0200}" for number in range(ROWS)]})
+    table = replace(spec(tmp_path, rows.schema), row_group_size=2_000_000)
+    old = write(table, rows)
+    assert codes_in(old) == ["text"]
+    new = rewrite(table, old, deleted=BitMap64([3]))
+    assert pq.read_table(path_of(new)).equals(rows.filter(pa.array(np.arange(ROWS) != 3)))
+    assert pq.read_metadata(path_of(new)).num_row_groups == pq.read_metadata(path_of(old)).num_row_groups > 5
+
+
+def test_uuids_count_as_the_bytes_in_the_file(tmp_path: Path) -> None:
+    """Spark represents UUIDs as texts, which are longer. 50,000 UUIDs fit into a dictionary of 1 MiB, but not as texts."""
+    values = [str(uuid.UUID(int=number % 50_000)) for number in range(4 * ROWS)]
+    rows = pa.table({"key": values})
+    table = replace(spec(tmp_path, rows.schema), file_schema=pa.schema({"key": pa.uuid() if hasattr(pa, "uuid") else pa.binary(16)}))
+    assert columns_with_dictionary(write(table, rows)) == {"key"}
+    assert columns_without_dictionary(rows, DEFAULT_BYTES) == {"key"}
+
+
+def test_few_values_among_nulls_keep_their_dictionary() -> None:
+    numbers = np.arange(10 * ROWS)
+    rows = pa.table({f"rare_{offset}": pa.array(numbers % 5, mask=numbers % 5_000 != offset) for offset in range(20)})
+    assert columns_without_dictionary(rows, DEFAULT_BYTES) == frozenset()
+
+
 def test_partition_values_come_from_texts(tmp_path: Path) -> None:
     """Iceberg's writer computes the partition of each row, for which it needs the texts instead of codes."""
     rows = pa.table({"id": np.arange(ROWS), "text": texts(ROWS, 20), "other": texts(ROWS, 30)})
@@ -140,11 +167,20 @@ def test_partition_values_come_from_texts(tmp_path: Path) -> None:
     assert new_rows.equals(rows.filter(pa.array(np.arange(ROWS) != 1)))
 
 
-def test_texts_of_other_writers_stay_texts(tmp_path: Path) -> None:
-    """pandas stores categories, which Arrow reads as codes even where a file has none."""
+@pytest.mark.parametrize("codes", [pa.int8(), pa.int32(), pa.uint32()], ids=str)
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_categories_of_other_writers_become_texts(tmp_path: Path, codes: pa.DataType, is_ordered: bool) -> None:
+    """pandas and polars store categories, which Arrow reads as codes of other types, and even where the file has none."""
     rows = pa.table({"text": texts(1000, 10)})
-    path = tmp_path / "other.parquet"
-    pq.write_table(pa.table({"text": rows["text"].dictionary_encode()}), path, use_dictionary=False)
-    assert text_columns_with_dictionary(pq.ParquetFile(path)) == []
-    (new,) = write_live_rows(spec(tmp_path, rows.schema), {path.as_uri(): BitMap64([1]).serialize()}, {}, discard_paths)
-    assert pq.read_table(path_of(new)).equals(rows.filter(pa.array(np.arange(1000) != 1)))
+    encoded = rows["text"].combine_chunks().dictionary_encode()
+    categories = pa.DictionaryArray.from_arrays(encoded.indices.cast(codes), encoded.dictionary, ordered=is_ordered)
+    paths = [tmp_path / "other.parquet", tmp_path / "texts.parquet"]
+    pq.write_table(pa.table({"text": categories}), paths[0], use_dictionary=False)
+    pq.write_table(rows, paths[1])
+    table, is_live = spec(tmp_path, rows.schema), pa.array(np.arange(1000) % 10 != 3)
+    deleted = BitMap64(np.flatnonzero(np.arange(1000) % 10 == 3)).serialize()  # all rows of one value
+    (new,) = write_live_rows(table, {paths[0].as_uri(): deleted}, {}, discard_paths)
+    assert pq.read_table(path_of(new)).equals(rows.filter(is_live))
+    for first, second in (paths, paths[::-1]):
+        (new,) = write_live_rows(table, {first.as_uri(): deleted, second.as_uri(): BitMap64().serialize()}, {}, discard_paths)
+        assert pq.read_table(path_of(new)).equals(pa.concat_tables([rows.filter(is_live), rows]))
