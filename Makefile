@@ -50,7 +50,7 @@ SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_fun
 help:
 	@echo "make demo        run the flights project on real data and prove its tables with other readers; TARGET=iceberg for Iceberg"
 	@echo "make test        the gate before every change: lint, types, layers, and each claim of the tests at least once (10 to 55 minutes)"
-	@echo "make test-all    every test in every table format and write mode (one to two hours); make soak runs the tests that take hours"
+	@echo "make test-all    every test in every table format and write mode (three hours or more); make soak runs the tests that take hours"
 	@echo "make test-count  count what the full suite verifies, and write the counts to docs/testing.md"
 	@echo "make test-spark  a telling part of the tests on another PySpark: SPARK=4.0 (the oldest that is supported), SPARK=4.1"
 	@echo "make unit        the tests that need no Spark"
