@@ -1,4 +1,7 @@
-"""Dictionaries of Parquet columns: which columns of a new file have none, and which columns of a file are copied with theirs."""
+"""Dictionaries of Parquet columns: which columns of a new file have none, and which text columns a rewrite copies with theirs.
+
+A column with a dictionary stores each distinct value once, and for each row a code, the index of its value.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ DEFAULT_BYTES = 1024 * 1024
 _MIN_ROWS, _SAMPLED_ROWS, _MIN_SAMPLED_VALUES = 65_536, 8_192, 256
 """The minimum number of rows for an estimate of distinct values, the number of rows that it reads, and the minimum of values in them."""
 _MAX_CHUNKS = 64
-"""The maximum number of chunks of a column from which rows are sampled one by one. More chunks are first copied into one."""
+"""The maximum number of chunks from which a sample is taken chunk by chunk. More chunks are first copied into one, which is faster."""
 _MAX_DISTINCT_SHARE, _MAX_EXCESS = 0.7, 1.5
-"""The largest useful dictionary, as a share of the values of its column and as a multiple of the size at which PyArrow stops to use it."""
+"""The limits of a useful dictionary: its values per value of the column, and its bytes per byte at which PyArrow stops to use it."""
 _MAX_BYTES_OF_CODE = 2.5
-"""The maximum average size in bytes of a value in a column chunk with a dictionary. Most codes take two bytes, texts at least four."""
+"""The maximum average size in bytes of values that must be codes. Most codes take up to two bytes, a text takes at least four."""
 _ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
 """The encodings of column chunks that Arrow can read as codes and a dictionary."""
 
@@ -89,7 +92,7 @@ def _plain_bytes(sample: pa.Array, value_count: int) -> float:
 
 
 def text_columns_with_dictionary(source: pq.ParquetFile) -> list[str]:
-    """Return the names of the top-level text columns of a file whose values are codes of a dictionary.
+    """Return the names of the top-level text columns that a file stores as codes with a dictionary.
 
     Arrow can read these columns as codes and dictionary. To filter and write the codes takes a fraction of the time that texts take.
 
@@ -117,7 +120,7 @@ def _has_codes(chunk: pq.ColumnChunkMetaData) -> bool:
 
 
 def decoded_bytes(rows: pa.Table) -> int:
-    """Return the size of rows in memory in bytes, as if all columns were decoded, so that row groups do not depend on dictionaries."""
+    """Return the size in bytes that rows would have in memory with values instead of codes. It determines the size of row groups."""
     return sum(map(_decoded_bytes, rows.columns)) if _code_columns(rows) else rows.nbytes
 
 
@@ -134,7 +137,7 @@ def _code_columns(rows: pa.Table) -> list[int]:
 
 
 def with_one_dictionary(rows: pa.Table) -> pa.Table:
-    """Return the rows with one dictionary for all chunks of a column, which has only the values of these rows.
+    """Combine the dictionaries of each column into one, which contains only values of these rows.
 
     Arrow's Parquet writer decodes codes whose dictionary differs from the previous one. The values of a dictionary become the bounds of the
     column, so it must not have values of deleted rows.

@@ -180,7 +180,7 @@ class RollingFile:
         return filesystem.open_output_stream(inner_path)
 
     def _open_writer(self, special_floats: SpecialFloats, rows: pa.Table) -> pq.ParquetWriter:
-        """Return a Parquet writer for the open stream. Timestamps and decimals are stored in the same way as in files of Spark.
+        """Open a Parquet writer on the open stream. It stores timestamps and decimals in the same way as Spark.
 
         Args:
             special_floats: The columns of the first row group with NaN and -0.0.

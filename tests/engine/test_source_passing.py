@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import rowmerge
+from rowmerge.errors import UnreadableDataFile
 from rowmerge.execution.ways import single_pass
 from rowmerge.spark.reading import data_files
 from rowmerge.spark.source import source
@@ -139,3 +140,14 @@ def test_each_row_is_changed_in_its_own_file(
     counts = session.execute(f"merge into mirrored t using ({CHANGED}) s {MIRROR}").changes
     assert (counts.updated, counts.inserted, counts.deleted) == (65, 50, 500)
     assert _rows(session, mirrored) == {n: "new" if n % 10 == 0 else "old" for n in range(500, 1200)}
+
+
+def test_a_file_of_unknown_name_is_an_error(session: rowmerge.Session, mirrored: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Spark spelled a path in another way, its checksum would be unknown. The rows must not be lost silently."""
+    monkeypatch.setattr(data_files, "zlib", SimpleNamespace(crc32=lambda path: zlib.crc32(path) + 1))
+    location = Path("/" + session.sql("describe detail mirrored").collect()[0]["location"].removeprefix("file:").lstrip("/"))
+    files = set(location.rglob("*.parquet"))
+    with pytest.raises(UnreadableDataFile, match="Spark spells its path in another way than the table"):
+        session.execute(f"merge into mirrored t using ({CHANGED}) s {MIRROR}")
+    assert set(location.rglob("*.parquet")) == files
+    assert _rows(session, mirrored) == dict.fromkeys(range(1000), "old")

@@ -180,7 +180,7 @@ def write_changed_rows(
 
 
 def _replace_short_names(output: WriteOutput, file_names: Mapping[str, str], table: str) -> None:
-    """List the positions of target rows by path instead of short name. `file_names`: the path of each file by its short name."""
+    """Replace short file names in the output by paths. `file_names`: the path of each file by its short name. `table`: for the error."""
     for name in (output.positions.keys() | output.read_positions.keys()) - file_names.keys():
         raise unreadable_data_file(table, name, "Spark spells its path in another way than the table")
     output.rename(file_names)
