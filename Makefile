@@ -44,7 +44,7 @@ SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_fun
 
 .PHONY: help demo test gate test-all test-dbt test-spark test-count soak lint format types layers structure prose docs
 .PHONY: unit engine functional wheel java venv constraints clean
-.PHONY: bench bench-all bench-smoke bench-peers bench-metadata bench-shapes bench-reads performance-page
+.PHONY: bench bench-all bench-smoke bench-peers bench-metadata bench-shapes bench-growth bench-reads performance-page
 .DEFAULT_GOAL := help
 
 help:
@@ -63,6 +63,7 @@ help:
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
 	@echo "make bench-metadata measure logs of many files and commits; it writes docs/performance_metadata.md"
 	@echo "make bench-shapes run the grid of tables and statements of many shapes (hours): SEED=1; it writes docs/performance_shapes.md"
+	@echo "make bench-growth measure how statements grow with rows, columns, files, commits, partitions and changed rows; it writes docs/performance_growth.md"
 	@echo "make bench-reads count the files that queries open, and measure TPC-H, next to other engines; it writes docs/reads.md"
 	@echo "make docs        build the documentation site in the folder site"
 	@echo "make lint | format | prose | types | layers | structure | wheel | clean"
@@ -179,6 +180,11 @@ bench-metadata: $(STAMP)
 bench-shapes: java $(STAMP)
 	PYTHONPATH=. $(BIN)/python -m benchmarks.shapes --seed $(or $(SEED),1) --peers $(PEERS) --out benchmarks/measured/shapes_$(or $(SEED),1).jsonl $(BENCH_ARGS)
 	PYTHONPATH=. $(BIN)/python -m benchmarks.shapes.page $(wildcard benchmarks/measured/shapes_*.jsonl)
+
+# Growth curves, which continue where they stopped: docs/performance_growth.md.
+bench-growth: java $(STAMP)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.growth --out benchmarks/measured/growth.jsonl $(BENCH_ARGS)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.growth.page benchmarks/measured/growth.jsonl
 
 # The files that queries open and their seconds, next to the peers: docs/reads.md. BEFORE names a checkout of an earlier rowmerge.
 bench-reads: java $(STAMP)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
@@ -22,8 +23,14 @@ _TYPES = {"long": LongType(), "integer": IntegerType(), "date": DateType(), "str
 _SIZES = {"long": 8, "integer": 4, "date": 4, "string": 16}
 
 
-def write_table(folder: Path, files: int) -> None:
-    """Write a table of one snapshot with this number of files."""
+def write_table(folder: Path, files: int, *, snapshots: int = 1) -> None:
+    """Write a table with this number of files.
+
+    Args:
+        folder: The folder of the table.
+        files: The number of data files, which do not exist.
+        snapshots: The number of snapshots. The newest one has all files. The manifest lists of the others do not exist.
+    """
     storage = Storage(str(folder))
     schema = Schema(*(NestedField(n, name, _TYPES.get(type_, DecimalType(12, 2))) for n, (name, type_) in enumerate(COLUMNS.items(), 1)))
     empty = new_table_metadata(schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, storage.location, {"format-version": "2"})
@@ -40,25 +47,35 @@ def write_table(folder: Path, files: int) -> None:
             )
         )
     manifest_list = f"{storage.location}/metadata/snap-77-1-0.avro"
-    write_manifest_list(storage, manifest_list, manifests, snapshot_id=77, parent_id=None, sequence_number=1)
+    write_manifest_list(storage, manifest_list, manifests, snapshot_id=77, parent_id=None, sequence_number=snapshots)
     metadata = json.loads(empty.model_dump_json())
+    listed = _snapshots(storage.location, manifest_list, snapshots, metadata["last-updated-ms"])
     metadata |= {
-        "last-sequence-number": 1,
+        "last-sequence-number": snapshots,
         "current-snapshot-id": 77,
-        "snapshots": [
-            {
-                "snapshot-id": 77,
-                "sequence-number": 1,
-                "timestamp-ms": metadata["last-updated-ms"],
-                "manifest-list": manifest_list,
-                "summary": {"operation": "append"},
-                "schema-id": 0,
-            }
-        ],
+        "snapshots": listed,
+        "snapshot-log": [{key: snapshot[key] for key in ("snapshot-id", "timestamp-ms")} for snapshot in listed],
         "refs": {"main": {"snapshot-id": 77, "type": "branch"}},
     }
     storage.put("metadata/v1.metadata.json", json.dumps(metadata).encode())
     storage.put("metadata/version-hint.text", b"1")
+
+
+def _snapshots(location: str, manifest_list: str, count: int, now: int) -> list[dict[str, Any]]:
+    """Return snapshots of appends, one second after another. The last one has the identifier 77 and the manifest list."""
+    ids = [*range(1_001, 1_000 + count), 77]
+    return [
+        {
+            "snapshot-id": id_,
+            "sequence-number": number,
+            "timestamp-ms": now - 1_000 * (count - number),
+            "manifest-list": manifest_list if id_ == 77 else f"{location}/metadata/snap-{id_}-1-0.avro",
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+            **({"parent-snapshot-id": ids[number - 2]} if number > 1 else {}),
+        }
+        for number, id_ in enumerate(ids, 1)
+    ]
 
 
 def _file(location: str, number: int) -> ContentFile:

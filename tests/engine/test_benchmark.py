@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -25,3 +26,17 @@ def test_all_engines_of_the_benchmark_end_with_the_same_rows(tmp_path: Path) -> 
     assert "| 12 | rowmerge, Delta, auto |" in run.stdout and "| 12 | delta-rs |" in run.stdout
     table = run.stdout.split("### Cold seconds")[1].split("###")[0]
     assert "| | delta-rs |" in table and re.search(r"\| \*\*1\*\* .* \| \d+\.\d\d \|", table)
+
+
+@pytest.mark.full_suite("it runs two processes for each table, and verifies only the benchmark")
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+@pytest.mark.parametrize("point", ["rows-20000", "columns-6", "files-20", "commits-20", "partitions-5", "share-10"])
+def test_the_growth_benchmark_changes_the_rows_of_a_point(point: str, format_: str, tmp_path: Path) -> None:
+    name, out = f"{point}-{format_}", tmp_path / "growth.jsonl"
+    command = [sys.executable, "-m", "benchmarks.growth", "--points", name, "--folder", str(tmp_path / "tables"), "--out", str(out)]
+    run = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    result = json.loads(out.read_text())
+    merge, opening = result["operations"]["merge"], result["operations"]["open"]
+    assert result["point"] == name and merge["bytes_written"] > 0 and merge["files"] > 0
+    assert merge["requests"] > 0 and opening["requests"] > 0 and opening["bytes_written"] == 0
