@@ -125,7 +125,7 @@ class _SourceRowWriter:
         self._key_names, self._max_keys, self._may_buffer = list(key_names), max_keys, may_buffer
         self._requires_keys = requires_keys
         self._row_count = 0
-        self._keys: list[pa.Table] = []
+        self._keys = _ArrowStream()
         self._buffer: list[pa.Table] = []
 
     @property
@@ -143,9 +143,9 @@ class _SourceRowWriter:
         if not rows.num_rows or self._is_useless:
             return
         if self._has_too_many_keys:
-            self._keys = []
+            self._keys = _ArrowStream()
         else:
-            self._keys.append(rows.select(self._key_names))
+            self._keys.write(rows.select(self._key_names))
         self._buffer.append(rows.drop_columns(self._key_names))
         if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
             return
@@ -164,7 +164,10 @@ class _SourceRowWriter:
             delete_written(self.file_writer.abort(), self._spec.filesystem_options)
             return SourceMessage(self._row_count)
         message = message_fields(self.file_writer.close())
-        return SourceMessage(self._row_count, message, keys=_arrow_stream(self._keys), rows=_arrow_stream(self._buffer))
+        rows = _ArrowStream()
+        for table in self._buffer:
+            rows.write(table)
+        return SourceMessage(self._row_count, message, keys=self._keys.close(), rows=rows.close())
 
 
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:
@@ -227,11 +230,22 @@ def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
     return pa.record_batch([pa.array([pickle.dumps(report(fields))], pa.binary())], names=["message"])
 
 
-def _arrow_stream(tables: list[pa.Table]) -> bytes | None:
-    """Return the rows of all tables as one serialized Arrow stream, None if there are no tables."""
-    if not tables:
-        return None
-    rows, stream = pa.concat_tables(tables), pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, rows.schema) as writer:
-        writer.write_table(rows)
-    return bytes(stream.getvalue())
+class _ArrowStream:
+    """Rows as one serialized Arrow stream. A batch has one buffer for all columns, so a reference to some of them would keep it whole."""
+
+    def __init__(self) -> None:
+        self._stream = pa.BufferOutputStream()
+        self._writer: pa.RecordBatchStreamWriter | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        """Copy rows into the stream. All calls have the same schema."""
+        if self._writer is None:
+            self._writer = pa.ipc.new_stream(self._stream, rows.schema)
+        self._writer.write_table(rows)
+
+    def close(self) -> bytes | None:
+        """Return the stream, or None if `write` was never called."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        return bytes(self._stream.getvalue())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
 from rowmerge.parquet.file_writers import PartitionedWriter
@@ -22,7 +23,7 @@ from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.executors import bind_for_executors
-from rowmerge.spark.writing.sink import outcome_sink
+from rowmerge.spark.writing.sink import outcome_sink, source_row_sink
 from rowmerge.spark.writing.write_output import discard_paths
 
 
@@ -267,3 +268,30 @@ print(message["inserted"], message["files"][0]["records"])
 """
     process = subprocess.run([sys.executable, "-c", code, str(payload)], capture_output=True, text=True, check=False)
     assert process.stdout.split() == ["2", "2"], process.stderr
+
+
+def test_keys_of_a_task_do_not_keep_its_rows_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Spark sends each batch as one message of Arrow. PyArrow reads it into one buffer, of which all columns are parts.
+    text = pa.array([f"{n:04}" * 500 for n in range(1_000)])
+    rows = pa.table({"__rowmerge_action": pa.repeat(pa.scalar(3, pa.int8()), 1_000), "new": text, "key": pa.array(range(1_000))})
+    with pa.ipc.new_stream(str(tmp_path / "batches"), rows.schema) as writer:
+        for _ in range(60):
+            writer.write_table(rows)
+    allocated_bytes = list[int]()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in pa.ipc.open_stream(pa.OSFile(str(tmp_path / "batches"))):
+            allocated_bytes.append(pa.total_allocated_bytes() - start)
+            yield batch
+
+    context = TaskContext()
+    context._partitionId = context._attemptNumber = context._stageId = 0
+    monkeypatch.setattr(TaskContext, "_taskContext", context)  # as in a process of an executor
+    sizes = {"row_group_size": 4 << 20, "target_file_size": 256 << 20}
+    columns = OutcomeColumns("__rowmerge_action", new_columns=("new",))
+    sink = source_row_sink(spec(tmp_path, pa.table({"new": text}), **sizes), columns, ("key",), 100_000, requires_keys=True)
+    start = pa.total_allocated_bytes()
+    (message,) = (pickle.loads(batch["message"][0].as_py())["message"] for batch in sink(batches()))
+    assert pa.ipc.open_stream(message["keys"]).read_all()["key"].to_pylist() == list(range(1_000)) * 60
+    assert message["row_count"] == sum(file["records"] for file in message["task_message"]["files"]) == 60_000
+    assert max(allocated_bytes) < 60 * text.nbytes / 3
