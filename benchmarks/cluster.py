@@ -35,7 +35,8 @@ no object store between them. The Python of the workers has only what `pip insta
 same machine with two cores in the process of the driver. All engines ended with the same rows, which DuckDB reads. *Warm* is the median
 of the repetitions after the first one; their number is in parentheses. Statements of minutes ran once, so their first repetitions are
 compared. *Memory* is the largest resident size of all processes of the engine, including the master, the workers and unused heap of the
-JVM. A JVM fills its heap before it collects garbage, so only smaller executors show how much memory a statement needs.
+JVM. A JVM fills its heap before it collects garbage, so only smaller executors show how much memory a statement needs. Scenario 3t at 60
+million rows ran later than the others, on another machine of the same kind, and for two minutes of Delta on Spark beside small tests.
 
     python -m benchmarks --scale 10 --engines 'ours,ours-iceberg-mor,workers-*' --scenarios 1,3,3t,6 --add \\
         --out benchmarks/measured/workers_sf10.json

@@ -284,9 +284,9 @@ def test_keys_of_a_task_do_not_keep_its_rows_in_memory(tmp_path: Path, monkeypat
             allocated_bytes.append(pa.total_allocated_bytes() - start)
             yield batch
 
+    monkeypatch.setattr(TaskContext, "_taskContext", None)  # restores it: `TaskContext()` stores the new context there
     context = TaskContext()
     context._partitionId = context._attemptNumber = context._stageId = 0
-    monkeypatch.setattr(TaskContext, "_taskContext", context)  # as in a process of an executor
     sizes = {"row_group_size": 4 << 20, "target_file_size": 256 << 20}
     columns = OutcomeColumns("__rowmerge_action", new_columns=("new",))
     sink = source_row_sink(spec(tmp_path, pa.table({"new": text}), **sizes), columns, ("key",), 100_000, requires_keys=True)
