@@ -112,8 +112,10 @@ def load(folder: Path, point: Point) -> None:
     else:
         _create(session, name, point)
         source = _source(point)
-    if point.format == "delta":
-        session.sql(f"alter table {name} set tblproperties ('delta.enableDeletionVectors' = 'true', 'rowmerge.write.mode' = 'auto')")
+    properties = "'delta.enableDeletionVectors' = 'true', 'rowmerge.write.mode' = 'auto'"
+    if point.format == "iceberg":
+        properties = "'rowmerge.write.mode' = 'merge-on-read'"
+    session.sql(f"alter table {name} set tblproperties ({properties})")
     shutil.rmtree(folder / SOURCE, ignore_errors=True)
     session.spark.sql(source).write.parquet(str(folder / SOURCE))
     session.close()
