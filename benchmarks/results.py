@@ -102,3 +102,8 @@ class Run:
     def read(cls, path: Path) -> Run:
         fields = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**fields, "cases": [Case(**case) for case in fields["cases"]]})
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Return the results in a file with one line of JSON for each, or an empty list if the file does not exist."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

@@ -17,10 +17,10 @@ import tempfile
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from benchmarks.__main__ import ROOT, machine, settings
 from benchmarks.growth.points import CURVES, point_names
+from benchmarks.results import read_lines
 
 REPETITIONS = 3
 
@@ -34,15 +34,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("growth.jsonl"))
     arguments = parser.parse_args()
     names = arguments.points.split(",") if arguments.points else point_names(arguments.curves.split(","))
-    have = {result["point"] for result in read_results(arguments.out)}
+    have = {result["point"] for result in read_lines(arguments.out)}
     for name in names:
         if name not in have:
             _measure(name, arguments.folder.resolve(), arguments.out)
-
-
-def read_results(file: Path) -> list[dict[str, Any]]:
-    """Return the results of a file, or none if it does not exist."""
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def _measure(name: str, folder: Path, out: Path) -> None:

@@ -24,7 +24,7 @@ from rowmerge.storage.store import Storage
 
 OPERATIONS = ("open", "select", "merge")
 _REQUESTS = ("get", "get_range", "size_of", "put", "put_if_absent", "folders", "exists", "delete", "list")
-"""The counted calls of a store."""
+"""The names of the calls of a store that are counted."""
 
 
 def measure(folder: Path, point: Point, repetitions: int) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def measure(folder: Path, point: Point, repetitions: int) -> dict[str, Any]:
 
 
 def _statements(table: str, point: Point, newest: int) -> dict[str, str]:
-    """Return the statement of each operation. The metadata alone answer the first one. `newest`: the highest key of the source."""
+    """Return the statement of each operation. Metadata alone answer the first one. `newest`: the highest key of the source."""
     key = point.key
     on = f"t.{key} = s.{key}"
     return {

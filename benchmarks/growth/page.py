@@ -12,9 +12,9 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
-from benchmarks.growth.__main__ import read_results
 from benchmarks.growth.measure import OPERATIONS
 from benchmarks.growth.points import CURVES, FORMATS, Point
+from benchmarks.results import read_lines
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PICTURE = "performance-growth.svg"
@@ -61,7 +61,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--docs", type=Path, default=DOCS)
     arguments = parser.parse_args(words)
-    results = read_results(arguments.results)
+    results = read_lines(arguments.results)
     series = _series(results)
     (arguments.docs / PICTURE).write_text(chart(series), encoding="utf-8")
     parts = [

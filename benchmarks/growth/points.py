@@ -126,7 +126,7 @@ def load(folder: Path, point: Point) -> None:
 
 
 def _write_metadata(place: Path, point: Point) -> None:
-    """Write the log or the metadata of a synthetic table, of which the newest checkpoint of Delta is ten commits old."""
+    """Write the log or the metadata of a synthetic table. With many commits, the newest checkpoint of Delta is ten commits old."""
     count = int(point.value)
     match point.format, point.curve:
         case "delta", "files":

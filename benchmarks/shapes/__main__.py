@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.__main__ import ROOT, machine, settings, work
 from benchmarks.engines.registry import ENGINES, Peers
-from benchmarks.results import Run
+from benchmarks.results import Run, read_lines
 from benchmarks.shapes.design import cell_named, cell_names, peer_cell_names
 
 OURS = {"delta": ("ours", "ours-cow"), "iceberg": ("ours-iceberg-mor", "ours-iceberg-cow")}
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=ROOT / ".peers", help="jars and Python of the peers; see `make bench-peers`")
     parser.add_argument("--out", type=Path, default=Path("shapes.jsonl"))
     arguments = parser.parse_args()
-    results, peers = read_results(arguments.out), Peers(arguments.peers.resolve())
+    results, peers = read_lines(arguments.out), Peers(arguments.peers.resolve())
     have = {(result["cell"], result["engine"]) for result in results}
     for name in _chosen(arguments.seed, arguments.cells):
         engines = [engine for engine in engines_of(name, arguments.seed) if any(fnmatch(engine, p) for p in arguments.engines.split(","))]
@@ -76,11 +76,6 @@ def _chosen(seed: int, numbers: str) -> list[str]:
         return names
     ranges = [re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip()) for part in numbers.split(",")]
     return [names[number] for part in ranges if part for number in range(int(part[1]), int(part[2] or part[1]) + 1)]
-
-
-def read_results(file: Path) -> list[dict[str, Any]]:
-    """Return the results of a file, or none if it does not exist."""
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def _run_cell(name: str, scale: float, engines: list[str], folder: Path, peers: Peers, out: Path) -> None:

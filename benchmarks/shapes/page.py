@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.shapes.__main__ import LIMIT, ON_JVM, OURS, read_results
+from benchmarks.results import read_lines
+from benchmarks.shapes.__main__ import LIMIT, ON_JVM, OURS
 from benchmarks.shapes.design import FACTORS, cell_names, cells, impossible_pairs
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -115,7 +116,7 @@ def main(words: list[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     parts = [_HEAD.format(factors=_factors(), impossible=_impossible())]
     for file in arguments.results:
-        results = read_results(file)
+        results = read_lines(file)
         seed = int(results[0]["cell"].split("-")[1])
         by_cell: dict[str, dict[str, Any]] = {}
         for result in results:

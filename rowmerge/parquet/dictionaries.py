@@ -17,9 +17,9 @@ DEFAULT_BYTES = 1024 * 1024
 _MIN_ROWS, _SAMPLED_ROWS, _MIN_SAMPLED_VALUES = 65_536, 8_192, 256
 """The minimum number of rows for an estimate of distinct values, the number of rows that it reads, and the minimum of values in them."""
 _MAX_CHUNKS = 64
-"""The maximum number of chunks from which a sample is taken chunk by chunk. More chunks are first copied into one, which is faster."""
+"""The maximum number of chunks that are sampled one after another. A table with more chunks is first copied into one, which is faster."""
 _MAX_DISTINCT_SHARE, _MAX_EXCESS = 0.7, 1.5
-"""The limits of a useful dictionary: its values per value of the column, and its bytes per byte at which PyArrow stops to use it."""
+"""The maximum size of a useful dictionary: as a share of the values of its column, and as a multiple of the size `max_bytes` below."""
 _MAX_BYTES_OF_CODE = 2.5
 """The maximum average size in bytes of values that must be codes. Most codes take up to two bytes, a text takes at least four."""
 _ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
@@ -120,7 +120,7 @@ def _has_codes(chunk: pq.ColumnChunkMetaData) -> bool:
 
 
 def decoded_bytes(rows: pa.Table) -> int:
-    """Return the size in bytes that rows would have in memory with values instead of codes. It determines the size of row groups."""
+    """Return the size in bytes of rows in memory if text columns that are codes were texts. It determines the size of row groups."""
     return sum(map(_decoded_bytes, rows.columns)) if _code_columns(rows) else rows.nbytes
 
 

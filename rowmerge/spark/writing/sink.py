@@ -231,20 +231,23 @@ def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
 
 
 class _ArrowStream:
-    """Rows as one serialized Arrow stream. A batch has one buffer for all columns, so a reference to some of them would keep it whole."""
+    """Rows that are copied into one serialized Arrow stream as they arrive.
+
+    PyArrow reads a batch into one buffer. A reference to a few of its columns would keep all of them in memory, so they are copied.
+    """
 
     def __init__(self) -> None:
         self._stream = pa.BufferOutputStream()
         self._writer: pa.RecordBatchStreamWriter | None = None
 
     def write(self, rows: pa.Table) -> None:
-        """Copy rows into the stream. All calls have the same schema."""
+        """Append a copy of rows to the stream. All rows of a stream have the same schema."""
         if self._writer is None:
             self._writer = pa.ipc.new_stream(self._stream, rows.schema)
         self._writer.write_table(rows)
 
     def close(self) -> bytes | None:
-        """Return the stream, or None if `write` was never called."""
+        """End the stream and return it, or None if it has no rows."""
         if self._writer is None:
             return None
         self._writer.close()
