@@ -86,6 +86,9 @@ def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int)
     """
     batch_size = max(1, math.ceil(len(items) / (threads * _BATCHES_PER_THREAD)))
     batches = [items[start : start + batch_size] for start in range(0, len(items), batch_size)]
+    if len(items) < 2:  # the start of a thread takes as long as the work on a small item
+        yield from map(function, items)
+        return
     pool = ThreadPoolExecutor(threads)
     try:
         for results in pool.map(lambda batch: [function(item) for item in batch], batches):

@@ -124,6 +124,26 @@ class UnreadableFile(Exception):
 
 
 @contextmanager
+def as_unreadable_file(path: str, filesystem_options: Options) -> Iterator[None]:
+    """Raise an error of Arrow in a `with` block again as UnreadableFile, which names the file.
+
+    Args:
+        path: The absolute path of the file that the block reads.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
+
+    Raises:
+        UnreadableFile: The block raised an error because the file is missing or unreadable.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise UnreadableFile(path, None) from None
+    except (OSError, pa.ArrowException) as error:
+        # A traceback, which Spark's user interface shows, would contain the message of the cause.
+        raise UnreadableFile(path, safe_reason(str(error), filesystem_options)) from None
+
+
+@contextmanager
 def open_data_file(
     path: str, filesystem_options: Options, *, by_field_id: bool, columns_as_codes: Callable[[pq.ParquetFile], Sequence[str]] | None = None
 ) -> Iterator[pq.ParquetFile]:
@@ -138,7 +158,7 @@ def open_data_file(
     Raises:
         UnreadableFile: The file is missing or unreadable, or a read in the body of the `with` statement fails.
     """
-    try:
+    with as_unreadable_file(path, filesystem_options):
         filesystem, inner_path = filesystem_of(path, filesystem_options)
         with filesystem.open_input_file(inner_path) as stream:
             # One request for a small file in a store is faster than one for the footer and for each column.
@@ -150,8 +170,3 @@ def open_data_file(
             if columns_as_codes is not None and (names := columns_as_codes(source)):
                 source = pq.ParquetFile(content, metadata=source.metadata, read_dictionary=list(names), coerce_int96_timestamp_unit="us")
             yield source
-    except FileNotFoundError:
-        raise UnreadableFile(path, None) from None
-    except (OSError, pa.ArrowException) as error:
-        # A traceback, which Spark's user interface shows, would contain the message of the cause.
-        raise UnreadableFile(path, safe_reason(str(error), filesystem_options)) from None

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rowmerge.concurrency import map_ahead
+from rowmerge.concurrency import STORE_THREADS, map_ahead
 from rowmerge.parquet.bitmaps import deserialize, serialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.filesystems import Options, open_data_file
+from rowmerge.parquet.filesystems import Options, as_unreadable_file, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
-from rowmerge.parquet.source_keys import FoundRows, NumpyArray, SourceKeys
+from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE = 2, 64
+"""The minimum number of groups of files for each thread, which keeps all threads busy, and the maximum number of open files of a thread."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +56,40 @@ class _Columns(NamedTuple):
     file_schema: pa.Schema
 
 
-class _RowGroupMatches(NamedTuple):
-    """The live rows of a row group that have a key of the source.
+class _RowGroup(NamedTuple):
+    """A row group whose key columns are in memory.
 
     Attributes:
+        file_index: The index of the file among the files that are looked up together.
+        source: The open file.
         group: The index of the row group in the file.
-        start: The position in the file of the first row of the row group.
-        key_table: The key columns of all rows of the row group.
-        indexes: The indexes of the matching rows within the row group. The position in the file is `start` plus the index.
-        key_ids: The id of the key of each matching row (see `FoundRows`).
+        start: The position in the file of the first row.
+        key_table: The key columns.
+        deleted: The positions of deleted rows in the file, in ascending order, or None if there are none.
     """
 
+    file_index: int
+    source: pq.ParquetFile
     group: int
     start: int
     key_table: pa.Table
+    deleted: NumpyArray | None
+
+
+class _RowGroupMatches(NamedTuple):
+    """The live rows of a row group that have a key of the source.
+
+    `indexes`: the indexes of the matching rows within the row group. `key_ids`: the id of the key of each of these rows (see `FoundRows`).
+    """
+
+    row_group: _RowGroup
     indexes: NumpyArray
     key_ids: NumpyArray
+
+    @property
+    def positions(self) -> NumpyArray:
+        """The positions of the matching rows in the file."""
+        return self.row_group.start + self.indexes
 
 
 @dataclass(frozen=True)
@@ -93,6 +117,35 @@ class TaskFile(NamedTuple):
     layout: int
     deleted: bytes
     partition: Mapping[str, Any]
+    row_count: int
+
+
+class _CountedFile(Protocol):
+    @property
+    def row_count(self) -> int: ...
+
+
+File = TypeVar("File", bound=_CountedFile)
+
+
+def files_at_once(files: Sequence[File], keys: SourceKeys, threads: int) -> list[Sequence[File]]:
+    """Divide files into groups of adjacent files in which keys are looked up together, because each lookup hashes the values of the source.
+
+    Args:
+        files: The files in which keys are looked up.
+        keys: The keys of the source. A lookup of integers hashes only a few, so each file forms its own group.
+        threads: The number of threads that work on the groups.
+    """
+    group_count = threads * _GROUPS_PER_THREAD
+    min_rows = min(keys.min_rows_at_once, sum(file.row_count for file in files) // group_count)
+    max_files = min(_MAX_FILES_AT_ONCE, math.ceil(len(files) / group_count))
+    groups, start, row_count = list[Sequence[File]](), 0, 0
+    for end, file in enumerate(files, 1):
+        row_count += file.row_count
+        if row_count >= min_rows or end - start == max_files or end == len(files):
+            groups.append(files[start:end])
+            start, row_count = end, 0
+    return groups
 
 
 def rows_task(spec: LookupSpec, file_lists: Sequence[bytes], ids_per_list: int, address_columns: tuple[str, str]) -> TaskFunction:
@@ -113,8 +166,11 @@ def rows_task(spec: LookupSpec, file_lists: Sequence[bytes], ids_per_list: int, 
     return look_up
 
 
-def _all_rows(file: LookedUpFile, spec: LookupSpec) -> list[tuple[pa.Table, NumpyArray]]:
-    return list(find_rows(file, spec.columns, spec.keys))
+def _all_rows(files: Sequence[LookedUpFile], spec: LookupSpec) -> list[list[tuple[pa.Table, NumpyArray]]]:
+    rows_by_file: list[list[tuple[pa.Table, NumpyArray]]] = [[] for _ in files]
+    for index, rows, positions in find_rows(files, spec.columns, spec.keys):
+        rows_by_file[index].append((rows, positions))
+    return rows_by_file
 
 
 def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int | None, with_key_ids: bool) -> TaskFunction:
@@ -130,12 +186,12 @@ def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int 
         with_key_ids: Whether to return the key id of each row, as an int64 array.
     """
 
-    def find_in_file(file: LookedUpFile, spec: LookupSpec) -> tuple[NumpyArray, NumpyArray]:
-        return find_positions(file, spec.columns, spec.keys, with_key_ids=with_key_ids)
+    def find_in_files(files: Sequence[LookedUpFile], spec: LookupSpec) -> list[tuple[NumpyArray, NumpyArray]]:
+        return find_positions(files, spec.columns, spec.keys, with_key_ids=with_key_ids)
 
     def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         row_count = 0
-        for file, (positions, key_ids) in _map_task_files(batches, spec, file_lists, 1, find_in_file):
+        for file, (positions, key_ids) in _map_task_files(batches, spec, file_lists, 1, find_in_files):
             if len(positions):
                 row = {"file": file.number, "positions": serialize(positions.astype(np.uint64)), "key_ids": key_ids.tobytes()}
                 yield pa.RecordBatch.from_pylist([row], POSITIONS_SCHEMA)
@@ -155,41 +211,47 @@ def _map_task_files(
     spec: LookupSpec,
     file_lists: Sequence[bytes],
     ids_per_list: int,
-    read: Callable[[LookedUpFile, LookupSpec], Any],
+    read: Callable[[Sequence[LookedUpFile], LookupSpec], Sequence[Any]],
 ) -> Iterator[tuple[TaskFile, Any]]:
-    """Apply `read` to the files of a task's input rows, and yield each file with the result. See `rows_task` for the arguments.
+    """Apply `read` to the files of a task's input rows, and yield each file with its result. See `rows_task` for the arguments.
 
-    While a task decodes a file in a remote store, threads wait for the bytes of the next files.
+    While a task decodes files in a remote store, threads wait for the bytes of the next files.
     """
 
-    def read_file(file: TaskFile) -> Any:
-        return read(LookedUpFile(file.path, spec.layouts[file.layout], file.deleted, file.partition, spec.filesystem_options), spec)
+    def read_files(files: Sequence[TaskFile]) -> Sequence[Any]:
+        options = spec.filesystem_options
+        return read([LookedUpFile(file.path, spec.layouts[file.layout], file.deleted, file.partition, options) for file in files], spec)
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
             files = [TaskFile(*fields) for fields in pickle.loads(file_lists[number // ids_per_list])]
             is_local = all(file.path.startswith("file:") for file in files)
-            yield from zip(files, map(read_file, files) if is_local else map_ahead(read_file, files), strict=True)
+            groups = files_at_once(files, spec.keys, 1 if is_local else STORE_THREADS)
+            results = map(read_files, groups) if is_local else map_ahead(read_files, groups)
+            for group, result_by_file in zip(groups, results, strict=True):
+                yield from zip(group, result_by_file, strict=True)
 
 
-def find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[pa.Table, NumpyArray]]:
-    """Yield the live rows that have a key of the source, and their positions in the file, for each row group that contains such rows.
+def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[int, pa.Table, NumpyArray]]:
+    """Yield the live rows that have a key of the source, for each row group that contains such rows.
 
     Args:
-        file: The data file.
+        files: The data files, of which many are open at the same time (see `files_at_once`).
         columns: The table's columns to read, which include the key columns.
         keys: The keys of the source.
 
+    Yields:
+        The index of the file in `files`, the rows, and their positions in the file.
+
     Raises:
-        UnreadableFile: The file is missing or unreadable.
+        UnreadableFile: A file is missing or unreadable.
     """
-    key_columns = _select(columns, file.stored_columns, keys.names)
-    other_columns = _select(columns, file.stored_columns, set(columns.names).difference(keys.names))
-    with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
-        for matches in _matching_rows(source, file, key_columns, keys):
-            tables = [matches.key_table, _read_row_group(source, matches.group, other_columns, file)]
-            rows = _take_rows(tables, pa.array(matches.indexes), columns)
-            yield rows, matches.indexes + matches.start
+    other_names = set(columns.names).difference(keys.names)
+    for matches in _matching_rows(files, columns, keys):
+        row_group, file = matches.row_group, files[matches.row_group.file_index]
+        other_columns = _select(columns, file.stored_columns, other_names)
+        tables = [row_group.key_table, _read_row_group(row_group.source, row_group.group, other_columns, file)]
+        yield row_group.file_index, _take_rows(tables, pa.array(matches.indexes), columns), matches.positions
 
 
 def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema) -> pa.Table:
@@ -200,81 +262,79 @@ def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema
     return pa.Table.from_arrays([arrays[name] for name in columns.names], schema=columns)
 
 
-def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool) -> tuple[NumpyArray, NumpyArray]:
-    """Return the positions of the live rows of a file that have a key of the source.
+def find_positions(
+    files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool
+) -> list[tuple[NumpyArray, NumpyArray]]:
+    """Return, for each file, the positions of the live rows that have a key of the source, and the ids of their keys.
 
     The position of a row is its index in the file. The key id of a row is a number that two rows share if their keys are equal.
 
     Args:
-        file: The data file.
+        files: The data files, of which many are open at the same time (see `files_at_once`).
         columns: Columns of the table, which include the key columns.
         keys: The keys of the source.
         with_key_ids: Whether to return key ids. A statement may delete so many rows that the ids of their keys do not fit into memory.
 
     Returns:
-        The ascending positions, and the key id of each row in the order of the positions. If `with_key_ids` is false, the array of ids is
-        empty.
+        For each file, the ascending positions, and the key id of each row in the order of the positions. If `with_key_ids` is false, the
+        arrays of ids are empty.
 
     Raises:
-        UnreadableFile: The file is missing or unreadable.
+        UnreadableFile: A file is missing or unreadable.
     """
-    key_columns = _select(columns, file.stored_columns, keys.names)
-    positions = [np.zeros(0, dtype=np.int64)]  # `np.concatenate` needs at least one array
-    key_ids = [np.zeros(0, dtype=np.int64)]
-    with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
-        for matches in _matching_rows(source, file, key_columns, keys):
-            positions.append(matches.start + matches.indexes)  # positions in the file
-            if with_key_ids:
-                key_ids.append(matches.key_ids)
-    return np.concatenate(positions), np.concatenate(key_ids)
+    nothing_matches = np.zeros(0, dtype=np.int64)  # `np.concatenate` needs at least one array
+    positions, key_ids = [[nothing_matches] for _ in files], [[nothing_matches] for _ in files]
+    for matches in _matching_rows(files, columns, keys):
+        positions[matches.row_group.file_index].append(matches.positions)
+        if with_key_ids:
+            key_ids[matches.row_group.file_index].append(matches.key_ids)
+    return [(np.concatenate(file_positions), np.concatenate(ids)) for file_positions, ids in zip(positions, key_ids, strict=True)]
 
 
-def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Columns, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
+def _matching_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
     """Yield the live rows that have a key of the source, for each row group that contains such rows.
 
     A live row is a row that is not deleted by a deletion vector or a delete file. One lookup covers a batch of row groups, because each
-    lookup hashes the values of the source again. The matching rows of the batch are then divided by row group.
+    lookup hashes the values of the source again.
     """
+    with ExitStack() as open_files:
+        batch, row_count = list[_RowGroup](), 0
+        for index, file in enumerate(files):
+            source = open_files.enter_context(
+                open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id)
+            )
+            for row_group in _row_groups(index, file, source, _select(columns, file.stored_columns, keys.names)):
+                batch.append(row_group)
+                row_count += row_group.key_table.num_rows
+                if row_count >= keys.min_rows_at_once:
+                    yield from _matches_of_batch(batch, keys)
+                    batch, row_count = [], 0
+        if batch:
+            yield from _matches_of_batch(batch, keys)
+
+
+def _row_groups(index: int, file: LookedUpFile, source: pq.ParquetFile, key_columns: _Columns) -> Iterator[_RowGroup]:
+    """Yield the row groups of an open file. `index`: see `_RowGroup.file_index`."""
     deleted_positions = deserialize(file.deleted).astype(np.int64) if file.deleted else None
-    row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
-    starts = np.cumsum([0, *row_counts]).tolist()  # the position in the file of the first row of each row group
-    for groups in _batches(row_counts, keys.min_rows_at_once):
-        key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
-        indexes_in_batch, key_ids = keys.find_rows(pa.concat_tables(key_tables))
-        live_matches = FoundRows(indexes_in_batch + starts[groups[0]], key_ids)  # the row groups of a batch are adjacent
-        if deleted_positions is not None:  # most files have no deleted rows, and the filter copies the arrays
-            is_live = ~np.isin(live_matches.indexes, deleted_positions)
-            live_matches = FoundRows(live_matches.indexes[is_live], live_matches.key_ids[is_live])
-        for group, key_table in zip(groups, key_tables, strict=True):
-            matches = _matches_of_row_group(live_matches, group, starts[group], key_table)
-            if len(matches.indexes):
-                yield matches
+    start = 0
+    for group in range(source.num_row_groups):
+        key_table = _read_row_group(source, group, key_columns, file)
+        yield _RowGroup(index, source, group, start, key_table, deleted_positions)
+        start += key_table.num_rows
 
 
-def _matches_of_row_group(matches: FoundRows, group: int, start: int, key_table: pa.Table) -> _RowGroupMatches:
-    """Return those of the matching rows of a batch that belong to one row group.
-
-    Args:
-        matches: The matching rows of the batch. Their indexes are ascending positions in the file, so a row group has a slice of them.
-        group: The index of the row group in the file.
-        start: The position in the file of the first row of the row group.
-        key_table: The key columns of the row group.
-    """
-    first, end = np.searchsorted(matches.indexes, (start, start + key_table.num_rows))
-    return _RowGroupMatches(group, start, key_table, indexes=matches.indexes[first:end] - start, key_ids=matches.key_ids[first:end])
-
-
-def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
-    """Yield the indexes of row groups in batches that have at least `min_rows` rows, except for the last batch."""
-    batch, batch_rows = list[int](), 0
-    for group, row_count in enumerate(row_counts):
-        batch.append(group)
-        batch_rows += row_count
-        if batch_rows >= min_rows:
-            yield batch
-            batch, batch_rows = [], 0
-    if batch:
-        yield batch
+def _matches_of_batch(batch: Sequence[_RowGroup], keys: SourceKeys) -> Iterator[_RowGroupMatches]:
+    """Yield the live rows that have a key of the source, for each row group of a batch that contains such rows."""
+    matches = keys.find_rows(pa.concat_tables([row_group.key_table for row_group in batch]))
+    starts = [*accumulate((row_group.key_table.num_rows for row_group in batch), initial=0)]  # indexes in the batch
+    ends = np.searchsorted(matches.indexes, starts)  # the indexes are ascending, so a row group has a slice of them
+    for row_group, start, first, end in zip(batch, starts[:-1], ends[:-1], ends[1:], strict=True):
+        indexes, key_ids = matches.indexes[first:end] - start, matches.key_ids[first:end]
+        if row_group.deleted is not None:  # most files have no deleted rows, and the filter copies the arrays
+            is_live = ~np.isin(row_group.start + indexes, row_group.deleted)
+            indexes, key_ids = indexes[is_live], key_ids[is_live]
+        if len(indexes):
+            yield _RowGroupMatches(row_group, indexes, key_ids)
 
 
 def _select(columns: pa.Schema, stored_columns: StoredColumns, names: Collection[str]) -> _Columns:
@@ -297,7 +357,8 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
     file_indexes = file_column_indexes(source.schema_arrow, columns.file_schema, by_field_id=by_field_id)
     column_names = [source.schema_arrow.field(index).name for index in file_indexes if index is not None]
     if column_names:
-        file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)
+        with as_unreadable_file(file.path, file.filesystem_options):  # several files are open, and the error names this one
+            file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)
         file_rows = to_gregorian(file_rows, source.metadata.metadata)
         rows = to_table_rows(file_rows, columns.schema, columns.file_schema, by_field_id=by_field_id)
     else:  # the file has none of the columns, so only its number of rows matters

@@ -61,7 +61,7 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
         files: The files that the statement reads.
         source: The evaluated source with its keys.
     """
-    frame = request.read_target(files.to_read, with_lineage=True)
+    frame = request.read_target(files.to_read, request.joined_columns, with_lineage=True)
     for key in pruning_keys(request.snapshot, request.plan, source):
         if key.column.name in request.snapshot.partition_columns:
             continue  # the key has already selected the files, and all rows of a file have the same value in this column

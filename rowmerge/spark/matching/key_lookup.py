@@ -220,15 +220,18 @@ def _find_in_files(
     if _executors_look_up(spark, files):
         yield from positions_on_executors(spark, snapshot.name, lookup_files, columns, keys, with_key_ids=with_key_ids, max_rows=max_rows)
         return
-    find_in_file = partial(_find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=with_key_ids)
-    with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:
-        yield from zip(lookup_files, matches_by_file, strict=True)
+    find_in_files = partial(_find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=with_key_ids)
+    with closing(map_files(snapshot.name, lookup_files, keys, find_in_files)) as matches_by_group:
+        for group, matches_by_file in matches_by_group:
+            yield from zip(lookup_files[group.start : group.stop], matches_by_file, strict=True)
 
 
-def _find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool) -> tuple[Positions, NumpyArray]:
-    """Return the positions as a bitmap, which takes less memory than an array, and the key ids. See `find_positions` for the arguments."""
-    positions, key_ids = find_positions(file, columns, keys, with_key_ids=with_key_ids)
-    return Positions(positions.astype(np.uint64)), key_ids
+def _find_positions(
+    files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool
+) -> list[tuple[Positions, NumpyArray]]:
+    """Return the positions as bitmaps, which take less memory than arrays, and the key ids. See `find_positions` for the arguments."""
+    matches_by_file = find_positions(files, columns, keys, with_key_ids=with_key_ids)
+    return [(Positions(positions.astype(np.uint64)), key_ids) for positions, key_ids in matches_by_file]
 
 
 def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -> bool:

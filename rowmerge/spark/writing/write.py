@@ -13,6 +13,7 @@ the files are small, one task reads, joins and writes their rows, without a shuf
 
 from __future__ import annotations
 
+import math
 import pickle
 import uuid
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,8 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 MAX_REWRITE_BYTES = 8 * 1024 * 1024
 """The maximum total size in bytes of the files that the driver rewrites itself."""
+_BINS_PER_TASK = 32
+"""The maximum number of bins of small files for each task. With fewer bins, the start of tasks takes longer than their work."""
 FEW_ROWS = 5_000
 """The maximum number of outcome rows that the driver writes itself."""
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
@@ -237,7 +240,9 @@ def rewrite_files(
 
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
-    """Rewrite files: in the driver up to MAX_REWRITE_BYTES, to avoid the latency of a job, otherwise in a job with a task for each bin.
+    """Rewrite files: in the driver up to MAX_REWRITE_BYTES, to avoid the latency of a job, otherwise in a job.
+
+    A task gets several bins of about MAX_REWRITE_BYTES in total. The start of a task takes longer than the rewrite of a small file.
 
     Args:
         spark: The session that runs the job.
@@ -246,9 +251,11 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
         bins: The files to rewrite, in groups.
         deleted: By path, the positions of all deleted rows.
     """
-    if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
+    size = sum(bin_.size for bin_ in bins)
+    if size <= MAX_REWRITE_BYTES:
         return _rewrite_on_driver(table, spec, bins, deleted)
-    bin_rows = frame_of(spark, _bin_rows(bins, deleted)).repartition(len(bins))
+    task_count = min(len(bins), max(size // MAX_REWRITE_BYTES, math.ceil(len(bins) / _BINS_PER_TASK)))
+    bin_rows = frame_of(spark, _bin_rows(bins, deleted)).repartition(task_count)
     return sum_of_tasks(run_write_job(bin_rows, sink.rewrite_sink, replace(spec, attempt=str(uuid.uuid4()))))
 
 

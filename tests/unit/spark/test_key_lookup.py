@@ -9,6 +9,7 @@ from decimal import Decimal as Number
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ import pytest
 
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.key_lookup import LookedUpFile
+from rowmerge.parquet.key_lookup import LookedUpFile, files_at_once, find_positions
 from rowmerge.parquet.source_keys import SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.matching import driver_lookup
@@ -235,3 +236,55 @@ def test_no_files_give_no_matches(files: Files) -> None:
     """A concurrent commit can add files that do not affect the command."""
     files.paths = []
     assert files.looked_up([1]).num_rows == 0
+
+
+def text_file(folder: Path, number: int, deleted: Positions) -> LookedUpFile:
+    """Write a file with the names `n0` to `n49` in steps of 1,000, so that the names of all files are different."""
+    columns = pa.schema([("name", pa.string()), ("v", pa.int64())])
+    path = folder / f"part {number}.parquet"
+    names = [f"n{n * 1000 + number}" for n in range(50)]
+    pq.write_table(pa.table({"name": names, "v": list(range(50))}), path, row_group_size=20 if number % 3 else 50)
+    return LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted.serialize() if deleted else b"", {}, row_count=50)
+
+
+@pytest.mark.parametrize("count", [1, 7, 30, 400], ids="{} keys".format)
+def test_strings_are_looked_up_in_several_files_together(tmp_path: Path, count: int) -> None:
+    """Each match has the index of its file and its position in that file. Deleted rows of one file do not hide rows of another."""
+    deleted = {number: Positions([3, 20, 49] if number % 4 == 0 else []) for number in range(100)}
+    files = [text_file(tmp_path, number, deleted[number]) for number in range(100)]
+    searched = random.Random(count).sample([(number, n) for number in range(100) for n in range(50)], count)
+    names = [f"n{n * 1000 + number}" for number, n in searched]
+    keys = keys_of(pa.table({"name": names}), {"name": Primitive("string")}, {"name": "="})
+    assert keys is not None
+    matches = read_rows_with_keys("db.t", files, pa.schema([("name", pa.string()), ("v", pa.int64())]), keys)
+    expected = sorted((number, n) for number, n in searched if n not in deleted[number])
+    assert [*zip(map(int, matches[FILE].to_pylist()), matches[POSITION].to_pylist(), strict=True)] == expected
+    assert matches["name"].to_pylist() == [f"n{n * 1000 + number}" for number, n in expected]
+    positions = find_positions(files, pa.schema([("name", pa.string()), ("v", pa.int64())]), keys, with_key_ids=True)
+    assert [(number, n) for number, (of_file, _) in enumerate(positions) for n in of_file.tolist()] == expected
+    assert len(np.unique(np.concatenate([ids for _, ids in positions]))) == len(expected)
+
+
+def test_files_are_grouped_until_they_have_four_rows_for_each_string(tmp_path: Path) -> None:
+    files = [text_file(tmp_path, number, Positions()) for number in range(100)]
+    strings = keys_of(pa.table({"name": [f"n{n}" for n in range(50)]}), {"name": Primitive("string")}, {"name": "="})
+    numbers = keys_of(pa.table({"v": list(range(50))}), {"v": Primitive("long")}, {"v": "="})
+    assert strings is not None and numbers is not None
+    assert {len(group) for group in files_at_once(files, strings, threads=1)} == {4}  # 200 rows
+    assert {len(group) for group in files_at_once(files, strings, threads=25)} == {2}  # two groups for each thread
+    assert {len(group) for group in files_at_once(files, numbers, threads=1)} == {1}
+    assert [file for group in files_at_once(files, strings, threads=3) for file in group] == files
+    unknown = [replace(file, row_count=0) for file in files]
+    assert [len(group) for group in files_at_once(unknown * 3, strings, threads=1)] == [1] * 300
+
+
+def test_a_damaged_file_among_files_that_are_open_together_is_named(tmp_path: Path) -> None:
+    files = [text_file(tmp_path, number, Positions()) for number in range(8)]
+    path = tmp_path / "part 2.parquet"
+    data = bytearray(path.read_bytes())
+    data[4:300] = b"\xff" * 296
+    path.write_bytes(bytes(data))
+    keys = keys_of(pa.table({"name": [f"n{n}" for n in range(5000)]}), {"name": Primitive("string")}, {"name": "="})
+    assert keys is not None
+    with pytest.raises(UnreadableDataFile, match=r"part 2\.parquet"):
+        read_rows_with_keys("db.t", files, pa.schema([("name", pa.string()), ("v", pa.int64())]), keys)
