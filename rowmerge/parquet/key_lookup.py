@@ -133,7 +133,7 @@ def files_at_once(files: Sequence[File], keys: SourceKeys, threads: int) -> list
 
     Args:
         files: The files in which keys are looked up.
-        keys: The keys of the source. A lookup of integers hashes only a few, so each file forms its own group.
+        keys: The keys of the source.
         threads: The number of threads that work on the groups.
     """
     group_count = threads * _GROUPS_PER_THREAD

@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 NumpyArray = np.ndarray[Any, Any]
 
 _ROWS_PER_HASHED_VALUE, _MAX_ROWS_AT_ONCE = 4, 4_000_000
-"""The number of rows whose lookup takes as long as hashing one value, and the maximum number of rows whose key columns are in memory."""
+"""The rows per value in one lookup of values that are all hashed, and the maximum number of rows whose key columns are in memory."""
 _FEW_VALUES = 100
 """The number of values below which it is faster to hash all of them than to select the values within the range of a column."""
+_SEARCHED_VALUES_PER_ROW = 10
+"""The number of values per row above which a binary search for each row is faster than hashing the values."""
 _MAX_KEY_CODE = 2**62
 """The exclusive upper limit of key codes, which are of the type int64."""
 _NO_MATCH = -1
@@ -39,9 +41,11 @@ class KeyColumn:
 
     def codes(self, column: pa.ChunkedArray) -> NumpyArray:
         """Return a code for each row: the index of its value in `values`, `len(values)` for a NULL that matches, otherwise `_NO_MATCH`."""
-        first, values = self._values_in_range(column)
-        codes = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(_NO_MATCH), dtype=np.int64)
-        codes[codes >= 0] += first
+        values, rows = _as_integers(self.values), _as_integers(column)
+        if pa.types.is_integer(values.type):
+            codes = _codes_of_integers(rows, values)
+        else:
+            codes = _hashed_codes(rows, values)
         return np.where(np.asarray(column.is_null()), len(self.values), codes) if self.matches_null else codes
 
     def with_codes(self, codes: NumpyArray) -> KeyColumn:
@@ -52,16 +56,10 @@ class KeyColumn:
         has_null = len(self.values) in codes[-1:]  # NULL has the highest code
         return KeyColumn(self.name, self.values.take(pa.array(codes[:-1] if has_null else codes)), matches_null=has_null)
 
-    def _values_in_range(self, column: pa.ChunkedArray) -> tuple[int, pa.Array]:
-        """Return the values between the minimum and maximum of a column, so that Arrow hashes fewer values, and the index of the first."""
-        if not pa.types.is_integer(self.values.type) or len(self.values) < _FEW_VALUES:
-            return 0, self.values
-        bounds = pc.min_max(column)
-        if not bounds["min"].is_valid:
-            return 0, self.values.slice(0, 0)
-        values = np.asarray(self.values)
-        low, high = np.searchsorted(values, bounds["min"].as_py()), np.searchsorted(values, bounds["max"].as_py(), side="right")
-        return int(low), self.values.slice(low, high - low)
+    @property
+    def is_hashed(self) -> bool:
+        """Whether each lookup hashes all `values`. Of integers, it hashes only those within the range of the rows, which is faster."""
+        return not pa.types.is_integer(_as_integers(self.values).type)
 
 
 class FoundRows(NamedTuple):
@@ -126,9 +124,9 @@ class SourceKeys:
 
     @property
     def min_rows_at_once(self) -> int:
-        """Return the minimum number of rows to look up in one call, because each call hashes all values other than integers."""
-        hashed_values = (len(column.values) for column in self.columns if not pa.types.is_integer(column.values.type))
-        return min(_ROWS_PER_HASHED_VALUE * max(hashed_values, default=0), _MAX_ROWS_AT_ONCE)
+        """Return the minimum number of rows to look up in one call, because each call hashes the values again."""
+        rows = (len(column.values) * (_ROWS_PER_HASHED_VALUE if column.is_hashed else 1) for column in self.columns)
+        return min(max(rows, default=0), _MAX_ROWS_AT_ONCE)
 
     @property
     def is_exact(self) -> bool:
@@ -242,6 +240,40 @@ class SourceKeys:
         column_to_find = first.with_codes(first_codes)  # only a and c in the example, with the new codes 0 and 1
         row_indexes, code_indexes = _matching_codes(column_to_find.codes(column))
         return FoundRows(row_indexes, key_ids=start + first_offsets[code_indexes])
+
+
+def _as_integers(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return dates and timestamps as the integers that represent them, which copies nothing, and other values unchanged."""
+    if pa.types.is_date32(values.type):
+        return values.cast(pa.int32())
+    return values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values
+
+
+def _codes_of_integers(rows: pa.ChunkedArray, values: pa.Array) -> NumpyArray:
+    """Return the index of each row's value in sorted integers, or `_NO_MATCH`. NULLs have no match.
+
+    A binary search in many values is faster for few rows. For many rows, Arrow hashes the values between their minimum and maximum.
+    """
+    sorted_values = np.asarray(values)
+    if len(rows) * _SEARCHED_VALUES_PER_ROW <= len(sorted_values):
+        codes = _index_in_sorted(np.asarray(rows.fill_null(0)), sorted_values)
+        return np.where(np.asarray(rows.is_null()), _NO_MATCH, codes) if rows.null_count else codes
+    if len(sorted_values) < _FEW_VALUES:
+        return _hashed_codes(rows, values)
+    bounds = pc.min_max(rows)
+    if not bounds["min"].is_valid:
+        return np.full(len(rows), _NO_MATCH, dtype=np.int64)
+    low = int(np.searchsorted(sorted_values, bounds["min"].as_py()))
+    high = int(np.searchsorted(sorted_values, bounds["max"].as_py(), side="right"))
+    codes = _hashed_codes(rows, values.slice(low, high - low))
+    codes[codes >= 0] += low
+    return codes
+
+
+def _hashed_codes(rows: pa.ChunkedArray, values: pa.Array) -> NumpyArray:
+    """Return the index of each row's value in distinct values, or `_NO_MATCH`. NULLs have no match. Arrow hashes all values."""
+    indexes = pc.index_in(rows, value_set=values, skip_nulls=True).fill_null(_NO_MATCH)
+    return np.array(indexes, dtype=np.int64)  # a copy that can be changed
 
 
 def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:

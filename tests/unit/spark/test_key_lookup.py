@@ -265,14 +265,14 @@ def test_strings_are_looked_up_in_several_files_together(tmp_path: Path, count: 
     assert len(np.unique(np.concatenate([ids for _, ids in positions]))) == len(expected)
 
 
-def test_files_are_grouped_until_they_have_four_rows_for_each_string(tmp_path: Path) -> None:
+def test_files_are_grouped_until_they_have_enough_rows_for_the_keys(tmp_path: Path) -> None:
     files = [text_file(tmp_path, number, Positions()) for number in range(100)]
     strings = keys_of(pa.table({"name": [f"n{n}" for n in range(50)]}), {"name": Primitive("string")}, {"name": "="})
-    numbers = keys_of(pa.table({"v": list(range(50))}), {"v": Primitive("long")}, {"v": "="})
+    numbers = keys_of(pa.table({"v": list(range(100))}), {"v": Primitive("long")}, {"v": "="})
     assert strings is not None and numbers is not None
-    assert {len(group) for group in files_at_once(files, strings, threads=1)} == {4}  # 200 rows
+    assert {len(group) for group in files_at_once(files, strings, threads=1)} == {4}  # 200 rows: four for each string
     assert {len(group) for group in files_at_once(files, strings, threads=25)} == {2}  # two groups for each thread
-    assert {len(group) for group in files_at_once(files, numbers, threads=1)} == {1}
+    assert {len(group) for group in files_at_once(files, numbers, threads=1)} == {2}  # 100 rows: one for each number
     assert [file for group in files_at_once(files, strings, threads=3) for file in group] == files
     unknown = [replace(file, row_count=0) for file in files]
     assert [len(group) for group in files_at_once(unknown * 3, strings, threads=1)] == [1] * 300
@@ -288,3 +288,24 @@ def test_a_damaged_file_among_files_that_are_open_together_is_named(tmp_path: Pa
     assert keys is not None
     with pytest.raises(UnreadableDataFile, match=r"part 2\.parquet"):
         read_rows_with_keys("db.t", files, pa.schema([("name", pa.string()), ("v", pa.int64())]), keys)
+
+
+@pytest.mark.parametrize("type_", ["long", "byte", "date", "timestamp"])
+@pytest.mark.parametrize("op", ["=", "<=>"])
+@pytest.mark.parametrize("seed", range(5))
+def test_few_rows_are_searched_in_many_integers_and_times(type_: str, op: str, seed: int) -> None:
+    """The result for few rows, which are searched, is that for many rows, for which Arrow hashes the keys."""
+    draw = random.Random(seed)
+    data_type = arrow_type(VALUES[type_][0])
+    integer_type = {"byte": pa.int8(), "date": pa.int32()}.get(type_, pa.int64())
+    low, high = (-128, 127) if type_ == "byte" else (-5000, 5000)
+    numbers = [*draw.sample(range(low, high + 1), 200 if type_ == "byte" else 3000), None]
+    keys = keys_of(pa.table({"k": pa.array(numbers, integer_type).cast(data_type)}), {"k": VALUES[type_][0]}, {"k": op})
+    assert keys is not None and not keys.columns[0].is_hashed
+    rows = [draw.choice([None, low, high, draw.randint(low, high)]) for _ in range(20)]
+    column = pa.chunked_array([pa.array(rows[:7], integer_type), pa.array(rows[7:], integer_type)]).cast(data_type)
+    matches = keys.find_rows(pa.table({"k": column}))
+    searched = set(numbers) if op == "<=>" else set(numbers) - {None}
+    assert matches.indexes.tolist() == [index for index, value in enumerate(rows) if value in searched]
+    many_rows = keys.find_rows(pa.table({"k": pa.chunked_array([*column.chunks] * 1000)}))
+    assert many_rows.key_ids[: len(matches.key_ids)].tolist() == matches.key_ids.tolist()
