@@ -130,6 +130,8 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
         schema: The columns of the result; None for the types that PySpark infers from Arrow.
     """
     if schema is not None:
+        if not len(rows):  # PySpark cannot convert a nested column without chunks
+            rows = pa.Table.from_batches([pa.RecordBatch.from_pylist([], rows.schema)])
         return spark.createDataFrame(rows, schema=to_spark(schema))
     if len(rows):
         return spark.createDataFrame(rows)

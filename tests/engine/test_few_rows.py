@@ -66,3 +66,46 @@ def test_rewritten_small_files_become_one_file_per_partition(session: rowmerge.S
         assert session.sql("describe detail small").collect()[0]["numFiles"] == (8 - 4 + 2 if n == 1 else 4), n
     totals = session.sql("select count(*), count(distinct id), count_if(n = 5), count_if(n = 4), sum(n) from small").collect()[0]
     assert tuple(totals) == (40, 40, 4, 4, 36)
+
+
+_NESTED = """case {i} % 5
+    when 0 then null
+    when 1 then named_struct('a', null, 'b', null, 'c', null, 'd', null)
+    when 2 then named_struct('a', cast({i} as int), 'b', concat('text ', {i}), 'c', array(1, null, cast({i} as int)),
+        'd', named_struct('at', timestamp_seconds({i}), 'name', null))
+    when 3 then named_struct('a', cast({i} as int), 'b', '', 'c', cast(array() as array<int>),
+        'd', named_struct('at', null, 'name', 'x'))
+    else named_struct('a', 7, 'b', repeat('long ', {i} % 100), 'c', array(2), 'd', null) end as v,
+    case {i} % 4 when 0 then null when 1 then cast(array() as array<string>) else array('w', null, concat('w', {i})) end as w"""
+
+
+@FORMATS
+@pytest.mark.parametrize("rows", [60, 4000], ids="{} rows".format)
+@pytest.mark.parametrize("statement", ["upsert", "update that reads the target", "insert-only", "delete"])
+def test_rows_with_nested_values_keep_them(
+    session: rowmerge.Session, table_format: str, rows: int, statement: str, request: pytest.FixtureRequest
+) -> None:
+    """NULL, a struct of NULLs, an empty array and an array with NULLs stay different, whether the driver or executors write the rows."""
+    session.sql(f"create table nested using {table_format} as select id, {_NESTED.format(i='id')} from range({rows})")
+    source = f"select id, {_NESTED.format(i='(id + 1)')} from range({rows // 2}, {rows + rows // 2}, 2)"
+    if rows < 1000:
+        request.getfixturevalue("no_python_on_executors")
+    clauses, of_match = {
+        "upsert": ("when matched then update set * when not matched then insert *", "s.v, s.w"),
+        "update that reads the target": (
+            "when matched and t.id % 3 > 0 then update set w = array_append(t.w, s.v.b)",
+            "t.v, if(t.id % 3 > 0, array_append(t.w, s.v.b), t.w)",
+        ),
+        "insert-only": ("when not matched then insert *", "t.v, t.w"),
+        "delete": ("when matched and s.v.a is not null then delete", "t.v, t.w"),
+    }[statement]
+    old = f"select id, {_NESTED.format(i='id')} from range({rows})"
+    session.sql(f"merge into nested t using ({source}) s on t.id = s.id {clauses}")
+    expected = f"select t.id, {of_match} from ({old}) t join ({source}) s on t.id = s.id"
+    expected += " where s.v.a is null" if statement == "delete" else ""
+    expected += f" union all select t.* from ({old}) t left anti join ({source}) s on t.id = s.id"
+    if statement in ("upsert", "insert-only"):
+        expected += f" union all select s.* from ({source}) s left anti join ({old}) t on t.id = s.id"
+    actual, expected_rows = session.sql("select * from nested"), session.spark.sql(expected)
+    assert actual.count() == expected_rows.count()
+    assert actual.exceptAll(expected_rows).count() == 0

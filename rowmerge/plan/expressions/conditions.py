@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import Token, TokenType, exp
 
@@ -42,6 +43,18 @@ class Side:
     columns: tuple[str, ...]
     qualified_only: bool = False
     hidden: tuple[str, ...] = ()
+
+    def columns_named(self, name: str, *, case_sensitive: bool) -> list[str]:
+        """Return the columns, including hidden ones, with a name. `case_sensitive`: see `is_same_name`."""
+        columns = self._columns_by_lower_name.get(name.lower(), [])
+        return [column for column in columns if column == name] if case_sensitive else columns
+
+    @cached_property
+    def _columns_by_lower_name(self) -> dict[str, list[str]]:
+        columns: dict[str, list[str]] = {}
+        for column in (*self.columns, *self.hidden):
+            columns.setdefault(column.lower(), []).append(column)
+        return columns
 
 
 _NO_SIDE = Side("", (), ())
@@ -111,7 +124,7 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
         qualified_sides = [side for side in sides if _qualifies(qualifier, side, case_sensitive)]
         matches: list[tuple[Side, str]] = []
         for side in qualified_sides:
-            matches += [(side, column) for column in (*side.columns, *side.hidden) if is_same_name((column,), (name,), case_sensitive)]
+            matches += [(side, column) for column in side.columns_named(name, case_sensitive=case_sensitive)]
         if len(matches) == 1:
             return Resolved(*matches[0], qualifier_size, field_count=len(parts) - qualifier_size - 1)
         if matches:

@@ -27,8 +27,11 @@ _INTEGERS = ("byte", "short", "integer", "long")
 EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
 """The names of the primitive types whose values Arrow and Spark compare for equality in the same way."""
 _UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
+_UNCHANGED_ELEMENTS = (*_INTEGERS, "date", "string", "boolean", "float", "double")
 TEXT_TYPES = (Primitive("string"), Primitive("binary"))
 """The types whose values have different lengths."""
+_BYTES_OF_ELEMENT = 16
+"""The maximum size of an element of an array in memory in bytes, without the bytes of a string."""
 MAX_KEY_BYTES = 256 * 1024 * 1024
 """The maximum size of the keys that the driver collects, in bytes."""
 
@@ -59,10 +62,23 @@ class SourceKey:
 
 
 def is_unchanged_by_arrow(schema: Struct) -> bool:
-    """Return whether conversion to Arrow and back preserves rows: types are simple, without collations, and column names are distinct."""
-    types = [field.type for field in schema]
-    are_unchanged = all(isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _UNCHANGED_TYPES) for type_ in types)
+    """Return whether conversion to Arrow and back preserves rows, and `and_short_texts` limits their size.
+
+    Types are simple, or structs and arrays of simple types, without collations. Names are distinct at each level.
+    """
+    are_unchanged = all(_is_unchanged_type(field.type) for field in schema)
     return are_unchanged and len({field.name.lower() for field in schema}) == len(schema) and not has_collation(schema)
+
+
+def _is_unchanged_type(type_: DataType) -> bool:
+    """Return whether `is_unchanged_by_arrow` accepts the type of a column or of a field."""
+    match type_:
+        case Struct():
+            return len(type_) > 0 and is_unchanged_by_arrow(type_)
+        case Array(element=element):
+            # PySpark cannot convert slices of arrays with nested types or timestamps.
+            return isinstance(element, Decimal) or (isinstance(element, Primitive) and element.name in _UNCHANGED_ELEMENTS)
+    return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _UNCHANGED_TYPES)
 
 
 def key_names(pairs: Sequence[KeyPair]) -> list[str]:
@@ -97,9 +113,26 @@ def in_share_of_task(max_rows: int) -> str:
 
 
 def and_short_texts(schema: Struct, most_bytes: int) -> str:
-    """Return SQL to append to a condition, so that a row has at most `most_bytes` of strings and binary values."""
-    lengths = [f"coalesce(octet_length({backquote(field.name)}), 0)" for field in schema if field.type in TEXT_TYPES]
+    """Return SQL to append to a condition, so that a row has at most `most_bytes` of strings, binary values and arrays.
+
+    Args:
+        schema: The columns of the rows, whose types `is_unchanged_by_arrow` accepts.
+        most_bytes: The maximum number of bytes.
+    """
+    lengths = [length for field in schema for length in _lengths(backquote(field.name), field.type)]
     return f" and {' + '.join(lengths)} <= {most_bytes}" if lengths else ""
+
+
+def _lengths(value_sql: str, type_: DataType) -> list[str]:
+    """Return SQL for the sizes in bytes of the strings, binary values and arrays in a value."""
+    match type_:
+        case Struct():
+            return [length for field in type_ for length in _lengths(f"{value_sql}.{backquote(field.name)}", field.type)]
+        case Array(element=Primitive("string")):
+            return [f"coalesce({_BYTES_OF_ELEMENT} * array_size({value_sql}) + octet_length(array_join({value_sql}, '')), 0)"]
+        case Array():
+            return [f"coalesce({_BYTES_OF_ELEMENT} * array_size({value_sql}), 0)"]
+    return [f"coalesce(octet_length({value_sql}), 0)"] if type_ in TEXT_TYPES else []
 
 
 def are_short_keys(rows: DataFrame, fields: Sequence[Field], row_count: int) -> bool:

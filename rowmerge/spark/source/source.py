@@ -323,7 +323,7 @@ def _evaluate_prepared(checkpoint: _Checkpoint, schema: Struct, max_keys: int, p
     is_first_row = in_share_of_task(MAX_PREPARED_ROWS) + and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
     first_rows = checkpoint.observed_rows.where(is_first_row)
     try:
-        prepared_rows = prepare(first_rows.alias(checkpoint.alias), checkpoint.key_columns).toArrow()
+        prepared_rows = with_nullable_fields(prepare(first_rows.alias(checkpoint.alias), checkpoint.key_columns)).toArrow()
     except PySparkException:
         return None
     source = checkpoint.to_source(schema, prepared_rows, max_keys)
