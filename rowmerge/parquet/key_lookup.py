@@ -354,8 +354,9 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
         file: The description of the data file, with its partition values.
     """
     by_field_id = file.stored_columns.by_field_id
-    file_indexes = file_column_indexes(source.schema_arrow, columns.file_schema, by_field_id=by_field_id)
-    column_names = [source.schema_arrow.field(index).name for index in file_indexes if index is not None]
+    schema = source.schema_arrow  # PyArrow converts the schema at each access
+    file_indexes = file_column_indexes(schema, columns.file_schema, by_field_id=by_field_id)
+    column_names = [schema.field(index).name for index in file_indexes if index is not None]
     if column_names:
         with as_unreadable_file(file.path, file.filesystem_options):  # several files are open, and the error names this one
             file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)

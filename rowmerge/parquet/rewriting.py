@@ -106,7 +106,8 @@ def _tables(stored_columns: StoredColumns, path: str, filesystem_options: Option
     """Yield the rows of a file in batches, with those of the stored columns that the file contains. See `_live_rows` for `keeps_codes`."""
     by_field_id, columns_as_codes = stored_columns.by_field_id, text_columns_with_dictionary if keeps_codes else None
     with open_data_file(path, filesystem_options, by_field_id=by_field_id, columns_as_codes=columns_as_codes) as source:
-        indexes = file_column_indexes(source.schema_arrow, stored_columns.file_schema, by_field_id=by_field_id)
-        columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]
+        schema = source.schema_arrow  # PyArrow converts the schema at each access
+        indexes = file_column_indexes(schema, stored_columns.file_schema, by_field_id=by_field_id)
+        columns = [schema.field(index).name for index in indexes if index is not None]
         for batch in source.iter_batches(batch_size=131_072, columns=columns):
             yield to_gregorian(pa.Table.from_batches([batch]), source.metadata.metadata)
