@@ -170,6 +170,13 @@ def needed_columns(plan: RowPlan) -> frozenset[str] | None:
     return frozenset[str]().union(*known_columns, *kept_columns)
 
 
+def needed_source_columns(plan: RowPlan) -> frozenset[str] | None:
+    """Return the source columns that the ON condition or a clause of a MERGE uses, or None if they are uncertain (see `needed_columns`)."""
+    assert plan.on is not None and plan.source is not None
+    used_columns = [_columns_of(plan.source, plan, text) for text in (plan.on.text, *chain.from_iterable(map(_texts_of, plan.clauses)))]
+    return None if None in used_columns else frozenset[str]().union(*filter(None, used_columns))
+
+
 def _kept_columns(update: Clause, schema: Struct) -> set[str]:
     """Return the columns that keep all or part of their old value in an updated row."""
     return {name for name in schema.names if update.keeps_fields or name not in update.values}
@@ -258,6 +265,11 @@ def _texts_of(clause: Clause) -> list[str]:
 
 def _target_columns(plan: RowPlan, text: str) -> set[str] | None:
     """Return the target columns that an expression uses, or None if the columns are uncertain."""
+    return _columns_of(plan.target, plan, text)
+
+
+def _columns_of(side: Side, plan: RowPlan, text: str) -> set[str] | None:
+    """Return the columns of one side, the target or the source, that an expression uses, or None if the columns are uncertain."""
     tree = parse(text)
     if tree is None or has_query(tree) or nondeterministic_function(text):
         return None
@@ -268,4 +280,4 @@ def _target_columns(plan: RowPlan, text: str) -> set[str] | None:
     resolved_references = [resolve(reference.parts, sides) for reference in column_references]
     if None in resolved_references:  # an unknown or ambiguous name
         return None
-    return {resolved.column for resolved in resolved_references if resolved is not None and resolved.side is plan.target}
+    return {resolved.column for resolved in resolved_references if resolved is not None and resolved.side is side}

@@ -109,3 +109,19 @@ def test_rows_with_nested_values_keep_them(
     actual, expected_rows = session.sql("select * from nested"), session.spark.sql(expected)
     assert actual.count() == expected_rows.count()
     assert actual.exceptAll(expected_rows).count() == 0
+
+
+@FORMATS
+@pytest.mark.parametrize("rows", [60, 4000], ids="{} rows".format)
+def test_unused_columns_of_a_source_are_not_evaluated(session: rowmerge.Session, table_format: str, rows: int) -> None:
+    """Executors keep the rows of a source, and would keep every column of a wide one. The unused column fails in its evaluation."""
+    session.sql(f"create table wide using {table_format} as select id, id % 7 as v from range({rows})")
+    source = f"select id * 2 as id, 1 as step, raise_error(concat('unused ', id)) as unused from range({rows})"
+    session.sql(f"merge into wide t using ({source}) s on t.id = s.id and t.v > 2 when matched then update set v = t.v + s.step")
+    counts = session.sql(f"merge into wide t using ({source}) s on t.id = s.id when matched and t.v = 7 then delete").collect()[0]
+    expected = [value if n % 2 or value < 3 else value + 1 for n, value in ((n, n % 7) for n in range(rows))]
+    assert counts["num_deleted_rows"] == expected.count(7)
+    totals = session.sql("select count(*), sum(v) from wide").collect()[0]
+    assert tuple(totals) == (rows - expected.count(7), sum(value for value in expected if value != 7))
+    with pytest.raises(Exception, match="unused"):
+        session.sql(f"merge into wide t using ({source}) s on t.id = s.id when matched and s.unused = 1 then delete")

@@ -22,7 +22,7 @@ from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import apart_from, build_side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
-from rowmerge.plan.row_plan import RowPlan
+from rowmerge.plan.row_plan import RowPlan, needed_source_columns
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, TableScan
 from rowmerge.session.names.needed_columns import HAS_METADATA_COLUMN
@@ -134,6 +134,7 @@ class MergePlanner:
     context: SessionContext
     command: Merge
     scans: tuple[TableScan, ...] = ()
+    _frame: DataFrame | None = None
     _source: SourceRowsOnce | None = None
     _scope: StatementScope | None = None
 
@@ -147,9 +148,15 @@ class MergePlanner:
         clauses = tuple(_bind_clause(clause, scope, columns) for clause in self.command.clauses)
         command = replace(self.command, on=scope.bind_condition(self.command.on, columns), clauses=clauses)
         reads_target, self.scans, self._scope = scope.reads(snapshot), scope.scans, scope
-        if self._source is None or reads_target:
-            self._source = SourceRowsOnce(frame, _resolve_source(command, frame, self.context.names).alias)
-        return PlannedStatement(self._plan(command, snapshot, self._source.frame, hidden), self._source, reads_target)
+        if self._frame is None or reads_target:
+            self._frame, self._source = frame, None
+        plan = self._plan(command, snapshot, self._frame, hidden)
+        columns_to_evaluate = _columns_to_evaluate(plan, self._frame.columns)
+        # A concurrent ALTER TABLE can make another attempt use other columns, for example with UPDATE SET *.
+        if self._source is None or not set(columns_to_evaluate) <= set(self._source.frame.columns):
+            assert plan.source is not None
+            self._source = SourceRowsOnce(_select_columns(self._frame, columns_to_evaluate), plan.source.alias)
+        return PlannedStatement(plan, self._source, reads_target)
 
     def _plan(self, command: Merge, snapshot: Snapshot, frame: DataFrame, metadata_columns: Struct) -> RowPlan:
         """Return the plan on this version.
@@ -174,6 +181,23 @@ class MergePlanner:
             metadata_columns=metadata_columns,
         )
         return replace(plan, cardinality=merge_cardinality(spark))
+
+
+def _columns_to_evaluate(plan: RowPlan, columns: Sequence[str]) -> Sequence[str]:
+    """Return the columns of a source that Spark evaluates: those that the statement uses, or all if these are uncertain or none.
+
+    Spark keeps the rows of a source, so it cannot leave out columns itself.
+    """
+    used_columns = needed_source_columns(plan)
+    are_distinct = len({name.lower() for name in columns}) == len(columns)
+    if not used_columns or not used_columns <= set(columns) or not are_distinct:
+        return columns
+    return [name for name in columns if name in used_columns]
+
+
+def _select_columns(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return the columns of a DataFrame, or the same DataFrame if these are all its columns."""
+    return frame if len(columns) == len(frame.columns) else frame.select(*map(backquote, columns))
 
 
 def _metadata_columns(

@@ -9,7 +9,7 @@ import pytest
 from rowmerge.commands.rows import Match
 from rowmerge.plan.expressions.conditions import Side, divide_condition
 from rowmerge.plan.pruning.file_pruning import every_file
-from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows, is_upsert, needed_columns
+from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows, is_upsert, needed_columns, needed_source_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
@@ -18,11 +18,13 @@ TARGET, SOURCE = Side("t", (), SCHEMA.names), Side("s", (), ("id", "a", "v"))
 ALL = {"id": "s.id", "a": "s.a", "b": "s.v"}
 
 
+def plan_of(*clauses: Clause, on: str = "t.id = s.id") -> RowPlan:
+    condition = divide_condition(on, TARGET, SOURCE)
+    return RowPlan("MERGE", "db.t", SCHEMA, TARGET, clauses, every_file, (), SOURCE, condition, SourceRows.UNMATCHED)
+
+
 def needed(*clauses: Clause, on: str = "t.id = s.id") -> frozenset[str] | None:
-    plan = RowPlan(
-        "MERGE", "db.t", SCHEMA, TARGET, clauses, every_file, (), SOURCE, divide_condition(on, TARGET, SOURCE), SourceRows.UNMATCHED
-    )
-    return needed_columns(plan)
+    return needed_columns(plan_of(*clauses, on=on))
 
 
 def matched(effect: Effect, condition: str | None = None, keeps_fields: bool = False, **values: str) -> Clause:
@@ -50,6 +52,16 @@ def test_unparsable_expressions_have_unknown_columns(text: str) -> None:
     """Ambiguous and missing columns, subqueries, functions that can read anything, and invalid SQL."""
     assert needed(matched(Effect.DELETE, text)) is None
     assert needed(matched(Effect.UPDATE, **{**ALL, "b": text})) is None
+
+
+def test_a_source_needs_only_the_columns_that_the_condition_and_the_clauses_use() -> None:
+    by_source = Clause(Match.NOT_MATCHED_BY_SOURCE, Effect.UPDATE, "t.a > 1", {"b": "0"})
+    assert needed_source_columns(plan_of(matched(Effect.DELETE))) == {"id"}
+    assert needed_source_columns(plan_of(matched(Effect.DELETE), by_source, on="t.id = s.id and s.v > 1")) == {"id", "v"}
+    assert needed_source_columns(plan_of(matched(Effect.UPDATE, "t.b = s.v", a="t.a + 1"))) == {"id", "v"}
+    assert needed_source_columns(plan_of(matched(Effect.DELETE), Clause(Match.NOT_MATCHED, Effect.INSERT, None, ALL))) == {"id", "a", "v"}
+    assert needed_source_columns(plan_of(matched(Effect.DELETE), on="t.id = 1")) == set()
+    assert needed_source_columns(plan_of(matched(Effect.DELETE, "exists (select 1)"))) is None
 
 
 INSERT = Clause(Match.NOT_MATCHED, Effect.INSERT, None, ALL)
