@@ -24,8 +24,9 @@ from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-_GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE = 2, 64
-"""The minimum number of groups of files for each thread, which keeps all threads busy, and the maximum number of open files of a thread."""
+_GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE, _MAX_BYTES_AT_ONCE = 2, 64, 32 * 1024 * 1024
+"""The minimum number of groups of files for each thread, which keeps all threads busy, and the limits of the open files of a thread: their
+number, and the size in bytes of those in a remote store, whose content is in memory."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class LookedUpFile:
         partition: By column name, the partition values of columns that the file lacks.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
         row_count: The number of rows including deleted rows, 0 if it is unknown.
+        size: The size in bytes.
     """
 
     path: str
@@ -47,6 +49,7 @@ class LookedUpFile:
     partition: Mapping[str, Any]
     filesystem_options: Options = field(default_factory=dict, repr=False)
     row_count: int = 0
+    size: int = 0
 
 
 class _Columns(NamedTuple):
@@ -118,14 +121,19 @@ class TaskFile(NamedTuple):
     deleted: bytes
     partition: Mapping[str, Any]
     row_count: int
+    size: int
 
 
-class _CountedFile(Protocol):
+class _SizedFile(Protocol):
+    @property
+    def path(self) -> str: ...
     @property
     def row_count(self) -> int: ...
+    @property
+    def size(self) -> int: ...
 
 
-File = TypeVar("File", bound=_CountedFile)
+File = TypeVar("File", bound=_SizedFile)
 
 
 def files_at_once(files: Sequence[File], keys: SourceKeys, threads: int) -> list[Sequence[File]]:
@@ -139,12 +147,14 @@ def files_at_once(files: Sequence[File], keys: SourceKeys, threads: int) -> list
     group_count = threads * _GROUPS_PER_THREAD
     min_rows = min(keys.min_rows_at_once, sum(file.row_count for file in files) // group_count)
     max_files = min(_MAX_FILES_AT_ONCE, math.ceil(len(files) / group_count))
-    groups, start, row_count = list[Sequence[File]](), 0, 0
+    groups, start, row_count, byte_count = list[Sequence[File]](), 0, 0, 0
     for end, file in enumerate(files, 1):
         row_count += file.row_count
-        if row_count >= min_rows or end - start == max_files or end == len(files):
+        byte_count += 0 if file.path.startswith("file:") else file.size
+        is_full = row_count >= min_rows or byte_count >= _MAX_BYTES_AT_ONCE or end - start == max_files
+        if is_full or end == len(files):
             groups.append(files[start:end])
-            start, row_count = end, 0
+            start, row_count, byte_count = end, 0, 0
     return groups
 
 

@@ -103,7 +103,7 @@ def _spec_and_lists(
         layout = layouts.setdefault(id(file.stored_columns), len(stored_columns))
         if layout == len(stored_columns):
             stored_columns.append(file.stored_columns)
-        task_files.append(TaskFile(index, file.path, layout, file.deleted, dict(file.partition), file.row_count))
+        task_files.append(TaskFile(index, file.path, layout, file.deleted, dict(file.partition), file.row_count, file.size))
     options: Options = files[0].filesystem_options
     spec = LookupSpec(columns, replace(keys, row_values=()), tuple(stored_columns), options)
     weights = [max(file.row_count, _ROWS_PER_OPEN_FILE) for file in files]

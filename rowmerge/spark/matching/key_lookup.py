@@ -323,7 +323,7 @@ def _describe_files(
     deleted_counts = files.deleted.to_pylist()
     deleted_by_path = deleted_rows(spark, snapshot, [path for path, count in zip(paths, deleted_counts, strict=True) if count])
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
-    record_counts = dict(zip(paths, files.records.fill_null(0).to_pylist(), strict=True))
+    counts_and_sizes = dict(zip(paths, zip(files.records.fill_null(0).to_pylist(), files.sizes.to_pylist(), strict=True), strict=True))
     lookup_files = []
     for layout in snapshot.layouts(paths):  # the files of one layout store the columns with the same names and types
         stored_columns = _stored_columns(snapshot, layout, columns, lineage)
@@ -331,7 +331,7 @@ def _describe_files(
             return None
         for path in layout.paths:
             deleted = deleted_by_path[path].serialize() if path in deleted_by_path else b""
-            lookup_files.append(LookedUpFile(path, stored_columns, deleted, partitions[path] or {}, options, record_counts[path]))
+            lookup_files.append(LookedUpFile(path, stored_columns, deleted, partitions[path] or {}, options, *counts_and_sizes[path]))
     return lookup_files
 
 

@@ -274,6 +274,8 @@ def test_files_are_grouped_until_they_have_enough_rows_for_the_keys(tmp_path: Pa
     assert {len(group) for group in files_at_once(files, strings, threads=25)} == {2}  # two groups for each thread
     assert {len(group) for group in files_at_once(files, numbers, threads=1)} == {2}  # 100 rows: one for each number
     assert [file for group in files_at_once(files, strings, threads=3) for file in group] == files
+    in_store = [replace(file, path=f"s3://bucket/{file.path}", size=20 * 1024 * 1024) for file in files]
+    assert {len(group) for group in files_at_once(in_store, strings, threads=1)} == {2}  # the content of 32 MiB is in memory
     unknown = [replace(file, row_count=0) for file in files]
     assert [len(group) for group in files_at_once(unknown * 3, strings, threads=1)] == [1] * 300
 
