@@ -49,12 +49,12 @@ exponent is that of the two largest values. A curve *bends* where the exponents 
 ![Seconds of all curves]({picture})
 """
 REASONS: dict[str, str] = {
-    "files": """The statements do not grow: the bounds of all files are columns in Arrow, and exclude all files but one without reading them. The
-requests stay the same. Opening grows linearly above 10,000 files, because each entry of a manifest or of a checkpoint is decoded once.
-Memory grows with it, by about 8 KB for each file of Iceberg and 2.5 KB for each of Delta Lake.""",
-    "commits": """Opening a table of Delta Lake reads the newest checkpoint and ten commits. The listing of the log, of which a folder on a disk
-returns all names, takes most of the time from 10,000 commits. Iceberg's metadata file contains each snapshot that has not expired: 28 MB for
-100,000. Opening parses it, and a commit writes it again, so both grow linearly above 1,000 snapshots. Expire snapshots to prevent that.""",
+    "files": """The statements do not grow: the bounds of all files are columns in Arrow, and exclude all files but one without reading
+them. The requests stay the same. Opening grows linearly above 10,000 files, because each entry of a manifest or of a checkpoint is decoded
+once. Memory grows with it, by about 8 KB for each file of Iceberg and 2.5 KB for each of Delta Lake.""",
+    "commits": """Opening a table of Delta Lake reads the newest checkpoint and ten commits. From 10,000 commits, most of the time is the
+listing of the log, of which a folder on a disk returns all names. Iceberg's metadata file contains each snapshot that has not expired: 28
+MB for 100,000. Opening parses it, and a commit writes it again, so both grow linearly above 1,000 snapshots. Expire old snapshots.""",
 }
 """Why a curve has its form, for the text below its table."""
 _MEGABYTE = 1_000_000
