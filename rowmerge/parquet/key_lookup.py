@@ -24,9 +24,9 @@ from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-_GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE, _MAX_BYTES_AT_ONCE = 2, 64, 32 * 1024 * 1024
-"""The minimum number of groups of files for each thread, which keeps all threads busy, and the limits of the open files of a thread: their
-number, and the size in bytes of those in a remote store, whose content is in memory."""
+_GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE, _MAX_BYTES_AT_ONCE = 2, 128, 32 * 1024 * 1024
+"""The minimum number of groups of files for each thread, the maximum number of open files of all threads, and the maximum size in bytes of
+the open files of a thread in a remote store, whose content is in memory."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +146,10 @@ def files_at_once(files: Sequence[File], keys: SourceKeys, threads: int) -> list
     """
     group_count = threads * _GROUPS_PER_THREAD
     min_rows = min(keys.min_rows_at_once, sum(file.row_count for file in files) // group_count)
-    max_files = min(_MAX_FILES_AT_ONCE, math.ceil(len(files) / group_count))
+    max_files = min(max(1, _MAX_FILES_AT_ONCE // threads), math.ceil(len(files) / group_count))
     groups, start, row_count, byte_count = list[Sequence[File]](), 0, 0, 0
     for end, file in enumerate(files, 1):
-        row_count += file.row_count
-        byte_count += 0 if file.path.startswith("file:") else file.size
+        row_count, byte_count = row_count + file.row_count, byte_count + (0 if file.path.startswith("file:") else file.size)
         is_full = row_count >= min_rows or byte_count >= _MAX_BYTES_AT_ONCE or end - start == max_files
         if is_full or end == len(files):
             groups.append(files[start:end])
@@ -261,7 +260,9 @@ def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKey
         row_group, file = matches.row_group, files[matches.row_group.file_index]
         other_columns = _select(columns, file.stored_columns, other_names)
         tables = [row_group.key_table, _read_row_group(row_group.source, row_group.group, other_columns, file)]
-        yield row_group.file_index, _take_rows(tables, pa.array(matches.indexes), columns), matches.positions
+        with as_unreadable_file(file.path, file.filesystem_options):
+            rows = _take_rows(tables, pa.array(matches.indexes), columns)
+        yield row_group.file_index, rows, matches.positions
 
 
 def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema) -> pa.Table:
@@ -367,15 +368,14 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
     schema = source.schema_arrow  # PyArrow converts the schema at each access
     file_indexes = file_column_indexes(schema, columns.file_schema, by_field_id=by_field_id)
     column_names = [schema.field(index).name for index in file_indexes if index is not None]
-    if column_names:
-        with as_unreadable_file(file.path, file.filesystem_options):  # several files are open, and the error names this one
-            file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)
-        file_rows = to_gregorian(file_rows, source.metadata.metadata)
-        rows = to_table_rows(file_rows, columns.schema, columns.file_schema, by_field_id=by_field_id)
-    else:  # the file has none of the columns, so only its number of rows matters
+    if not column_names:  # the file has none of the columns, so only its number of rows matters
         row_count = source.metadata.row_group(group).num_rows
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
-    return _with_partition_values(rows, file)
+        return _with_partition_values(rows, file)
+    with as_unreadable_file(file.path, file.filesystem_options):  # several files are open, and the error names this one
+        file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)
+        file_rows = to_gregorian(file_rows, source.metadata.metadata)
+        return _with_partition_values(to_table_rows(file_rows, columns.schema, columns.file_schema, by_field_id=by_field_id), file)
 
 
 def _with_partition_values(rows: pa.Table, file: LookedUpFile) -> pa.Table:

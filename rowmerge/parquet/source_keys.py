@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 NumpyArray = np.ndarray[Any, Any]
 
 _ROWS_PER_HASHED_VALUE, _MAX_ROWS_AT_ONCE = 4, 4_000_000
-"""The rows per value in one lookup of values that are all hashed, and the maximum number of rows whose key columns are in memory."""
+"""The minimum number of target rows for each source value in one lookup that hashes all values, and the maximum number of rows."""
 _FEW_VALUES = 100
 """The number of values below which it is faster to hash all of them than to select the values within the range of a column."""
 _SEARCHED_VALUES_PER_ROW = 10

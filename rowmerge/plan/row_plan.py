@@ -15,7 +15,7 @@ from itertools import chain
 from sqlglot import exp
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.expressions.column_refs import has_query, parse, references
+from rowmerge.plan.expressions.column_refs import has_query, may_hide_column, parse, references
 from rowmerge.plan.expressions.conditions import Condition, Side, nondeterministic_function, resolve
 from rowmerge.plan.schema_evolution import added_or_changed_columns
 from rowmerge.table.metadata.rules import Rules
@@ -274,9 +274,9 @@ def _columns_of(side: Side, plan: RowPlan, text: str) -> set[str] | None:
     if tree is None or has_query(tree) or nondeterministic_function(text):
         return None
     column_references = references(tree, text)
-    if column_references is None:
-        return None
     sides = [side for side in (plan.target, plan.source) if side is not None]
+    if column_references is None or may_hide_column(tree, text, column_references, [name for side in sides for name in side.columns]):
+        return None
     resolved_references = [resolve(reference.parts, sides) for reference in column_references]
     if None in resolved_references:  # an unknown or ambiguous name
         return None

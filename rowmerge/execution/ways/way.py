@@ -119,8 +119,8 @@ class RowChangeRequest:
     def joined_columns(self) -> frozenset[str] | None:
         """The target's columns that a join with the source must read, or None for all of them.
 
-        WHEN NOT MATCHED BY SOURCE and change rows may need every column. Spark's own reader skips the columns that a query does not use.
-        Arrow, which reads many small files, would read all of them.
+        WHEN NOT MATCHED BY SOURCE and the change data feed may need every column. Spark's own reader skips the columns that a query does
+        not use. Arrow, which reads the small files of a table with many of them, reads all columns of the DataFrame.
         """
         needs_all = bool(self.plan.of(Match.NOT_MATCHED_BY_SOURCE)) or self.change_data_location is not None
         return None if needs_all else self.needed_columns or None

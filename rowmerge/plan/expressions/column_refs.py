@@ -15,6 +15,7 @@ from sqlglot.errors import SqlglotError
 
 DIALECT = "spark"
 _FUNCTIONS_OF_UNITS = {"extract", "timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff"}
+_CALLED_WITHOUT_PARENTHESES = {"current_date", "current_time", "current_timestamp", "current_user", "localtime", "session_user", "user"}
 _QUERIES = (exp.Query, exp.Values, exp.Table)
 _CONTINUED_COMMENT = re.compile(r"--[^\r\n]*\\\n")
 """A comment that goes on in the next line for Spark, because its line ends with a backslash. For sqlglot, the next line is code."""
@@ -172,6 +173,28 @@ def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references:
     starts_in_column_nodes = {start for reference in tree_references for start in reference.starts}
     tokens_outside = [(index, token) for index, token in enumerate(tokens) if token.start not in starts_in_column_nodes]
     return any(token.text.lower() in lower_columns and _may_be_column_name(text, tokens, index) for index, token in tokens_outside)
+
+
+def may_hide_column(tree: exp.Expr, text: str, tree_references: Sequence[Reference], columns: Iterable[str]) -> bool:
+    """Return whether an expression may use columns that the references of its tree do not contain.
+
+    Besides the names of `has_column_outside_tree`, these are stars, `IDENTIFIER('a')`, and columns with the name of a function without
+    parentheses: to sqlglot, `current_date` is the function, even if there is such a column.
+
+    Args:
+        tree: The tree of the whole text.
+        text: The SQL text of the expression.
+        tree_references: The references of the tree.
+        columns: The names of the columns that the expression can use. Case is ignored.
+    """
+    tokens, names = tokens_of(text), {column.lower() for column in columns}
+    if tokens is None or tree.find(exp.Star):
+        return True
+    starts = {start for reference in tree_references for start in reference.starts}
+    other_words = {token.text.lower() for token in tokens if token.start not in starts}
+    if other_words & ({"identifier"} | _CALLED_WITHOUT_PARENTHESES & names):
+        return True
+    return has_column_outside_tree(text, tokens, tree_references, names)
 
 
 def _may_be_column_name(text: str, tokens: Sequence[Token], index: int) -> bool:

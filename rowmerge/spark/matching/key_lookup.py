@@ -6,9 +6,10 @@ lookup.
 The keys must be simple values that are equal in Arrow whenever they are equal in Spark. The result contains all rows that match, and may
 contain other rows. Spark joins it to the source on the whole condition, and the same join finds the new source rows.
 
-Arrow hashes the keys in each call. Hashing a million strings takes as long as looking up a few million rows. So one call looks up the
-strings of several row groups. A call for integers hashes only the keys within the range of a row group. In a row group, all key columns but
-one may have a single value, for example in the file of a partition. In this case, a call hashes only the keys with these values.
+Arrow hashes the keys in each call. Hashing a million strings takes as long as looking up a few million rows. So one call looks up the keys
+in several row groups, also of several files. A call for integers, dates and timestamps hashes only the keys within the range of the rows,
+and searches the sorted keys for each row if there are few rows. All key columns but one may have a single value, for example in the file of
+a partition. In this case, a call hashes only the keys with these values.
 
 Spark reads the files itself
 - if the statement needs rows without a key (NOT MATCHED BY SOURCE, change rows),
@@ -44,7 +45,7 @@ from rowmerge.spark.source.source import Source
 from rowmerge.spark.spark_session import analyses_later, is_local_mode
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Field, Struct, arrow_schema, bare
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Primitive, Struct, arrow_schema, bare
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -60,6 +61,7 @@ MAX_CONNECT_KEY_BYTES = 32 * 1024 * 1024
 requests of up to 128 MB."""
 
 
+_TIMES = (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
 _FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
 """A data file, the positions of its rows that have a key of the source, and the key ids of these rows."""
 
@@ -122,7 +124,7 @@ def rows_by_keys(
     if keys is None or not _can_send(spark, files, keys):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
-    if not is_unchanged_by_arrow(columns):
+    if not is_unchanged_by_arrow(columns) or any(_has_nested_times(column.type) for column in columns):
         return None
     lookup_files = _describe_files(spark, snapshot, files, columns, lineage)
     if lookup_files is None:
@@ -136,6 +138,16 @@ def rows_by_keys(
     except TooManyRows:
         return None
     return LookedUpRows(frame_of(spark, rows, bare(Struct((*row_fields, *ADDRESS_FIELDS)))), path_by_index, are_few=True)
+
+
+def _has_nested_times(type_: DataType) -> bool:
+    """Return whether a struct or array contains dates or timestamps. Arrow cannot convert those that Spark 2 wrote in its old calendar."""
+    match type_:
+        case Struct():
+            return any(field.type in _TIMES or _has_nested_times(field.type) for field in type_)
+        case Array(element=element):
+            return element in _TIMES
+    return False
 
 
 def _lineage_fields(lineage: Lineage | None) -> tuple[Field, ...]:

@@ -16,7 +16,7 @@ from rowmerge.plan.bounds.bounds import is_padded
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.types import estimated_row_bytes, has_collation
 from rowmerge.table.metadata.engine_columns import ORDINAL
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote, string_literal
 
 TASK_BITS = 33
 """`monotonically_increasing_id` stores a row's index in its task in this many low bits, and the index of the task in the other bits."""
@@ -62,9 +62,9 @@ class SourceKey:
 
 
 def is_unchanged_by_arrow(schema: Struct) -> bool:
-    """Return whether conversion to Arrow and back preserves rows, and `and_short_texts` limits their size.
+    """Return whether conversion to Arrow and back preserves rows whose columns have these types.
 
-    Types are simple, or structs and arrays of simple types, without collations. Names are distinct at each level.
+    This is the case for simple types, and for structs and arrays of simple types, if there are no collations and names are distinct.
     """
     are_unchanged = all(_is_unchanged_type(field.type) for field in schema)
     return are_unchanged and len({field.name.lower() for field in schema}) == len(schema) and not has_collation(schema)
@@ -127,7 +127,8 @@ def _lengths(value_sql: str, type_: DataType) -> list[str]:
     """Return SQL for the sizes in bytes of the strings, binary values and arrays in a value."""
     match type_:
         case Struct():
-            return [length for field in type_ for length in _lengths(f"{value_sql}.{backquote(field.name)}", field.type)]
+            # With a dot, the value could be a column of a source with the struct's name.
+            return [length for field in type_ for length in _lengths(f"{value_sql}[{string_literal(field.name)}]", field.type)]
         case Array(element=Primitive("string")):
             return [f"coalesce({_BYTES_OF_ELEMENT} * array_size({value_sql}) + octet_length(array_join({value_sql}, '')), 0)"]
         case Array():

@@ -64,6 +64,24 @@ def test_a_source_needs_only_the_columns_that_the_condition_and_the_clauses_use(
     assert needed_source_columns(plan_of(matched(Effect.DELETE, "exists (select 1)"))) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["date_trunc(s.v, now())", "trunc(now(), v)", "identifier('s.v')", "struct(s.*)", "broadcast(s.v)", "current_date", '"v"', "count(*)"],
+)
+def test_columns_that_sqlglot_does_not_see_are_unknown(text: str) -> None:
+    source = Side("s", (), ("id", "a", "v", "current_date"))
+    plan = replace(plan_of(matched(Effect.UPDATE, **{**ALL, "b": text})), source=source)
+    assert needed_source_columns(plan) is None
+    assert needed_columns(plan) is None
+
+
+def test_names_of_functions_without_parentheses_are_columns_if_qualified() -> None:
+    source = Side("s", (), ("id", "a", "v", "user"))
+    plan = replace(plan_of(matched(Effect.UPDATE, **{**ALL, "b": "s.user", "a": "cast(s.a as date)"})), source=source)
+    assert needed_source_columns(plan) == {"id", "user", "a"}
+    assert needed_source_columns(plan_of(matched(Effect.UPDATE, **{**ALL, "b": "current_date"}))) == {"id", "a"}
+
+
 INSERT = Clause(Match.NOT_MATCHED, Effect.INSERT, None, ALL)
 
 

@@ -11,7 +11,7 @@ PARALLEL = "-XX:+UseParallelGC"
 
 @pytest.fixture(autouse=True)
 def no_options_in_the_environment(monkeypatch):
-    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"):
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -26,4 +26,12 @@ def test_a_collector_that_the_user_chooses_is_the_only_one(option, monkeypatch):
     assert java_options({"spark.driver.extraJavaOptions": option}).endswith(option)
     assert java_options({"spark.driver.extraJavaOptions": option}).count("GC") == 1
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", option)
+    assert "GC" not in java_options({})
+
+
+def test_a_collector_in_the_configuration_of_spark_is_the_only_one(tmp_path, monkeypatch):
+    assert "GC" not in java_options({"spark.driver.defaultJavaOptions": "-XX:+UseG1GC"})
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert java_options({}).count(PARALLEL) == 1
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.defaultJavaOptions -XX:+UseG1GC\n")
     assert "GC" not in java_options({})
