@@ -178,8 +178,8 @@ def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references:
 def may_hide_column(tree: exp.Expr, text: str, tree_references: Sequence[Reference], columns: Iterable[str]) -> bool:
     """Return whether an expression may use columns that the references of its tree do not contain.
 
-    Besides the names of `has_column_outside_tree`, these are stars, `IDENTIFIER('a')`, and columns with the name of a function without
-    parentheses: to sqlglot, `current_date` is the function, even if there is such a column.
+    These are the columns of `has_column_outside_tree`, of stars and of `IDENTIFIER('a')`. A column can also have the name of a function
+    without parentheses, such as `current_date`. sqlglot then sees the function, and Spark the column.
 
     Args:
         tree: The tree of the whole text.

@@ -7,9 +7,9 @@ The keys must be simple values that are equal in Arrow whenever they are equal i
 contain other rows. Spark joins it to the source on the whole condition, and the same join finds the new source rows.
 
 Arrow hashes the keys in each call. Hashing a million strings takes as long as looking up a few million rows. So one call looks up the keys
-in several row groups, also of several files. A call for integers, dates and timestamps hashes only the keys within the range of the rows,
-and searches the sorted keys for each row if there are few rows. All key columns but one may have a single value, for example in the file of
-a partition. In this case, a call hashes only the keys with these values.
+in several row groups, also of several files. A call for integers, dates and timestamps hashes only the keys within the range of the rows.
+For few rows, it searches the sorted keys instead. All key columns but one may have a single value, for example in the file of a partition.
+In this case, a call hashes only the keys with these values.
 
 Spark reads the files itself
 - if the statement needs rows without a key (NOT MATCHED BY SOURCE, change rows),
