@@ -70,14 +70,15 @@ def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
         function: The function, which other threads call.
         items: The arguments of the calls.
     """
-    return list(map_in_batches(function, items, STORE_THREADS)) if len(items) > 1 else [function(item) for item in items]
+    return list(map_in_batches(function, items, STORE_THREADS))
 
 
 def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int) -> Generator[T, None, None]:
     """Apply a function to items in several threads and yield the results, in the order of the items.
 
-    Many items are divided into batches, because one task per item would take longer than the work on small items. Raises the error of the
-    first item that fails. After an error, and when the caller closes the generator, started batches finish and later batches do not start.
+    A single item needs no thread. Many items are divided into batches, because one task per item would take longer than the work on them.
+    Raises the error of the first item that fails. After an error, and when the caller closes the generator, started batches finish and
+    later batches do not start.
 
     Args:
         function: The function, which other threads call.

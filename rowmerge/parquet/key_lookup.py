@@ -7,8 +7,8 @@ import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import Any, NamedTuple, Protocol, TypeVar
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -124,19 +124,7 @@ class TaskFile(NamedTuple):
     size: int
 
 
-class _SizedFile(Protocol):
-    @property
-    def path(self) -> str: ...
-    @property
-    def row_count(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-
-
-File = TypeVar("File", bound=_SizedFile)
-
-
-def files_at_once(files: Sequence[File], keys: SourceKeys, threads: int) -> list[Sequence[File]]:
+def files_at_once(files: Sequence[LookedUpFile], keys: SourceKeys, threads: int) -> list[Sequence[LookedUpFile]]:
     """Divide files into groups of adjacent files in which keys are looked up together, because each lookup hashes the values of the source.
 
     Args:
@@ -147,7 +135,7 @@ def files_at_once(files: Sequence[File], keys: SourceKeys, threads: int) -> list
     group_count = threads * _GROUPS_PER_THREAD
     min_rows = min(keys.min_rows_at_once, sum(file.row_count for file in files) // group_count)
     max_files = min(max(1, _MAX_FILES_AT_ONCE // threads), math.ceil(len(files) / group_count))
-    groups, start, row_count, byte_count = list[Sequence[File]](), 0, 0, 0
+    groups, start, row_count, byte_count = list[Sequence[LookedUpFile]](), 0, 0, 0
     for end, file in enumerate(files, 1):
         row_count, byte_count = row_count + file.row_count, byte_count + (0 if file.path.startswith("file:") else file.size)
         is_full = row_count >= min_rows or byte_count >= _MAX_BYTES_AT_ONCE or end - start == max_files
@@ -222,23 +210,27 @@ def _map_task_files(
     ids_per_list: int,
     read: Callable[[Sequence[LookedUpFile], LookupSpec], Sequence[Any]],
 ) -> Iterator[tuple[TaskFile, Any]]:
-    """Apply `read` to the files of a task's input rows, and yield each file with its result. See `rows_task` for the arguments.
+    """Read the files of a task in groups with `read`, and yield each file with its result. See `rows_task` for the other arguments.
 
     While a task decodes files in a remote store, threads wait for the bytes of the next files.
     """
 
-    def read_files(files: Sequence[TaskFile]) -> Sequence[Any]:
-        options = spec.filesystem_options
-        return read([LookedUpFile(file.path, spec.layouts[file.layout], file.deleted, file.partition, options) for file in files], spec)
+    def read_group(group: Sequence[LookedUpFile]) -> Sequence[Any]:
+        return read(group, spec)
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            files = [TaskFile(*fields) for fields in pickle.loads(file_lists[number // ids_per_list])]
+            task_files = [TaskFile(*fields) for fields in pickle.loads(file_lists[number // ids_per_list])]
+            files = [
+                LookedUpFile(
+                    file.path, spec.layouts[file.layout], file.deleted, file.partition, spec.filesystem_options, file.row_count, file.size
+                )
+                for file in task_files
+            ]
             is_local = all(file.path.startswith("file:") for file in files)
             groups = files_at_once(files, spec.keys, 1 if is_local else STORE_THREADS)
-            results = map(read_files, groups) if is_local else map_ahead(read_files, groups)
-            for group, result_by_file in zip(groups, results, strict=True):
-                yield from zip(group, result_by_file, strict=True)
+            results = map(read_group, groups) if is_local else map_ahead(read_group, groups)
+            yield from zip(task_files, chain.from_iterable(results), strict=True)
 
 
 def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[int, pa.Table, NumpyArray]]:

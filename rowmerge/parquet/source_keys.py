@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 
 NumpyArray = np.ndarray[Any, Any]
 
-_ROWS_PER_HASHED_VALUE, _MAX_ROWS_AT_ONCE = 4, 4_000_000
-"""The minimum number of target rows for each source value in one lookup that hashes all values, and the maximum number of rows."""
+_ROWS_PER_HASHED_VALUE = 4
+"""The number of target rows for each value of the source that one lookup should have at least, if the lookup hashes all values."""
+_MAX_ROWS_AT_ONCE = 4_000_000
+"""The maximum number of target rows that one lookup waits for. Their key columns are in memory."""
 _FEW_VALUES = 100
 """The number of values below which it is faster to hash all of them than to select the values within the range of a column."""
 _SEARCHED_VALUES_PER_ROW = 10
@@ -250,7 +252,7 @@ def _as_integers(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArr
 
 
 def _codes_of_integers(rows: pa.ChunkedArray, values: pa.Array) -> NumpyArray:
-    """Return the index of each row's value in sorted integers, or `_NO_MATCH`. NULLs have no match.
+    """Return, for each row, the index of its value in the sorted integers `values`, or `_NO_MATCH`. NULLs have no match.
 
     A binary search in many values is faster for few rows. For many rows, Arrow hashes the values between their minimum and maximum.
     """
@@ -271,7 +273,7 @@ def _codes_of_integers(rows: pa.ChunkedArray, values: pa.Array) -> NumpyArray:
 
 
 def _hashed_codes(rows: pa.ChunkedArray, values: pa.Array) -> NumpyArray:
-    """Return the index of each row's value in distinct values, or `_NO_MATCH`. NULLs have no match. Arrow hashes all values."""
+    """Return, for each row, the index of its value in `values`, or `_NO_MATCH`. NULLs have no match. Arrow hashes all values."""
     indexes = pc.index_in(rows, value_set=values, skip_nulls=True).fill_null(_NO_MATCH)
     return np.array(indexes, dtype=np.int64)  # a copy that can be changed
 

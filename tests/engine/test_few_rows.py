@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.errors import SparkFailed
 from rowmerge.spark.writing.write import FEW_ROWS
 
 FORMATS = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
@@ -123,5 +124,5 @@ def test_unused_columns_of_a_source_are_not_evaluated(session: rowmerge.Session,
     assert counts["num_deleted_rows"] == expected.count(7)
     totals = session.sql("select count(*), sum(v) from wide").collect()[0]
     assert tuple(totals) == (rows - expected.count(7), sum(value for value in expected if value != 7))
-    with pytest.raises(Exception, match="unused"):
+    with pytest.raises(SparkFailed, match=r"USER_RAISED_EXCEPTION\] unused"):
         session.sql(f"merge into wide t using ({source}) s on t.id = s.id when matched and s.unused = 1 then delete")

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -237,7 +238,7 @@ def _chooses_collector(settings: Mapping[str, str]) -> bool:
     """
     texts = [settings.get(name, "") for name in (_JAVA_OPTIONS, "spark.driver.defaultJavaOptions")]
     texts += [os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")]
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME", "")) / "conf")
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "conf")
     for name in ("spark-defaults.conf", "java-opts"):
         with suppress(OSError):
             texts.append((folder / name).read_text(encoding="utf-8", errors="replace"))

@@ -3,6 +3,7 @@
 A statement may read its own target: for example, a model that selects from `{{ this }}`, or a MERGE whose source is the target. It reads
 the version on which it is planned, and every row of that version counts as read. So any concurrent change of the table is a conflict, and
 the source is evaluated again for the next attempt. Any other source is evaluated once, or twice if the first attempt did not keep its rows.
+It is also evaluated again if a concurrent statement has changed the columns of the table, and the next attempt uses other source columns.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _UNCHANGED_ELEMENTS = (*_INTEGERS, "date", "string", "boolean", "float", "double
 TEXT_TYPES = (Primitive("string"), Primitive("binary"))
 """The types whose values have different lengths."""
 _BYTES_OF_ELEMENT = 16
-"""The maximum size of an element of an array in memory in bytes, without the bytes of a string."""
+"""The maximum number of bytes that an element of an array takes in memory. The characters of strings are counted separately."""
 MAX_KEY_BYTES = 256 * 1024 * 1024
 """The maximum size of the keys that the driver collects, in bytes."""
 

@@ -48,7 +48,7 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 MAX_REWRITE_BYTES = 8 * 1024 * 1024
 """The maximum total size in bytes of the files that the driver rewrites itself."""
 _BINS_PER_TASK = 32
-"""The number of bins for each task if the files are small. With fewer bins, starting the tasks would take longer than their work."""
+"""The number of bins that a task rewrites if their files are small. The start of a task takes as long as the rewrite of a few bins."""
 FEW_ROWS = 5_000
 """The maximum number of outcome rows that the driver writes itself."""
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
