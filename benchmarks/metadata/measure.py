@@ -62,7 +62,7 @@ class DeltaEngine(Engine):
 class Rowmerge(DeltaEngine):
     def __init__(self, folder: Path) -> None:
         from rowmerge.delta import DeltaTable
-        from rowmerge.plan.expressions.conditions import Side
+        from rowmerge.plan.expressions.sides import Side
         from rowmerge.plan.pruning.file_pruning import file_mask
         from rowmerge.storage.store import Storage
 

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.metadata.delta_logs import KEYS_OF_A_FILE, ROWS_OF_A_FILE, file_name
 from benchmarks.metadata.measure import Engine, measured
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed

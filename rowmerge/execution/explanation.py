@@ -17,7 +17,7 @@ from rowmerge.execution.ways.selection import explain_ways
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
 from rowmerge.plan.bounds.file_bounds import FileBounds
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
 from rowmerge.plan.predicates.comparisons import Predicate
 from rowmerge.plan.predicates.predicates import to_predicate
@@ -94,7 +94,7 @@ def _effect_of_keys(plan: RowPlan) -> list[str]:
         return []
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
         return ["    WHEN NOT MATCHED BY SOURCE applies to rows without a match, so every file is read"]
-    columns = ", ".join(f"`{key.column}`" for key in plan.on.keys)
+    columns = ", ".join(f"`{'.'.join(key.path)}`" for key in plan.on.keys)
     return [f"    at run time, the source's values of {columns} exclude more files"] if columns else []
 
 

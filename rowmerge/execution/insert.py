@@ -17,8 +17,8 @@ from rowmerge.execution.partition_overwrite import overwrite_partitions
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan import planner
-from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import build_side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.insert_columns import insert_columns, static_partition
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan

@@ -109,7 +109,7 @@ def _bounds_mask(snapshot: Snapshot, partitions: Partitions) -> tuple[FileMask, 
             values = [partition[field.name] for partition in partitions]
             type_ = arrow_schema(snapshot.schema).field(field.column[0]).type
             known_values = pa.array([value for value in values if value is not None], type_)
-            mask, bound_columns = key_mask(field.column[0], "<=>", known_values, None in values, snapshot.schema, ())
+            mask, bound_columns = key_mask(field.column, "<=>", known_values, None in values, snapshot.schema, ())
             masks.append(mask)
             columns += bound_columns
     return all_of(masks), tuple(columns)

@@ -62,6 +62,30 @@ def file_column_indexes(file_schema: pa.Schema, columns: pa.Schema, *, by_field_
     return _field_indexes(pa.struct(list(file_schema)), columns, by_field_id)
 
 
+def column_paths(file_schema: pa.Schema, columns: pa.Schema, *, by_field_id: bool) -> list[str]:
+    """Return the dotted paths of the columns to read from a file. Of a struct, only the fields in `columns` are read.
+
+    Args:
+        file_schema: The schema in the footer of the file.
+        columns: The columns to read, with the names and field ids that they have in files. The file may lack some of them.
+        by_field_id: Whether columns and fields are identified by field id instead of name.
+    """
+    return _paths_in(pa.struct(list(file_schema)), columns, by_field_id)
+
+
+def _paths_in(struct: pa.StructType, fields: Iterable[pa.Field], by_field_id: bool) -> list[str]:
+    """Return the paths of fields in a struct of a file. See `column_paths`."""
+    paths = []
+    for index, field in zip(_field_indexes(struct, fields, by_field_id), fields, strict=True):
+        if index is not None:
+            file_field, nested = struct.field(index), list[str]()
+            if pa.types.is_struct(file_field.type) and pa.types.is_struct(field.type):
+                nested = _paths_in(file_field.type, field.type, by_field_id)
+            # Without any of the fields, the whole struct is read, because only its values show which structs are NULL.
+            paths += [f"{file_field.name}.{path}" for path in nested] or [file_field.name]
+    return paths
+
+
 def has_field_ids(file_schema: pa.Schema) -> bool:
     """Return whether any column of a file has a field id. If none has one, columns cannot be identified by field id."""
     return any(_field_id(field) is not None for field in file_schema)

@@ -19,7 +19,7 @@ from rowmerge.parquet.bitmaps import deserialize, serialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options, as_unreadable_file, open_data_file
-from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
+from rowmerge.parquet.fitting import column_paths, to_table_rows
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -358,14 +358,13 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
     """
     by_field_id = file.stored_columns.by_field_id
     schema = source.schema_arrow  # PyArrow converts the schema at each access
-    file_indexes = file_column_indexes(schema, columns.file_schema, by_field_id=by_field_id)
-    column_names = [schema.field(index).name for index in file_indexes if index is not None]
-    if not column_names:  # the file has none of the columns, so only its number of rows matters
+    paths = column_paths(schema, columns.file_schema, by_field_id=by_field_id)
+    if not paths:  # the file has none of the columns, so only its number of rows matters
         row_count = source.metadata.row_group(group).num_rows
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
         return _with_partition_values(rows, file)
     with as_unreadable_file(file.path, file.filesystem_options):  # several files are open, and the error names this one
-        file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)
+        file_rows = source.read_row_group(group, paths, use_threads=len(paths) > 1)
         file_rows = to_gregorian(file_rows, source.metadata.metadata)
         return _with_partition_values(to_table_rows(file_rows, columns.schema, columns.file_schema, by_field_id=by_field_id), file)
 

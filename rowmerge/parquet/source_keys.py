@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -29,17 +30,22 @@ _NO_MATCH = -1
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A key column of the target table, with the values that the source has for it.
+    """A key column of the target table, or a nested field of one, with the values that the source has for it.
 
     Attributes:
-        name: The name of the column.
+        path: The name of the column, followed by the names of nested fields.
         values: The distinct non-null values of the source, sorted, in the column's type.
         matches_null: Whether the source contains a NULL and the comparison treats NULLs as equal (`<=>`).
     """
 
-    name: str
+    path: tuple[str, ...]
     values: pa.Array
     matches_null: bool
+
+    def values_in(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Return the values of the column or nested field in rows of the table. A field of a NULL is NULL."""
+        column, *fields = self.path
+        return reduce(pc.struct_field, fields, rows[column])
 
     def codes(self, column: pa.ChunkedArray) -> NumpyArray:
         """Return a code for each row: the index of its value in `values`, `len(values)` for a NULL that matches, otherwise `_NO_MATCH`."""
@@ -56,7 +62,7 @@ class KeyColumn:
         For example, the codes 0, 1, 2 and 3 represent a, b, c and NULL. With the codes [1, 3], the result has the values b and NULL.
         """
         has_null = len(self.values) in codes[-1:]  # NULL has the highest code
-        return KeyColumn(self.name, self.values.take(pa.array(codes[:-1] if has_null else codes)), matches_null=has_null)
+        return KeyColumn(self.path, self.values.take(pa.array(codes[:-1] if has_null else codes)), matches_null=has_null)
 
     @property
     def is_hashed(self) -> bool:
@@ -116,7 +122,12 @@ class SourceKeys:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
+        """The names of the top-level columns that contain the keys."""
+        return tuple(dict.fromkeys(column.path[0] for column in self.columns))
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(column.path for column in self.columns)
 
     @property
     def nbytes(self) -> int:
@@ -156,7 +167,7 @@ class SourceKeys:
         base_code = self._code_of_other_columns(rows)
         if base_code is None:
             return self._find_by_key_code(rows, self.key_codes)
-        return self._find_by_first_column(rows[self.columns[0].name], base_code, self.key_codes)
+        return self._find_by_first_column(self.columns[0].values_in(rows), base_code, self.key_codes)
 
     def _find_by_key_code(self, rows: pa.Table, key_codes: NumpyArray) -> FoundRows:
         """Compute the key code of each row, and look it up in the sorted key codes of the source. The id of a key is its index there."""
@@ -172,10 +183,10 @@ class SourceKeys:
     def _codes_of_rows(self, rows: pa.Table) -> tuple[NumpyArray, list[NumpyArray]]:
         """Return the indexes of the rows whose value in every key column occurs in the source, and their codes in each column."""
         first, *other_columns = self.columns
-        indexes, first_codes = _matching_codes(first.codes(rows[first.name]))
+        indexes, first_codes = _matching_codes(first.codes(first.values_in(rows)))
         column_codes = [first_codes]
         for column in other_columns:
-            matches, codes = _matching_codes(column.codes(rows[column.name].take(pa.array(indexes))))
+            matches, codes = _matching_codes(column.codes(column.values_in(rows).take(pa.array(indexes))))
             indexes = indexes[matches]
             column_codes = [*(earlier_codes[matches] for earlier_codes in column_codes), codes]
         return indexes, column_codes
@@ -210,7 +221,7 @@ class SourceKeys:
         """
         code_sum = 0
         for column, factor in zip(self.columns[1:], self._code_factors[1:], strict=True):
-            value = _only_value(rows[column.name])
+            value = _only_value(column.values_in(rows))
             if value is None:
                 return None
             column_code = pc.index(column.values, value).as_py()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
 from rowmerge.errors import PlanError, UnknownColumn
-from rowmerge.plan.expressions.conditions import Side, is_same_name
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers, without_qualifier
+from rowmerge.plan.expressions.sides import Side, is_same_name
 from rowmerge.plan.row_plan import Clause, Effect
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field, Struct, backquote, string_literal

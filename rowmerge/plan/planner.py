@@ -10,10 +10,11 @@ from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Match, Merge, Update
 from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
 from rowmerge.plan.clauses import ClauseScope, clause_of, column_of, update_values
-from rowmerge.plan.expressions.conditions import Condition, Side, divide_condition
+from rowmerge.plan.expressions.conditions import Condition, divide_condition
 from rowmerge.plan.expressions.moment import rules_at
 from rowmerge.plan.expressions.qualification import apart_from, build_side, check_aliases_differ, qualify, replace_qualifiers
 from rowmerge.plan.expressions.restrictions import check_condition, check_merge, check_update
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, no_file
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import schema_after_merge
@@ -60,7 +61,7 @@ def plan_merge(
     target = _merge_target(merge, snapshot, source, metadata_columns)
     check_merge(merge)
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
-    on = divide_condition(condition, target, source, case_sensitive=case_sensitive)
+    on = divide_condition(condition, target, source, case_sensitive=case_sensitive, target_schema=old_schema)
     rules = _rules_at_current_time(snapshot.shape.rules, new_schema)
     evolves = source_schema is not None
     scope = ClauseScope(target, source, old_schema, new_schema, rules, evolves=evolves, case_sensitive=case_sensitive)
@@ -252,7 +253,7 @@ def plan_replace_on(
         )
     check_condition(condition, "the REPLACE ON condition")
     qualified_condition = replace_qualifiers(condition.text, (target, query), case_sensitive=case_sensitive)
-    on = divide_condition(qualified_condition, target, query, case_sensitive=case_sensitive)
+    on = divide_condition(qualified_condition, target, query, case_sensitive=case_sensitive, target_schema=snapshot.schema)
     return _with_matches_deleted(replace(insert, target=target), snapshot, on, {"replaceOn": condition.text}, time_zone)
 
 

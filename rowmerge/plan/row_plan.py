@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.expressions.column_refs import has_query, may_hide_column, parse, references
-from rowmerge.plan.expressions.conditions import Condition, Side, nondeterministic_function, resolve
+from rowmerge.plan.expressions.conditions import Condition, nondeterministic_function
+from rowmerge.plan.expressions.sides import Side, resolve
 from rowmerge.plan.schema_evolution import added_or_changed_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Struct
@@ -143,7 +144,7 @@ class RowPlan:
         lines = [f"{self.operation} {self.table}"]
         if self.on is not None:
             lines.append(f"  ON {self.on.text}")
-            lines += [f"    key {key.column} {key.op} {key.source}" for key in self.on.keys]
+            lines += [f"    key {'.'.join(key.path)} {key.op} {key.source}" for key in self.on.keys]
         lines += [f"  {clause.describe(has_source=self.source is not None)}" for clause in self.clauses]
         if self.new_schema is not None:
             lines += [f"  new column {column}" for column in added_or_changed_columns(self.old_schema, self.new_schema)]
@@ -154,19 +155,19 @@ class RowPlan:
 
 
 def needed_columns(plan: RowPlan) -> frozenset[str] | None:
-    """Return the target columns that a MERGE reads from a matching row.
+    """Return the target columns that a MERGE reads from target rows.
 
-    These are the columns that ON or a MATCHED clause uses, or that an UPDATE keeps. Return None if they are uncertain because of a
+    These are the columns that ON or a clause for target rows uses, or that an UPDATE keeps. Return None if they are uncertain because of a
     subquery, a nondeterministic function, an ambiguous name, or text that sqlglot cannot parse.
     """
     assert plan.on is not None and plan.source is not None
-    matched_clauses = plan.of(Match.MATCHED)
-    expressions = [plan.on.text, *chain.from_iterable(map(_texts_of, matched_clauses))]
+    target_clauses = [clause for clause in plan.clauses if clause.match is not Match.NOT_MATCHED]
+    expressions = [plan.on.text, *chain.from_iterable(map(_texts_of, target_clauses))]
     used_columns = [_target_columns(plan, expression) for expression in expressions]
     if None in used_columns:
         return None
     known_columns = [columns for columns in used_columns if columns is not None]
-    kept_columns = [_kept_columns(clause, plan.old_schema) for clause in matched_clauses if clause.effect is Effect.UPDATE]
+    kept_columns = [_kept_columns(clause, plan.old_schema) for clause in target_clauses if clause.effect is Effect.UPDATE]
     return frozenset[str]().union(*known_columns, *kept_columns)
 
 
@@ -230,6 +231,8 @@ def inserts_keys(plan: RowPlan) -> bool:
     inserts = plan.of(Match.NOT_MATCHED)
     if len(inserts) != 1 or inserts[0].condition is not None:
         return False
+    if any(key.fields for key in plan.on.keys):
+        return False  # the inserted value is a whole struct
     inserted_keys = [(key.source, inserts[0].values.get(key.column, "")) for key in plan.on.keys]
     return all(key == inserted or _is_same_source_column(plan, key, inserted) for key, inserted in inserted_keys)
 

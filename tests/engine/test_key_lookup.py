@@ -86,6 +86,48 @@ def test_rows_are_looked_up_by_several_keys_without_a_scan(session: rowmerge.Ses
     assert sum(row["name"].startswith("moved") for row in rows) == 100
 
 
+NESTED_COLUMNS = (
+    "case when id % 50 = 9 then null else named_struct('id', id, 'origin', named_struct('name', if(id % 40 = 7, null, 'k' || id % 9), "
+    "'tags', array(id))) end as key, cast(id % 7 as int) as part, id as v"
+)
+NESTED_MERGES = {
+    "upsert": "when matched then update set * when not matched then insert *",
+    "clauses": "when matched and t.v % 3 = 0 then delete when matched then update set v = t.v + s.v when not matched then insert *",
+    "delete": "when matched then delete",
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("statement", NESTED_MERGES)
+def test_a_lookup_of_nested_fields_equals_a_join(
+    session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, statement: str
+) -> None:
+    """Fields and structs around them are NULL in some rows, and older files lack one of the fields."""
+    columns = NESTED_COLUMNS.replace("'name', ", "'place', 'new', 'name', ").replace("id as v", "-id as v")
+    source = f"(select {columns} from range(0, 1200, 3))"
+    for table in ("joined", "looked_up"):
+        session.sql(f"create table {table} {TABLES[kind].replace('3, id', '3, v')} as select {NESTED_COLUMNS} from range(1000)")
+        session.sql(f"alter table {table} add column key.origin.place string first")
+        session.sql(f"delete from {table} where v % 10 = 3")
+        session.sql(f"update {table} set key.origin.place = 'moved' where v % 10 = 4")
+    on = "t.Key.origin.name <=> s.key.origin.name and s.key.id = t.key.id"
+    merge = f"merge into {{}} t using {source} s on {on} {NESTED_MERGES[statement]}"
+    with monkeypatch.context() as patch:
+        patch.setattr(key_lookup, "_lookup_keys", lambda snapshot, source: None)
+        expected = session.sql(merge.format("joined")).collect()
+    request.getfixturevalue("no_scan")
+    assert session.sql(merge.format("looked_up")).collect() == expected
+    assert expected[0]["num_affected_rows"] > 250
+    rows = [sorted(map(str, session.sql(f"select * from {table}").collect())) for table in ("joined", "looked_up")]
+    assert rows[0] == rows[1]
+
+
+def test_a_name_that_is_no_field_of_a_struct_is_unknown(session: rowmerge.Session) -> None:
+    session.sql("create table t (key struct<id: bigint>, v int)")
+    with pytest.raises(rowmerge.errors.UnknownColumn, match="nope"):
+        session.sql("merge into t using (select 1L as id) s on t.key.nope = s.id when matched then delete")
+
+
 def test_keys_too_large_for_a_request_to_a_server_are_joined(
     session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

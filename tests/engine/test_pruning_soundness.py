@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.plan.bounds.file_bounds import FileBounds
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.predicates.predicates import to_predicate
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type

@@ -63,7 +63,7 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
     """
     frame = request.read_target(files.to_read, request.joined_columns, with_lineage=True)
     for key in pruning_keys(request.snapshot, request.plan, source):
-        if key.column.name in request.snapshot.partition_columns:
+        if key.key.pair.path in {(name,) for name in request.snapshot.partition_columns}:
             continue  # the key has already selected the files, and all rows of a file have the same value in this column
         condition = key.row_condition()
         if condition is not None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.commands.rows import Match
+from rowmerge.plan.bounds.bounds import comparison_field
 from rowmerge.plan.pruning.file_pruning import KeyRange, all_of, key_mask, range_mask
 from rowmerge.plan.pruning.key_ranges import key_condition
 from rowmerge.plan.row_plan import RowPlan
@@ -45,21 +46,22 @@ class TargetFiles:
 class PruningKey:
     """A key of the ON condition whose source values exclude files and rows of the target.
 
-    `key`: the key with its values in the source. `column`: the column of the target. `values`: the distinct source values, cast to the type
-    of `column`, or None if only their range is known.
+    `key`: the key with its values in the source. `column`: the column or nested field of the target, whose columns are `schema`. `values`:
+    the distinct source values, cast to the type of `column`, or None if only their range is known.
     """
 
     key: SourceKey
     column: Field
+    schema: Struct
     values: pa.Array | None
 
     def file_mask(self, snapshot: Snapshot) -> tuple[FileMask, Sequence[str]]:
         """Return the mask of the files that may contain a source value, and the columns whose bounds the mask reads."""
-        key, name, op, schema = self.key, self.column.name, self.key.pair.op, Struct((self.column,))
+        key, pair = self.key, self.key.pair
         if self.values is not None:
-            return key_mask(name, op, self.values, key.has_null, schema, snapshot.partition_columns)
+            return key_mask(pair.path, pair.op, self.values, key.has_null, self.schema, snapshot.partition_columns)
         key_range = KeyRange(least=key.low, greatest=key.high, has_null=key.has_null)
-        return range_mask(name, op, key_range, schema, snapshot.partition_columns)
+        return range_mask(pair.path, pair.op, key_range, self.schema, snapshot.partition_columns)
 
     def row_condition(self) -> str | None:
         """Return a SQL condition that every matching target row fulfils, or None if the key implies no condition."""
@@ -67,7 +69,7 @@ class PruningKey:
         if values is None:
             assert key.low is not None and key.high is not None  # else `_pruning_key` returns None
             values = pa.array([key.low, key.high], key.low.type).drop_null()
-        return key_condition(self.column, key.pair.op, values, key.has_null, values_are_ends=self.values is None)
+        return key_condition(key.pair.path, self.column, key.pair.op, values, key.has_null, values_are_ends=self.values is None)
 
 
 def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[PruningKey]:
@@ -90,13 +92,14 @@ def _pruning_key(columns: Struct, key: SourceKey) -> PruningKey | None:
 
     The result is None if neither the key values nor their range are known, or if they do not fit the target column's type.
     """
-    column = columns.find(key.pair.column, case_sensitive=True)
-    assert column is not None  # the planner resolved the name against this schema
+    column = comparison_field(columns, key.pair.path)
+    if column is None:
+        return None
     if key.values is None:
         has_comparable_range = key.low is not None and key.type == column.type
-        return PruningKey(key, column, values=None) if has_comparable_range else None  # only the range is known
+        return PruningKey(key, column, columns, values=None) if has_comparable_range else None  # only the range is known
     values = cast_key_values(key.values, key.pair.op, key.type, column.type)
-    return None if values is None else PruningKey(key, column, values=values)
+    return None if values is None else PruningKey(key, column, columns, values=values)
 
 
 def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], *, writes_change_rows: bool) -> TargetFiles:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
-from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.target_files import PruningKey, TargetFiles, pruning_keys, target_files
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
@@ -112,18 +111,17 @@ class RowChangeRequest:
 
     @cached_property
     def needed_columns(self) -> frozenset[str] | None:
-        """The target's columns that the ON condition and the MATCHED clauses read or keep, or None if they cannot be determined."""
+        """The target's columns that the ON condition and the clauses read or keep, or None if they cannot be determined."""
         return needed_columns(self.plan)
 
     @property
     def joined_columns(self) -> frozenset[str] | None:
         """The target's columns that a join with the source must read, or None for all of them.
 
-        WHEN NOT MATCHED BY SOURCE and the change data feed may need every column. Spark's own reader skips the columns that a query does
-        not use. Arrow, which reads the small files of a table with many of them, reads all columns of the DataFrame.
+        The change data feed needs every column. Spark's own reader skips the columns that a query does not use. Arrow, which reads the
+        small files of a table with many of them, reads all columns of the DataFrame.
         """
-        needs_all = bool(self.plan.of(Match.NOT_MATCHED_BY_SOURCE)) or self.change_data_location is not None
-        return None if needs_all else self.needed_columns or None
+        return None if self.change_data_location is not None else self.needed_columns or None
 
     @property
     def inserts_every_source_row(self) -> bool:

@@ -41,7 +41,8 @@ from rowmerge.execution.ways.way import (
     RowChangeRequest,
     Way,
 )
-from rowmerge.plan.expressions.conditions import Condition, Side
+from rowmerge.plan.expressions.conditions import Condition
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.row_plan import Cardinality, Clause, Effect, RowPlan, SourceRows, inserts_keys
 from rowmerge.spark.matching.joins import Join
 from rowmerge.spark.matching.key_lookup import KeyMatches
@@ -152,7 +153,7 @@ def _plan_of_deletes(plan: RowPlan, keys: Struct) -> RowPlan:
     assert plan.on is not None
     sources = [f"{_WRITTEN}.{name}" for name in keys.names]
     comparisons = [
-        f"{backquote(plan.target.alias)}.{backquote(pair.column)} {pair.op} {source}"
+        f"{backquote(plan.target.alias)}.{'.'.join(map(backquote, pair.path))} {pair.op} {source}"
         for pair, source in zip(plan.on.keys, sources, strict=True)
     ]
     # Several source rows may match one target row only in the plan of a DELETE without a condition (`RowPlan.duplicates_allowed`).

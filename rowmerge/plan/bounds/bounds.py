@@ -5,6 +5,7 @@ Values, bounds and literals are compared with Arrow, in the comparison type of t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from rowmerge.parquet.fitting import UUID_TEXT, uuid_bytes
 from rowmerge.parquet.transforms import transformed
-from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Field, Primitive
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Field, Primitive, Struct
 
 INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 PRECISION = 38
@@ -135,6 +136,24 @@ def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.A
 def comparable(field: Field) -> bool:
     """Return whether comparisons with a column can be evaluated with its bounds."""
     return comparison_type(field.type) is not None and not is_padded(field) and not field.metadata.get(COLLATIONS)
+
+
+def comparison_field(schema: Struct, path: Sequence[str]) -> Field | None:
+    """Return the column or nested field at a path, or None if the metadata of a column around it may change how its strings compare.
+
+    The metadata of a column describes also its fields: their lengths, if they are CHAR(n), and their collations.
+
+    Args:
+        schema: The columns of the table.
+        path: The name of a column, followed by the names of nested fields.
+    """
+    fields = schema.fields_along(path, case_sensitive=True)
+    return None if fields is None or (len(fields) > 1 and has_text_rules(fields)) else fields[-1]
+
+
+def has_text_rules(fields: Iterable[Field]) -> bool:
+    """Return whether the metadata of one of the fields names a collation, or a length of strings."""
+    return any(field.metadata.get(COLLATIONS) or field.metadata.get(CHAR_VARCHAR) for field in fields)
 
 
 def is_padded(field: Field) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 from sqlglot import Token, TokenType, exp
 
 from rowmerge.plan.expressions.column_refs import Reference, has_column_outside_tree, has_query, parse, references, rewrite, tokens_of
 from rowmerge.plan.expressions.operators import follows_dot, is_enclosed, split_at_and, top_level_comparisons
-from rowmerge.table.metadata.schema import backquote
+from rowmerge.plan.expressions.sides import Side, is_same_name, resolve
+from rowmerge.table.metadata.schema import Struct, backquote
 
 NONDETERMINISTIC = frozenset(
     """rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id input_file_name
@@ -29,47 +29,27 @@ MIRRORED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """For each comparison operator, the operator with the same meaning after the operands are swapped."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """One input of a row-level statement: the target or the source.
-
-    `names`: the dotted names other than the alias that can qualify the input's columns. `columns`: the names of these columns.
-    `qualified_only`: whether a name without qualifier is no column, but for example a variable of the session. `hidden`: the names of
-    further columns, for which no star stands.
-    """
-
-    alias: str
-    names: tuple[tuple[str, ...], ...]
-    columns: tuple[str, ...]
-    qualified_only: bool = False
-    hidden: tuple[str, ...] = ()
-
-    def columns_named(self, name: str, *, case_sensitive: bool) -> list[str]:
-        """Return the columns, including hidden ones, with a name. `case_sensitive`: see `is_same_name`."""
-        columns = self._columns_by_lower_name.get(name.lower(), [])
-        return [column for column in columns if column == name] if case_sensitive else columns
-
-    @cached_property
-    def _columns_by_lower_name(self) -> dict[str, list[str]]:
-        columns: dict[str, list[str]] = {}
-        for column in (*self.columns, *self.hidden):
-            columns.setdefault(column.lower(), []).append(column)
-        return columns
-
-
 _NO_SIDE = Side("", (), ())
+_NO_SCHEMA = Struct()
 
 
 @dataclass(frozen=True)
 class KeyPair:
     """A conjunct `column op source`. If the operands have the opposite order in the statement, `op` is the mirrored operator.
 
-    `column` is the exact name of a top-level column of the target. `source` is the text of an expression over only the source.
+    `column` is the exact name of a top-level column of the target. `fields`: in a conjunct `column.a.b op source`, the exact names of the
+    nested fields. `source` is the text of an expression over only the source.
     """
 
     column: str
     op: str
     source: str
+    fields: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The column, followed by the nested fields."""
+        return (self.column, *self.fields)
 
 
 @dataclass(frozen=True)
@@ -93,66 +73,9 @@ class Condition:
         return self.analysed and bool(self.keys) and not (self.target_only or self.source_only or self.other)
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """The column to which a reference resolves: its side, its exact name, and the number of name parts before and after the column name.
-
-    For the column `address` in `analytics.orders.address.city`, `qualifier_size` is 2 and `field_count` is 1.
-    """
-
-    side: Side
-    column: str
-    qualifier_size: int
-    field_count: int
-
-
-def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool = False) -> Resolved | None:
-    """Return the column to which a dotted name resolves. As in Spark, the longest matching qualifier takes precedence.
-
-    In `t.a`, `t` can be a table with the column `a`, or a column with the field `a`. The table takes precedence.
-
-    Args:
-        parts: The parts of the name: an optional qualifier, the column, and nested fields. `*` does not resolve to a column.
-        sides: The inputs of the statement to which the name can refer.
-        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
-
-    Returns:
-        The column, or None if no column or more than one column matches.
-    """
-    for qualifier_size in range(len(parts) - 1, -1, -1):
-        qualifier, name = parts[:qualifier_size], parts[qualifier_size]
-        qualified_sides = [side for side in sides if _qualifies(qualifier, side, case_sensitive)]
-        matches: list[tuple[Side, str]] = []
-        for side in qualified_sides:
-            matches += [(side, column) for column in side.columns_named(name, case_sensitive=case_sensitive)]
-        if len(matches) == 1:
-            return Resolved(*matches[0], qualifier_size, field_count=len(parts) - qualifier_size - 1)
-        if matches:
-            return None  # ambiguous
-    return None
-
-
-def _qualifies(parts: Sequence[str], side: Side, case_sensitive: bool) -> bool:
-    """Return whether a qualifier, which can be empty, refers to the columns of a side."""
-    if not parts:
-        return not side.qualified_only
-    return any(is_same_name(name, parts, case_sensitive) for name in {(side.alias,), *side.names})
-
-
-def is_same_name(name: Sequence[str], other: Sequence[str], case_sensitive: bool) -> bool:
-    """Return whether two dotted names are the same.
-
-    Args:
-        name: The parts of a name.
-        other: The parts of the other name.
-        case_sensitive: Whether names that differ only in case are different.
-    """
-    if case_sensitive:
-        return tuple(name) == tuple(other)
-    return [part.lower() for part in name] == [part.lower() for part in other]
-
-
-def divide_condition(text: str, target: Side, source: Side | None, *, case_sensitive: bool = False) -> Condition:
+def divide_condition(
+    text: str, target: Side, source: Side | None, *, case_sensitive: bool = False, target_schema: Struct = _NO_SCHEMA
+) -> Condition:
     """Return a condition divided at its top-level ANDs into the conjuncts of each side.
 
     Args:
@@ -160,6 +83,7 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
         target: The side of the changed table.
         source: The side of the source, or None for a condition over only the target.
         case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
+        target_schema: The columns of the target. Nested fields of columns that it does not contain cannot be keys.
 
     Returns:
         The divided condition. If sqlglot cannot parse the text, `other` contains the whole text and `analysed` is false.
@@ -168,7 +92,7 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
     conjuncts = _conjuncts(_Operand(tree, tokens)) if tree is not None and tokens else None
     if conjuncts is None:
         return Condition(text, other=(text,), analysed=False)
-    scope = _Scope(text, target, source, case_sensitive)
+    scope = _Scope(text, target, source, case_sensitive, target_schema)
     keys, target_only, source_only, other = list[KeyPair](), list[str](), list[str](), list[str]()
     for conjunct in conjuncts:
         sides, conjunct_text = scope.sides_of(conjunct), scope.conjunct_text(conjunct)
@@ -271,12 +195,13 @@ class _Operand:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The text of a condition, and the sides whose columns the condition can use."""
+    """The text of a condition, and the sides whose columns the condition can use. `target_schema`: see `divide_condition`."""
 
     text: str
     target: Side
     source: Side | None
     case_sensitive: bool
+    target_schema: Struct = _NO_SCHEMA
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -316,17 +241,17 @@ class _Scope:
         return self._key(first_operand, op, second_operand) or self._key(second_operand, MIRRORED[op], first_operand)
 
     def _key(self, column: _Operand, op: str, value: _Operand) -> KeyPair | None:
-        """Return the key `column op value`, or None unless `column` is a column of the target and `value` uses only the source."""
-        resolved = self._top_level_column(column)
-        if resolved is None or resolved.side != self.target or self.sides_of(value) != {self.source}:
+        """Return the key `column op value`, or None unless `column` names a value of the target and `value` uses only the source."""
+        path = self._target_path(column)
+        if path is None or self.sides_of(value) != {self.source}:
             return None
         value_references = references(value.tree, self.text)
         if value_references is None or any(not value.start <= reference.start < value.end for reference in value_references):
             return None
-        return KeyPair(resolved.column, op, self._over_source_alias(value, value_references))
+        return KeyPair(path[0], op, self._over_source_alias(value, value_references), path[1:])
 
-    def _top_level_column(self, operand: _Operand) -> Resolved | None:
-        """Return the top-level column of which an operand consists, or None if the operand is any other expression."""
+    def _target_path(self, operand: _Operand) -> tuple[str, ...] | None:
+        """Return the exact names of the target's column and the nested fields that an operand names, or None for any other expression."""
         column_references = references(operand.tree, self.text) if isinstance(operand.tree.unnest(), exp.Column) else None
         if column_references is None or len(column_references) != 1:
             return None
@@ -334,7 +259,13 @@ class _Scope:
         if not operand.start <= reference.start <= reference.end <= operand.end:
             return None
         resolved = resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive)
-        return resolved if resolved is not None and resolved.field_count == 0 else None
+        if resolved is None or resolved.side != self.target:
+            return None
+        if not resolved.field_count:
+            return (resolved.column,)
+        names = (resolved.column, *reference.parts[resolved.qualifier_size + 1 :])
+        fields = self.target_schema.fields_along(names, case_sensitive=self.case_sensitive)
+        return None if fields is None else tuple(field.name for field in fields)
 
     def _over_source_alias(self, operand: _Operand, operand_references: Iterable[Reference]) -> str:
         """Return the text of an operand with each qualifier of the source replaced by the source's alias."""

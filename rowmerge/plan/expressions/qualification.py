@@ -11,7 +11,7 @@ from sqlglot import Token, TokenType, exp
 from rowmerge.commands.names import CATALOGS
 from rowmerge.errors import PlanError
 from rowmerge.plan.expressions.column_refs import Reference, parse, references, rewrite, tokens_of
-from rowmerge.plan.expressions.conditions import Side, is_same_name, resolve
+from rowmerge.plan.expressions.sides import Side, is_same_name, resolve
 from rowmerge.table.metadata.schema import Struct, backquote
 
 OWN_ALIAS = "__rowmerge_%s"

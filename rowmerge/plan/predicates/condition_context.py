@@ -8,8 +8,8 @@ from datetime import tzinfo
 from sqlglot import exp
 
 from rowmerge.plan.expressions.column_refs import references
-from rowmerge.plan.expressions.conditions import Side, is_same_name, resolve
-from rowmerge.table.metadata.schema import DataType, Field, Struct
+from rowmerge.plan.expressions.sides import Side, resolve
+from rowmerge.table.metadata.schema import Field, Struct
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,4 @@ class ConditionContext:
         resolved = resolve(parts, (self.side,), case_sensitive=self.case_sensitive)
         if resolved is None:
             return None
-        fields = [self.schema.find(resolved.column, case_sensitive=True)]
-        for name in parts[resolved.qualifier_size + 1 :]:
-            parent = fields[-1]
-            fields.append(self._child(parent.type, name) if parent is not None else None)
-        return None if None in fields else tuple(field for field in fields if field is not None)
-
-    def _child(self, type_: DataType, name: str) -> Field | None:
-        """Return the field of a struct by name, or None if there is not exactly one."""
-        fields = type_.fields if isinstance(type_, Struct) else ()
-        matches = [field for field in fields if is_same_name((field.name,), (name,), self.case_sensitive)]
-        return matches[0] if len(matches) == 1 else None
+        return self.schema.fields_along((resolved.column, *parts[resolved.qualifier_size + 1 :]), case_sensitive=self.case_sensitive)

@@ -9,14 +9,14 @@ from datetime import tzinfo
 
 from sqlglot import exp
 
-from rowmerge.plan.bounds.bounds import COLLATIONS, INTEGERS, ColumnBounds, comparable, comparison_type
+from rowmerge.plan.bounds.bounds import INTEGERS, ColumnBounds, comparable, comparison_type, has_text_rules
 from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.predicates import bound_functions as functions
 from rowmerge.plan.predicates.bound_functions import Convert
 from rowmerge.plan.predicates.condition_context import ConditionContext
 from rowmerge.plan.predicates.literals import Constant, ExactNumber, FloatNumber, Moment, Null, constant
 from rowmerge.plan.predicates.positions import LONG_DIGITS, locate_list_members
-from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Field, Primitive
+from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive
 
 _INTEGER, _LONG, _DOUBLE, _STRING = Primitive("integer"), Primitive("long"), Primitive("double"), Primitive("string")
 _DATE, _INSTANT, _LOCAL = Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz")
@@ -103,9 +103,7 @@ def column_operand(path: tuple[Field, ...], context: ConditionContext) -> Operan
             field.type, lambda files: files.of_column(column, is_partition), frozenset({column.name}), is_exact, comparable(field)
         )
     names = tuple(parent.name for parent in path)
-    # The metadata of a column describes also its fields.
-    has_text_rules = any(parent.metadata.get(COLLATIONS) or parent.metadata.get(CHAR_VARCHAR) for parent in path)
-    is_comparable = comparison_type(field.type) is not None and not has_text_rules and column.name not in context.partition_columns
+    is_comparable = comparison_type(field.type) is not None and not has_text_rules(path) and column.name not in context.partition_columns
     return Operand(field.type, lambda files: files.of_nested(names, field), frozenset({column.name}), False, is_comparable)
 
 

@@ -11,7 +11,7 @@ from rowmerge.plan.bounds.bounds import INTEGERS, Verdict
 from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.bounds.time_zones import zone_of
 from rowmerge.plan.expressions.column_refs import has_column_outside_tree, has_substitution, parse, references, tokens_of
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.predicates.comparisons import (
     OPERATORS,
     UNKNOWN,

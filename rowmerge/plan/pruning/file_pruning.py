@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.plan.bounds import bounds
-from rowmerge.plan.bounds.bounds import ColumnBounds, as_array, comparable, in_comparison_type, may_contain_match
+from rowmerge.plan.bounds.bounds import ColumnBounds, as_array, comparable, comparison_field, in_comparison_type, may_contain_match
 from rowmerge.plan.bounds.file_bounds import FileBounds
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.predicates.predicates import conjunction, to_predicate
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask, listing_schema
@@ -146,13 +146,15 @@ def _file_of_nulls(columns: Collection[str]) -> FileListing:
     return FileListing(pa.Table.from_pylist([file], listing_schema(empty, empty, null_counts)))
 
 
-def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
+def key_mask(
+    path: Sequence[str], op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]
+) -> BoundsMask:
     """Return the mask of the files that may contain a row with `column op key` for at least one key of a source.
 
     The keys are the values of the source's side of a join condition.
 
     Args:
-        column: The name of the target's column.
+        path: The name of the target's column, followed by the names of nested fields.
         op: One of `=`, `<=>`, `<`, `<=`, `>` and `>=`.
         values: The keys except NULL, in the column's type.
         has_null: Whether the source has a NULL key.
@@ -163,25 +165,25 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
         The mask, and the name of the column if the mask reads its bounds. If these bounds cannot be compared, the mask is true for every
         file.
     """
-    field = _comparable_field(column, schema)
-    keys = None if field is None else _comparison_keys(values, field)
-    if field is None or keys is None:
+    column = _KeyColumn.of(path, schema, partition_columns)
+    keys = None if column is None else _comparison_keys(values, column.field)
+    if column is None or keys is None:
         return BoundsMask(every_file)
     keys_without_nan = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
     if op in ("=", "<=>") and len(keys_without_nan):
-        return _equal_key_mask(field, keys_without_nan, partition_columns, nulls_match=op == "<=>" and has_null)
+        return _equal_key_mask(column, keys_without_nan, nulls_match=op == "<=>" and has_null)
     # A value is less than some key if it is less than the greatest key. It is greater than some key if it is greater than the least key.
     least, greatest = _least_and_greatest(keys_without_nan, has_nan=len(keys_without_nan) < len(keys))
-    return range_mask(column, op, KeyRange(least, greatest, has_null), schema, partition_columns)
+    return range_mask(path, op, KeyRange(least, greatest, has_null), schema, partition_columns)
 
 
-def _equal_key_mask(field: Field, keys: pa.Array, partition_columns: Collection[str], *, nulls_match: bool) -> BoundsMask:
+def _equal_key_mask(column: _KeyColumn, keys: pa.Array, *, nulls_match: bool) -> BoundsMask:
     """Return the mask of the files that may contain a row whose value equals one of the keys.
 
     Each key is tested, because keys can lie far apart: from 1 to 900, the keys 1 and 900 exclude files that their range includes. `keys`:
     the keys except NULL and NaN. The key NaN needs no test, because a file with a NaN has no bounds and is never excluded.
     """
-    return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: bounds.holds_one_of(column_bounds, keys))
+    return _column_mask(column, nulls_match, lambda column_bounds: bounds.holds_one_of(column_bounds, keys))
 
 
 def _least_and_greatest(keys_without_nan: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
@@ -196,13 +198,13 @@ def _least_and_greatest(keys_without_nan: pa.Array, *, has_nan: bool) -> tuple[p
     return (least if len(keys_without_nan) else not_a_number), not_a_number
 
 
-def range_mask(column: str, op: str, keys: KeyRange, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
+def range_mask(path: Sequence[str], op: str, keys: KeyRange, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
     """Return the mask of the files that may contain a row with `column op key` for a key from the least to the greatest key.
 
     For `=` and the keys from 3 to 9, a file with the bounds 7 and 20 may contain such a row. One with the bounds 10 and 20 does not.
 
     Args:
-        column: The name of the target's column.
+        path: The name of the target's column, followed by the names of nested fields.
         op: One of `=`, `<=>`, `<`, `<=`, `>` and `>=`.
         keys: The least and the greatest key of the source, and whether NULL is a key.
         schema: The columns of the table.
@@ -212,18 +214,18 @@ def range_mask(column: str, op: str, keys: KeyRange, schema: Struct, partition_c
         The mask, and the name of the column if the mask reads its bounds. If these bounds cannot be compared, the mask is true for every
         file.
     """
-    field = _comparable_field(column, schema)
-    if field is None:
+    column = _KeyColumn.of(path, schema, partition_columns)
+    if column is None:
         return BoundsMask(every_file)
     nulls_match = op == "<=>" and keys.has_null
     key_range = keys.least_and_greatest()
     if key_range is None:  # every key is NULL, so no value of a file matches, but its NULLs can
-        return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: column_bounds.false_for_all_files)
-    comparison_range = _comparison_keys(key_range, field)  # the same two keys, in the type of the bounds
+        return _column_mask(column, nulls_match, lambda column_bounds: column_bounds.false_for_all_files)
+    comparison_range = _comparison_keys(key_range, column.field)  # the same two keys, in the type of the bounds
     if comparison_range is None:
         return BoundsMask(every_file)
     least, greatest = comparison_range
-    return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: _bounds_allow(column_bounds, op, least, greatest))
+    return _column_mask(column, nulls_match, lambda column_bounds: _bounds_allow(column_bounds, op, least, greatest))
 
 
 def overlap_shares(column: str, files: FileListing, schema: Struct, partition_columns: Collection[str]) -> np.ndarray[Any, Any]:
@@ -240,10 +242,10 @@ def overlap_shares(column: str, files: FileListing, schema: Struct, partition_co
     Returns:
         The shares. They are 1 for files with unknown bounds, and 0 for a column with buckets, by which keys can exclude files.
     """
-    field, others = _comparable_field(column, schema), max(1, len(files) - 1)
-    if field is None:
+    key_column, others = _KeyColumn.of((column,), schema, partition_columns), max(1, len(files) - 1)
+    if key_column is None:
         return np.ones(len(files))
-    bounds_of_column = FileBounds(files).of_column(field, field.name in partition_columns)
+    bounds_of_column = key_column.bounds(files)
     lower, upper = bounds_of_column.lower, bounds_of_column.upper
     if bounds_of_column.buckets or not len(files):
         return np.zeros(len(files))
@@ -271,10 +273,25 @@ def all_of(masks: Sequence[FileMask]) -> FileMask:
     return lambda files: reduce(pc.and_, (as_array(mask(files)) for mask in masks), every_file(files))
 
 
-def _comparable_field(column: str, schema: Struct) -> Field | None:
-    """Return a column by name, or None if its bounds cannot be compared with keys."""
-    field = schema.find(column, case_sensitive=True)
-    return field if field is not None and comparable(field) else None
+@dataclass(frozen=True)
+class _KeyColumn:
+    """A column or nested field whose bounds can be compared with keys. `is_partition`: whether its bounds come from partition values."""
+
+    path: tuple[str, ...]
+    field: Field
+    is_partition: bool
+
+    @staticmethod
+    def of(path: Sequence[str], schema: Struct, partition_columns: Collection[str]) -> _KeyColumn | None:
+        """Return the column or nested field at a path, or None if its bounds cannot be compared with keys."""
+        field = comparison_field(schema, path)
+        if field is None or not comparable(field):
+            return None
+        return _KeyColumn(tuple(path), field, len(path) == 1 and field.name in partition_columns)
+
+    def bounds(self, files: FileListing) -> ColumnBounds:
+        file_bounds = FileBounds(files)
+        return file_bounds.of_column(self.field, self.is_partition) if len(self.path) == 1 else file_bounds.of_nested(self.path, self.field)
 
 
 def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | None:
@@ -283,29 +300,25 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
     return None if keys is None else as_array(keys)
 
 
-def _column_mask(
-    field: Field, partition_columns: Collection[str], nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array]
-) -> BoundsMask:
+def _column_mask(column: _KeyColumn, nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array]) -> BoundsMask:
     """Return the mask of the files that pass a test of a column's bounds, or that may contain NULL if `nulls_match` is set.
 
     If the test returns [true, false, null] for three files, the first may match and the second cannot. The bounds of the third are unknown,
     so it may match too. If only the second file has a NULL in the column, the mask is [true, `nulls_match`, true].
 
     Args:
-        field: The column.
-        partition_columns: The names of the table's partition columns.
+        column: The column.
         nulls_match: Whether a NULL in the column matches a key, which is NULL too.
         test_bounds: A function that returns for each file whether its bounds allow a match: true, false, or null for unknown.
     """
-    is_partition = field.name in partition_columns
 
     def mask(files: FileListing) -> pa.Array:
-        column_bounds = FileBounds(files).of_column(field, is_partition)
+        column_bounds = column.bounds(files)
         may_match = may_contain_match(column_bounds, test_bounds(column_bounds))
         return pc.or_(may_match, column_bounds.has_nulls) if nulls_match else may_match
 
     # A partition column has values in the log instead of bounds.
-    return BoundsMask(mask, () if is_partition else (field.name,))
+    return BoundsMask(mask, () if column.is_partition else column.path[:1])
 
 
 def _bounds_allow(column: ColumnBounds, op: str, least: pa.Scalar, greatest: pa.Scalar) -> pa.Array:

@@ -5,6 +5,7 @@ With such a condition, Spark's Parquet reader skips row groups and pages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -22,13 +23,16 @@ _MAX_LITERAL_LENGTH = 500
 _ORDINAL_TYPES = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 
 
-def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, values_are_ends: bool = False) -> str | None:
+def key_condition(
+    path: Sequence[str], field: Field, op: str, values: pa.Array, has_null: bool, *, values_are_ends: bool = False
+) -> str | None:
     """Return a SQL condition that is true for each target row with `field op key` for one of the keys.
 
     The condition is short: neighbouring keys are merged into ranges, and it is also true for other values in these ranges.
 
     Args:
-        field: A column of the target.
+        path: The name of a column of the target, followed by the names of nested fields.
+        field: The column or nested field.
         op: The comparison operator of the join condition.
         values: The distinct keys except NULL, sorted, in the column's type.
         has_null: Whether NULL is a key too.
@@ -46,7 +50,7 @@ def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, va
         return None  # the value is out of the range of Python's datetime
     if any(max(len(low), len(high)) > _MAX_LITERAL_LENGTH for low, high in ranges):
         return None
-    column = backquote(field.name)
+    column = ".".join(map(backquote, path))
     conditions = [_range_condition(column, low, high) for low, high in ranges]
     if op == "<=>" and has_null:
         conditions.append(f"{column} is null")

@@ -10,7 +10,8 @@ from sqlglot import Token, TokenType
 from sqlglot.dialects.spark import Spark
 
 from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse, references, tokens_of
-from rowmerge.plan.expressions.conditions import Side, can_be_evaluated_apart, resolve
+from rowmerge.plan.expressions.conditions import can_be_evaluated_apart
+from rowmerge.plan.expressions.sides import Side, resolve
 from rowmerge.table.metadata.schema import backquote
 
 _BARE_CALLS = frozenset(Spark.Parser.NO_PAREN_FUNCTIONS)

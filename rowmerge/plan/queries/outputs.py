@@ -20,7 +20,7 @@ from rowmerge.commands.queries import (
 )
 from rowmerge.plan.bounds.bounds import comparable
 from rowmerge.plan.expressions.column_refs import parse
-from rowmerge.plan.expressions.conditions import Side, is_same_name
+from rowmerge.plan.expressions.sides import Side, is_same_name
 from rowmerge.plan.predicates.literals import ExactNumber, constant
 from rowmerge.plan.queries.expressions import Column, Expression, Names, column_expression, name_key, to_expression
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct

@@ -27,7 +27,8 @@ from rowmerge.commands.queries import (
     TableRead,
 )
 from rowmerge.plan.expressions.column_refs import with_replacements
-from rowmerge.plan.expressions.conditions import Side, nondeterministic_function, split_conjuncts
+from rowmerge.plan.expressions.conditions import nondeterministic_function, split_conjuncts
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
 from rowmerge.plan.queries.constraints import Constraints, conditions_on_equal_columns, is_exact, types_of, with_implied_conditions

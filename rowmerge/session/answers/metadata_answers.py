@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.plan.bounds.bounds import as_array, comparable
-from rowmerge.plan.expressions.conditions import Side, resolve
+from rowmerge.plan.expressions.sides import Side, resolve
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from rowmerge.sql import COUNT, MAX, MIN, SimpleQuery
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, arrow_type

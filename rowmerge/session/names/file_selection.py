@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowmerge.plan.expressions.column_refs import rewrite, with_replacements
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.predicates.long_lists import shorten_lists
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask, overlap_shares
 from rowmerge.plan.queries.constants import constant_operands
@@ -168,7 +168,7 @@ class FileSelection:
         keys = distinct_values(self._spark, query, MAX_KEYS)
         if keys is None:
             return
-        mask = key_mask(source.column, "=", keys, False, snapshot.schema, snapshot.partition_columns).mask
+        mask = key_mask((source.column,), "=", keys, False, snapshot.schema, snapshot.partition_columns).mask
         self.files[source.table] = files.filter(mask(files))
         self._used[source.table].append(f"{backquote(source.column)} IN ({len(keys)} keys of {self._snapshots[source.key_table].name})")
 

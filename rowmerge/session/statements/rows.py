@@ -20,8 +20,8 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import drop_partitions, truncate
 from rowmerge.execution.ways.way import PlannedStatement
-from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import apart_from, build_side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan, needed_source_columns
 from rowmerge.session.answers import frames

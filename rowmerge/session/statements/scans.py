@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rowmerge.execution.explanation import effect_of_condition
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.session.answers.results import TableScan
 from rowmerge.spark.time_zones import session_time_zone
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile, UnknownColumn
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
 from rowmerge.spark.failures import rowmerge_error
 from rowmerge.spark.reading.data_files import spark_path
@@ -224,7 +224,7 @@ def _repeatedly_matched_rows(plan: RowPlan, target: DataFrame, source: Source) -
     """Return the target rows that match several source rows, with the column `keys`. See `repeated_keys` for the arguments."""
     assert plan.on is not None
     rows = joined_rows(plan, Join("inner"), target, source)
-    shown_columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
+    shown_columns = list(dict.fromkeys(key.path for key in plan.on.keys)) or [(name,) for name in plan.target.columns[:3]]
     key_text = F.expr(_description_of(shown_columns, backquote(plan.target.alias)))
     change_condition = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"  # no clause changes a matched row
     counted_condition = "true" if plan.counts_every_match else change_condition
@@ -234,10 +234,10 @@ def _repeatedly_matched_rows(plan: RowPlan, target: DataFrame, source: Source) -
     return target_rows.where("change_count > 1")
 
 
-def _description_of(columns: Sequence[str], alias: str) -> str:
-    """Return SQL for a string with the names and values of columns, such as `a = 1, b = NULL`."""
-    values = {column: f"coalesce(cast({alias}.{backquote(column)} as string), 'NULL')" for column in columns}
-    descriptions = [f"{string_literal(column + ' = ')}, {value}" for column, value in values.items()]
+def _description_of(paths: Sequence[Sequence[str]], alias: str) -> str:
+    """Return SQL for a string with the names and values of columns and nested fields, such as `a = 1, b.c = NULL`."""
+    values = {".".join(path): f"coalesce(cast({alias}.{'.'.join(map(backquote, path))} as string), 'NULL')" for path in paths}
+    descriptions = [f"{string_literal(name + ' = ')}, {value}" for name, value in values.items()]
     return "concat(" + ", ', ', ".join(descriptions) + ")"
 
 

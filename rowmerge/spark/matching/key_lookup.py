@@ -22,9 +22,9 @@ In local mode, the driver reads the files. On a cluster, executors do if there a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -36,16 +36,17 @@ from pyspark.sql import DataFrame, SparkSession
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, StoredColumns
 from rowmerge.parquet.key_lookup import LookedUpFile, find_positions
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
+from rowmerge.plan.bounds.bounds import comparison_field
 from rowmerge.spark.matching.driver_lookup import TooManyRows, map_files, read_rows_with_keys
 from rowmerge.spark.matching.executor_lookup import positions_on_executors, rows_on_executors
 from rowmerge.spark.reading.data_files import ADDRESS_FIELDS, lineage_columns, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
-from rowmerge.spark.source.keys import is_unchanged_by_arrow, source_keys
+from rowmerge.spark.source.keys import TIME_TYPES, is_unchanged_by_arrow, source_keys
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.spark_session import analyses_later, is_local_mode
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Primitive, Struct, arrow_schema, bare
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Struct, arrow_schema, bare
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -61,7 +62,8 @@ MAX_CONNECT_KEY_BYTES = 32 * 1024 * 1024
 requests of up to 128 MB."""
 
 
-_TIMES = (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
+ColumnPath = tuple[str, ...]
+"""The name of a column, followed by the names of nested fields."""
 _FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
 """A data file, the positions of its rows that have a key of the source, and the key ids of these rows."""
 
@@ -123,10 +125,11 @@ def rows_by_keys(
     keys = _lookup_keys(snapshot, source)
     if keys is None or not _can_send(spark, files, keys):
         return None
-    columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
+    paths = {(name,) for name in (*column_names, *keys.names)}
+    columns, _ = _with_paths(snapshot.schema, snapshot.schema, paths)
     if not is_unchanged_by_arrow(columns) or any(_has_nested_times(column.type) for column in columns):
         return None
-    lookup_files = _describe_files(spark, snapshot, files, columns, lineage)
+    lookup_files = _describe_files(spark, snapshot, files, paths, lineage)
     if lookup_files is None:
         return None
     row_fields = (*columns, *_lineage_fields(lineage))
@@ -144,9 +147,9 @@ def _has_nested_times(type_: DataType) -> bool:
     """Return whether a struct or array contains dates or timestamps. Arrow cannot convert those that Spark 2 wrote in its old calendar."""
     match type_:
         case Struct():
-            return any(field.type in _TIMES or _has_nested_times(field.type) for field in type_)
+            return any(field.type in TIME_TYPES or _has_nested_times(field.type) for field in type_)
         case Array(element=element):
-            return element in _TIMES
+            return element in TIME_TYPES
     return False
 
 
@@ -201,8 +204,8 @@ def find_key_matches(
     keys = _lookup_keys(snapshot, source)
     if keys is None or not _can_send(spark, files, keys) or not _can_decide_matches(keys, source, one_to_one=one_to_one):
         return None
-    columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
-    lookup_files = _describe_files(spark, snapshot, files, columns, lineage=None)
+    columns, _ = _with_paths(snapshot.schema, snapshot.schema, keys.paths)
+    lookup_files = _describe_files(spark, snapshot, files, keys.paths, lineage=None)
     if lookup_files is None:
         return None
     max_rows = source.row_count if one_to_one else None  # with more target rows, the matches are not one-to-one
@@ -318,12 +321,12 @@ def _is_target_key(rows: _RowsWithKeys, key_count: int) -> NumpyArray:
 
 def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
     """Return the source's keys that Arrow can look up in columns of the target, or None if there are no such keys."""
-    columns = [(key, snapshot.schema.find(key.pair.column, case_sensitive=True)) for key in source.keys]
+    columns = [(key, comparison_field(snapshot.schema, key.pair.path)) for key in source.keys]
     return source_keys([(key, column) for key, column in columns if column is not None])
 
 
 def _describe_files(
-    spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, lineage: Lineage | None
+    spark: SparkSession, snapshot: Snapshot, files: FileListing, column_paths: Collection[ColumnPath], lineage: Lineage | None
 ) -> list[LookedUpFile] | None:
     """Describe the deleted rows, partition values and stored columns of data files for the lookup, which reads the files without Spark.
 
@@ -338,7 +341,7 @@ def _describe_files(
     counts_and_sizes = dict(zip(paths, zip(files.records.fill_null(0).to_pylist(), files.sizes.to_pylist(), strict=True), strict=True))
     lookup_files = []
     for layout in snapshot.layouts(paths):  # the files of one layout store the columns with the same names and types
-        stored_columns = _stored_columns(snapshot, layout, columns, lineage)
+        stored_columns = _stored_columns(snapshot, layout, column_paths, lineage)
         if stored_columns is None:
             return None
         for path in layout.paths:
@@ -347,12 +350,41 @@ def _describe_files(
     return lookup_files
 
 
-def _stored_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, lineage: Lineage | None) -> StoredColumns | None:
+def _stored_columns(
+    snapshot: Snapshot, layout: FileLayout, column_paths: Collection[ColumnPath], lineage: Lineage | None
+) -> StoredColumns | None:
     """Return columns as files of a layout store them, or None if a type differs or a default value replaces a missing column."""
-    file_column_by_name = dict(zip(snapshot.schema.names, layout.stored_schema, strict=True))
-    file_columns = [file_column_by_name[column.name] for column in columns]
-    pairs = zip(columns, file_columns, strict=True)
-    if any(file_column.type != column.type or INITIAL in file_column.metadata for column, file_column in pairs):
+    columns, stored_columns = _with_paths(snapshot.schema, layout.stored_schema, column_paths)
+    if not _has_same_types(columns, stored_columns):
         return None
-    file_columns += [file_column for _, file_column in lineage_columns(lineage, layout)]
-    return StoredColumns(arrow_schema(bare(Struct(tuple(file_columns)), (FIELD_ID,))), layout.by_field_id, layout.missing_columns)
+    file_columns = (*stored_columns, *(file_column for _, file_column in lineage_columns(lineage, layout)))
+    return StoredColumns(arrow_schema(bare(Struct(file_columns), (FIELD_ID,))), layout.by_field_id, layout.missing_columns)
+
+
+def _with_paths(schema: Struct, stored_schema: Struct, paths: Collection[ColumnPath]) -> tuple[Struct, Struct]:
+    """Return the columns at these paths in the table's schema and in that of its files. Structs contain only the fields at the paths.
+
+    Args:
+        schema: The columns of the table.
+        stored_schema: The same columns and nested fields in the same order, with the names that they have in files.
+        paths: The names in the table of columns, each followed by the names of nested fields.
+    """
+    columns, stored_columns = list[Field](), list[Field]()
+    for column, stored_column in zip(schema, stored_schema, strict=True):
+        nested_paths = {path[1:] for path in paths if path[0] == column.name}
+        types: tuple[DataType, DataType] = (column.type, stored_column.type)
+        if nested_paths and () not in nested_paths:
+            assert isinstance(column.type, Struct) and isinstance(stored_column.type, Struct)  # only fields of structs have paths
+            types = _with_paths(column.type, stored_column.type, nested_paths)
+        if nested_paths:
+            columns.append(replace(column, type=types[0]))
+            stored_columns.append(replace(stored_column, type=types[1]))
+    return Struct(tuple(columns)), Struct(tuple(stored_columns))
+
+
+def _has_same_types(type_: DataType, stored_type: DataType) -> bool:
+    """Return whether a type and its form in data files differ only in the names of fields, and files without a field have NULL there."""
+    if not (isinstance(type_, Struct) and isinstance(stored_type, Struct)):
+        return type_ == stored_type
+    fields = zip(type_, stored_type, strict=True)
+    return all(_has_same_types(field.type, file_field.type) and INITIAL not in file_field.metadata for field, file_field in fields)

@@ -28,6 +28,7 @@ EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "
 """The names of the primitive types whose values Arrow and Spark compare for equality in the same way."""
 _UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
 _UNCHANGED_ELEMENTS = (*_INTEGERS, "date", "string", "boolean", "float", "double")
+TIME_TYPES = (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
 TEXT_TYPES = (Primitive("string"), Primitive("binary"))
 """The types whose values have different lengths."""
 _BYTES_OF_ELEMENT = 16
@@ -240,24 +241,25 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
     A key is left out if its values are unknown, or if Arrow and Spark may differ in which values they consider equal. They may differ for
     floats, collations and char, and if the type of the key is different from the type of the column.
 
-    `keys`: Each key of the source, with the column of the table that it is compared with.
+    `keys`: Each key of the source, with the column or nested field of the table that it is compared with.
     """
     columns = [column for key, field in keys if (column := _key_column(key, field)) is not None]
     return SourceKeys.of(columns) if columns else None
 
 
-def can_be_looked_up(op: str, key_type: DataType, column: Field) -> bool:
+def can_be_looked_up(pair: KeyPair, key_type: DataType, column: Field) -> bool:
     """Return whether Arrow can look up a key in a column of the table, with the same result as a comparison in Spark.
 
     A lookup finds equal values. Arrow and Spark agree on equality for integers of any width, and for EXACT_TYPES, decimals and nested
     values if both types are the same. They may differ for floats, and for a char, which is padded with spaces.
 
     Args:
-        op: The comparison operator between the key and the column.
+        pair: The comparison of the key with the column.
         key_type: The type of the key in the source.
-        column: The column of the table.
+        column: The column or nested field of the table.
     """
-    if op not in ("=", "<=>") or is_padded(column):
+    # Arrow cannot convert nested dates and timestamps that Spark 2 wrote in its old calendar.
+    if pair.op not in ("=", "<=>") or is_padded(column) or (pair.fields and column.type in TIME_TYPES):
         return False
     if _is_integer(key_type) and _is_integer(column.type):
         return True
@@ -267,11 +269,11 @@ def can_be_looked_up(op: str, key_type: DataType, column: Field) -> bool:
 
 def _key_column(key: SourceKey, field: Field) -> tuple[KeyColumn, pa.ChunkedArray] | None:
     """Return a key column of the target, and the key of each source row in the column's type. None if the key cannot be looked up."""
-    if key.values is None or key.column is None or not can_be_looked_up(key.pair.op, key.type, field):
+    if key.values is None or key.column is None or not can_be_looked_up(key.pair, key.type, field):
         return None
     type_ = arrow_type(field.type)
     try:
-        column = KeyColumn(field.name, key.values.cast(type_), matches_null=key.pair.op == "<=>" and key.has_null)
+        column = KeyColumn(key.pair.path, key.values.cast(type_), matches_null=key.pair.op == "<=>" and key.has_null)
         return column, key.column.cast(type_)
     except pa.ArrowInvalid:
         return None  # a number outside the column's range

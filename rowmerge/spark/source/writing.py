@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.outcomes import NONE, OutcomeColumns
+from rowmerge.plan.bounds.bounds import comparison_field
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.file_strategy import Bin
 from rowmerge.plan.row_plan import RowPlan
@@ -179,9 +180,9 @@ def _with_collected_keys(
 
 def _can_look_up_keys(pairs: Sequence[KeyPair], key_schema: Struct, table_schema: Struct) -> bool:
     """Return whether Arrow can look up all keys of the ON condition in the columns of the table."""
-    columns = [table_schema.find(pair.column, case_sensitive=True) for pair in pairs]
+    columns = [comparison_field(table_schema, pair.path) for pair in pairs]
     keys = zip(pairs, key_schema, columns, strict=True)
-    are_comparable = all(column is not None and can_be_looked_up(pair.op, key.type, column) for pair, key, column in keys)
+    are_comparable = all(column is not None and can_be_looked_up(pair, key.type, column) for pair, key, column in keys)
     return are_comparable and not has_collation(key_schema)
 
 

@@ -136,6 +136,23 @@ class Struct:
             return field
         return field.type.at(path[1:], case_sensitive=case_sensitive) if isinstance(field.type, Struct) else None
 
+    def fields_along(self, path: Sequence[str], *, case_sensitive: bool = False) -> tuple[Field, ...] | None:
+        """Return the column and the nested fields to which a dotted name refers. None if a part does not name exactly one field.
+
+        Args:
+            path: The name of a field, followed by the names of nested fields.
+            case_sensitive: Whether names that differ only in case are different.
+        """
+        first, *others = path
+        matches = [field for field in self if field.name == first or (not case_sensitive and field.name.lower() == first.lower())]
+        if len(matches) != 1:
+            return None
+        if not others:
+            return (matches[0],)
+        type_ = matches[0].type
+        nested = type_.fields_along(others, case_sensitive=case_sensitive) if isinstance(type_, Struct) else None
+        return None if nested is None else (matches[0], *nested)
+
     def select(self, names: Iterator[str] | tuple[str, ...]) -> Struct:
         """Return the fields with exactly these names, in this order. Raises KeyError if a name is unknown."""
         return Struct(tuple(self._exact[name] for name in names))

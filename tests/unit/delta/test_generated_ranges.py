@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rowmerge.delta.snapshots.generated_ranges import generated_ranges
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import FileListing, listing_schema

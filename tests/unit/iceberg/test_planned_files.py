@@ -33,7 +33,7 @@ from rowmerge.iceberg.manifests.content import Entry, ManifestContent
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage

@@ -7,16 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import FileListing, listing_schema
 
+_COUNT = pa.int64()
 MISSING: dict[str, Any] = {"lower": None, "upper": None, "nulls": None}
 
 
-def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> FileListing:
-    """Return files of ten records with `lower`, `upper` and `nulls` (default 0) of one column."""
+def listing(field: Field, files: Sequence[Mapping[str, Any]], nulls: pa.DataType = _COUNT) -> FileListing:
+    """Return files of ten records with `lower`, `upper` and `nulls` (default 0) of one column. `nulls`: the type of its null counts."""
     type_ = arrow_type(field.type)
     rows = [
         {
@@ -32,7 +33,7 @@ def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> FileListing:
         for index, file in enumerate(files)
     ]
     bounds = pa.struct([(field.name, type_)])
-    return FileListing(pa.Table.from_pylist(rows, listing_schema(pa.struct([]), bounds, pa.struct([(field.name, pa.int64())]))))
+    return FileListing(pa.Table.from_pylist(rows, listing_schema(pa.struct([]), bounds, pa.struct([(field.name, nulls)]))))
 
 
 def partitions(field: Field, values: Sequence[Any]) -> FileListing:

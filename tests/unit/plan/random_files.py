@@ -15,7 +15,7 @@ from pyiceberg import types as t
 from pyiceberg.transforms import TimeTransform, parse_transform
 
 from rowmerge.iceberg.manifests.bounds import to_stored_value
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type
 from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, listing_schema, range_type
 

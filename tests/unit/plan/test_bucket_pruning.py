@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rowmerge.parquet.transforms import transformed
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
 from rowmerge.table.metadata.schema import DataType, Decimal as DecimalType, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, listing_schema, range_type
@@ -64,10 +64,10 @@ def test_keys_prune_files_of_other_buckets_only(type_: DataType, value: Any) -> 
         rows = listing(type_, files, buckets, has_bucket)
         keys = chance.sample(drawn, 3)
         for op in ("=", "<=>"):
-            mask, _ = key_mask("k", op, pa.array(keys, arrow_type(type_)), False, Struct((Field("k", type_),)), ())
+            mask, _ = key_mask(("k",), op, pa.array(keys, arrow_type(type_)), False, Struct((Field("k", type_),)), ())
             expected = [not sure or any(key in file for key in keys) for file, sure in zip(files, has_bucket, strict=True)]
             assert mask(rows).to_pylist() == expected
-        mask, _ = key_mask("k", "<", pa.array(keys, arrow_type(type_)), False, Struct((Field("k", type_),)), ())
+        mask, _ = key_mask(("k",), "<", pa.array(keys, arrow_type(type_)), False, Struct((Field("k", type_),)), ())
         assert all(mask(rows).to_pylist())
 
 

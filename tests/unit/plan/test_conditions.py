@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from rowmerge.plan.expressions.conditions import KeyPair, Side, divide_condition, nondeterministic_function, resolve
+from rowmerge.plan.expressions.conditions import KeyPair, divide_condition, nondeterministic_function
+from rowmerge.plan.expressions.sides import Side, resolve
+from rowmerge.table.metadata.schema import Array, Field, Map, Primitive, Struct
 
 TARGET = Side("t", (("analytics", "orders"),), ("id", "amount", "day", "s", "items", "name"))
 SOURCE = Side("src", (("staged",),), ("id", "amt", "day_given", "s2", "Key"))
+_MAP = Map(Primitive("string"), Primitive("long"))
 
 
 def test_an_on_condition_is_divided_into_keys_and_filters() -> None:
@@ -50,10 +55,36 @@ def test_a_comparison_of_a_target_column_with_the_source_is_a_key(text: str, key
     assert not (on.target_only or on.source_only or on.other)
 
 
+STRUCT = Struct((Field("A", Primitive("long")), Field("in", Struct((Field("b", Primitive("long")),))), Field("x", _MAP), Field("X", _MAP)))
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("t.s.A = src.id", ("A",)),
+        ("src.id = analytics.orders.s.a", ("A",)),
+        ("S.In.`B` = src.id", ("in", "b")),
+        ("t.s.in.nope = src.id", None),
+        ("t.s.x.a = src.id", None),  # two fields have the name
+        ("t.items.a = src.id", None),  # the values of an array
+        ("t.m.a = src.id", None),  # the value of a map
+        ("t.s['a'] = src.id", None),
+    ],
+)
+def test_a_field_of_structs_of_the_target_is_a_key(text: str, fields: tuple[str, ...] | None) -> None:
+    target = replace(TARGET, columns=("s", "items", "m"))
+    schema = Struct((Field("s", STRUCT), Field("items", Array(STRUCT)), Field("m", _MAP)))
+    on = divide_condition(text, target, SOURCE, target_schema=schema)
+    assert on.keys == (() if fields is None else (KeyPair("s", "=", "src.id", fields),))
+    assert on.keys or on.other == (text,)
+    exact = divide_condition(text, target, SOURCE, target_schema=schema, case_sensitive=True)
+    assert bool(exact.keys) == (text == "t.s.A = src.id")
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "t.s.a = src.id",  # a field of a column
+        "t.s.a = src.id",  # a field of a column whose type is unknown
         "t.id + 1 = src.id",
         "t.id = src.id + t.amount",
         "t.id <> src.id",

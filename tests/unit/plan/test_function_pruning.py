@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.predicates.predicates import to_predicate
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Decimal, Field, Primitive, Struct

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 import pytest
 
 from rowmerge.plan.pruning.file_pruning import KeyRange, all_of, every_file, key_mask, no_file, overlap_shares, range_mask
-from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Decimal as DecimalType, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Decimal as DecimalType, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import FileListing
 from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing, partitions
 
 
 def joined(type_: str, files: Sequence[Mapping[str, Any]], op: str, values: Sequence[Any], has_null: bool = False) -> list[int]:
     field = column(type_)
-    mask, needs = key_mask("x", op, pa.array(values, arrow_type(field.type)), has_null, Struct((field,)), ())
+    mask, needs = key_mask(("x",), op, pa.array(values, arrow_type(field.type)), has_null, Struct((field,)), ())
     assert needs == ("x",)
     return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]
 
@@ -55,11 +55,31 @@ def test_nan_keys_are_above_all_numbers() -> None:
     assert joined("double", between((-0.0, -0.0), (0.0, 0.0)), "=", [0.0]) == [0, 1]
 
 
+def test_a_nested_field_prunes_by_its_bounds_unless_its_strings_have_rules() -> None:
+    inner = Struct((Field("a", Primitive("integer")), Field("b", Primitive("string"))))
+    bounds = [{"a": low, "b": text} for low, text in ((1, "a"), (5, "b"), (9, "c"))]
+    files = [{"lower": low, "upper": low, "nulls": {"a": 0, "b": 0}} for low in bounds]
+
+    def selected(field: Field, path: tuple[str, ...], keys: pa.Array) -> list[bool]:
+        mask, columns = key_mask(path, "=", keys, False, Struct((field,)), ())
+        assert columns in ((), ("x",))
+        return list(mask(listing(field, files, nulls=pa.struct([("a", pa.int64()), ("b", pa.int64())]))).to_pylist())
+
+    assert selected(column(inner), ("x", "a"), pa.array([5, 7], pa.int32())) == [False, True, False]
+    assert selected(column(inner), ("x", "b"), pa.array(["c"])) == [False, False, True]
+    padded = column(inner, **{CHAR_VARCHAR: "struct<a:int,b:char(2)>"})
+    assert selected(padded, ("x", "b"), pa.array(["c"])) == [True, True, True]
+    range_ = KeyRange(pa.scalar(2, pa.int32()), pa.scalar(6, pa.int32()), has_null=False)
+    mask, columns = range_mask(("x", "a"), "=", range_, Struct((column(inner),)), ("a",))
+    assert columns == ("x",)
+    assert mask(listing(column(inner), files, nulls=pa.struct([("a", pa.int64()), ("b", pa.int64())]))).to_pylist() == [False, True, False]
+
+
 def test_keys_of_char_and_unordered_columns_prune_nothing() -> None:
     values = pa.array(["q"])
     for field in (column("string", **{CHAR_VARCHAR: "char(3)"}), column(Array(Primitive("string")))):
-        assert key_mask("x", "=", values, False, Struct((field,)), ()) == (every_file, ())
-        assert range_mask("x", "=", KeyRange(values[0], values[0], has_null=False), Struct((field,)), ()) == (every_file, ())
+        assert key_mask(("x",), "=", values, False, Struct((field,)), ()) == (every_file, ())
+        assert range_mask(("x",), "=", KeyRange(values[0], values[0], has_null=False), Struct((field,)), ()) == (every_file, ())
 
 
 def test_a_range_of_keys_prunes_what_is_outside() -> None:
@@ -67,14 +87,18 @@ def test_a_range_of_keys_prunes_what_is_outside() -> None:
 
     def ranged(op: str, low: int | None, high: int | None, has_null: bool = False) -> list[bool]:
         ends = (pa.scalar(low, pa.int32()), pa.scalar(high, pa.int32()))
-        return list(range_mask("x", op, KeyRange(*ends, has_null=has_null), Struct((field,)), ())[0](files).to_pylist())
+        return list(range_mask(("x",), op, KeyRange(*ends, has_null=has_null), Struct((field,)), ())[0](files).to_pylist())
 
     assert ranged("=", 12, 15) == [False, True, False]
     assert ranged("<=>", 25, 99, True) == [False, False, True]
     assert ranged("<", 5, 10) == [True, False, False]
     assert ranged(">=", 19, 99) == [False, True, True]
     assert ranged("=", None, None) == [False, False, False]
-    assert range_mask("x", "=", KeyRange(None, None, has_null=False), Struct((field,)), ())[0](files).to_pylist() == [False, False, False]
+    assert range_mask(("x",), "=", KeyRange(None, None, has_null=False), Struct((field,)), ())[0](files).to_pylist() == [
+        False,
+        False,
+        False,
+    ]
 
 
 def test_masks_are_combined() -> None:
@@ -94,7 +118,7 @@ def test_a_million_keys_prune_ten_thousand_files_in_sorted_order() -> None:
     files = FileListing(
         pa.table({"lower": bounds[0], "upper": bounds[1], "nulls": nulls, "records": pa.array([100] * len(starts), pa.int64())})
     )
-    mask, _ = key_mask("x", "=", pa.array(range(50, 100_000_000, 200), pa.int64()), False, Struct((field,)), ())
+    mask, _ = key_mask(("x",), "=", pa.array(range(50, 100_000_000, 200), pa.int64()), False, Struct((field,)), ())
     assert pc.sum(mask(files)).as_py() == 5000
 
 

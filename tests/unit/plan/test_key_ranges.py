@@ -16,7 +16,7 @@ from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primit
 
 def condition(type_, values, op="=", has_null=False, **more):
     field = Field("x", Primitive(type_) if isinstance(type_, str) else type_, **more)
-    return key_condition(field, op, pa.array(values, arrow_type(field.type)), has_null)
+    return key_condition((field.name,), field, op, pa.array(values, arrow_type(field.type)), has_null)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_unprunable_columns_have_no_condition(type_, values, more):
 def test_a_timestamp_outside_the_range_of_python_has_no_condition():
     field = Field("x", Primitive("timestamp"))
     values = pa.array([1 << 62], pa.int64()).cast(arrow_type(field.type))
-    assert key_condition(field, "=", values, False) is None
+    assert key_condition((field.name,), field, "=", values, False) is None
 
 
 def test_an_inequality_has_no_condition():
@@ -75,7 +75,10 @@ def test_scattered_keys_are_one_range():
 def test_many_keys_may_have_only_a_minimum_and_a_maximum():
     field = Field("x", Primitive("date"))
     ends = pa.array([date(2024, 1, 1), date(2024, 1, 1) + timedelta(9)])
-    assert key_condition(field, "=", ends, False, values_are_ends=True) == "(`x` >= date'2024-01-01' and `x` <= date'2024-01-10')"
+    assert (
+        key_condition((field.name,), field, "=", ends, False, values_are_ends=True)
+        == "(`x` >= date'2024-01-01' and `x` <= date'2024-01-10')"
+    )
 
 
 def test_every_key_is_in_a_range():

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.expressions.conditions import Side, divide_condition
+from rowmerge.plan.expressions.conditions import divide_condition
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows, is_upsert, needed_columns, needed_source_columns
 from rowmerge.table.metadata.rules import Rules
@@ -43,6 +44,13 @@ def test_columns_of_conditions_values_and_unassigned_columns_are_needed() -> Non
     assert needed(matched(Effect.UPDATE, a="s.a")) == {"id", "b"}
     assert needed(matched(Effect.UPDATE, keeps_fields=True, **ALL)) == {"id", "a", "b"}
     assert needed(matched(Effect.DELETE), on="t.id = s.id and b <> s.v") == {"id", "b"}
+
+
+def test_clauses_for_target_rows_without_a_match_need_their_columns() -> None:
+    assert needed(matched(Effect.UPDATE, "t.a <> s.a", **ALL), Clause(Match.NOT_MATCHED_BY_SOURCE, Effect.DELETE)) == {"id", "a"}
+    assert needed(matched(Effect.DELETE), Clause(Match.NOT_MATCHED_BY_SOURCE, Effect.DELETE, "t.b > 1")) == {"id", "b"}
+    by_source = Clause(Match.NOT_MATCHED_BY_SOURCE, Effect.UPDATE, None, {"a": "0"})
+    assert needed(matched(Effect.DELETE), by_source) == {"id", "b"}
 
 
 @pytest.mark.parametrize(

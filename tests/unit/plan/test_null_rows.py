@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import rejects_null_row
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 

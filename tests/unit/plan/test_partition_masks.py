@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.snapshots.files import FileListing

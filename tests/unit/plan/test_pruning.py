@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct
 from rowmerge.table.snapshots.files import FileListing

@@ -77,8 +77,8 @@ def test_no_file_with_a_row_that_joins_is_pruned(
     truth = {file for (file,) in database.execute(f"select distinct file from data, source where {duck(f'{column} {op} v')}").fetchall()}
     low, high = (pa.scalar(end, ordered.type) for end in ends[:2])
     for mask, needs in (
-        key_mask(column, op, ordered, bool(ends[2]), SCHEMA, PARTITION_COLUMNS),
-        range_mask(column, op, KeyRange(low, high, has_null=bool(ends[2])), SCHEMA, PARTITION_COLUMNS),
+        key_mask((column,), op, ordered, bool(ends[2]), SCHEMA, PARTITION_COLUMNS),
+        range_mask((column,), op, KeyRange(low, high, has_null=bool(ends[2])), SCHEMA, PARTITION_COLUMNS),
     ):
         is_selected = all_of([mask])(only(data.listing, needs)).to_pylist()
         assert not [file for file in truth if not is_selected[file]]

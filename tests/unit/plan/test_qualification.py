@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rowmerge.plan.expressions.conditions import Side, divide_condition, nondeterministic_function
+from rowmerge.plan.expressions.conditions import divide_condition, nondeterministic_function
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
+from rowmerge.plan.expressions.sides import Side
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from tests.unit.plan.random_files import PARTITION_COLUMNS, SCHEMA, SIDE
 
