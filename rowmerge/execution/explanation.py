@@ -28,7 +28,7 @@ from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import unevaluated
 from rowmerge.spark.time_zones import session_time_zone
 from rowmerge.spark.values.outcomes import OutcomeShape, new_rows, outcome_rows
-from rowmerge.table.metadata.schema import Struct, quote
+from rowmerge.table.metadata.schema import Struct, backquote, quote
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import FileListing, FileMask
@@ -94,7 +94,7 @@ def _effect_of_keys(plan: RowPlan) -> list[str]:
         return []
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
         return ["    WHEN NOT MATCHED BY SOURCE applies to rows without a match, so every file is read"]
-    columns = ", ".join(f"`{'.'.join(key.path)}`" for key in plan.on.keys)
+    columns = ", ".join(".".join(map(backquote, key.path)) for key in plan.on.keys)
     return [f"    at run time, the source's values of {columns} exclude more files"] if columns else []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -80,10 +80,36 @@ def _paths_in(struct: pa.StructType, fields: Iterable[pa.Field], by_field_id: bo
         if index is not None:
             file_field, nested = struct.field(index), list[str]()
             if pa.types.is_struct(file_field.type) and pa.types.is_struct(field.type):
-                nested = _paths_in(file_field.type, field.type, by_field_id)
-            # Without any of the fields, the whole struct is read, because only its values show which structs are NULL.
+                # Without any of the fields, another one is read, because only its values show which structs are NULL.
+                nested = _paths_in(file_field.type, field.type, by_field_id) or _simple_fields(file_field.type)[:1]
             paths += [f"{file_field.name}.{path}" for path in nested] or [file_field.name]
     return paths
+
+
+def _simple_fields(struct: pa.StructType) -> list[str]:
+    """Return the names of the fields without fields, dates and times. Arrow cannot convert nested dates of the old calendar of Spark 2."""
+    return [field.name for field in struct if not pa.types.is_nested(field.type) and not pa.types.is_temporal(field.type)]
+
+
+def fields_at(
+    fields: Iterable[pa.Field], file_fields: Iterable[pa.Field], paths: Collection[tuple[str, ...]]
+) -> tuple[list[pa.Field], list[pa.Field]]:
+    """Return the fields at paths in a table's schema and in that of a file. Structs contain only the fields at the paths.
+
+    Args:
+        fields: The fields of the table.
+        file_fields: The same fields in the same order, with the names and types that they have in the file.
+        paths: The names of fields of the table, each followed by the names of nested fields.
+    """
+    pairs = []
+    for field, file_field in zip(fields, file_fields, strict=True):
+        nested_paths = {path[1:] for path in paths if path[0] == field.name}
+        if nested_paths and () not in nested_paths:
+            nested, file_nested = fields_at(field.type, file_field.type, nested_paths)
+            pairs.append((field.with_type(pa.struct(nested)), file_field.with_type(pa.struct(file_nested))))
+        elif nested_paths:
+            pairs.append((field, file_field))
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
 def has_field_ids(file_schema: pa.Schema) -> bool:

@@ -19,7 +19,7 @@ from rowmerge.parquet.bitmaps import deserialize, serialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options, as_unreadable_file, open_data_file
-from rowmerge.parquet.fitting import column_paths, to_table_rows
+from rowmerge.parquet.fitting import column_paths, fields_at, to_table_rows
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 
 TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -67,7 +67,7 @@ class _RowGroup(NamedTuple):
         source: The open file.
         group: The index of the row group in the file.
         start: The position in the file of the first row.
-        key_table: The key columns.
+        key_table: The key columns. A struct has only the fields that are keys.
         deleted: The positions of deleted rows in the file, in ascending order, or None if there are none.
     """
 
@@ -247,10 +247,10 @@ def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKey
     Raises:
         UnreadableFile: A file is missing or unreadable.
     """
-    other_names = set(columns.names).difference(keys.names)
+    other_names = set(columns.names).difference(path[0] for path in keys.paths if len(path) == 1)
     for matches in _matching_rows(files, columns, keys):
         row_group, file = matches.row_group, files[matches.row_group.file_index]
-        other_columns = _select(columns, file.stored_columns, other_names)
+        other_columns = _select(columns, file.stored_columns, [(name,) for name in other_names])
         tables = [row_group.key_table, _read_row_group(row_group.source, row_group.group, other_columns, file)]
         with as_unreadable_file(file.path, file.filesystem_options):
             rows = _take_rows(tables, pa.array(matches.indexes), columns)
@@ -306,7 +306,7 @@ def _matching_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: Sour
             source = open_files.enter_context(
                 open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id)
             )
-            for row_group in _row_groups(index, file, source, _select(columns, file.stored_columns, keys.names)):
+            for row_group in _row_groups(index, file, source, _select(columns, file.stored_columns, keys.paths)):
                 batch.append(row_group)
                 row_count += row_group.key_table.num_rows
                 if row_count >= keys.min_rows_at_once:
@@ -340,11 +340,9 @@ def _matches_of_batch(batch: Sequence[_RowGroup], keys: SourceKeys) -> Iterator[
             yield _RowGroupMatches(row_group, indexes, key_ids)
 
 
-def _select(columns: pa.Schema, stored_columns: StoredColumns, names: Collection[str]) -> _Columns:
-    """Return the columns with these names. `columns`: Their schema in the table. `stored_columns`: The columns of the file."""
-    pairs = zip(columns, stored_columns.file_schema, strict=True)
-    selected = [(column, file_column) for column, file_column in pairs if column.name in names]
-    return _Columns(pa.schema([column for column, _ in selected]), pa.schema([file_column for _, file_column in selected]))
+def _select(columns: pa.Schema, stored_columns: StoredColumns, paths: Collection[tuple[str, ...]]) -> _Columns:
+    """Return the columns at these paths. `columns`: Their schema in the table. `stored_columns`: The columns of the file."""
+    return _Columns(*map(pa.schema, fields_at(columns, stored_columns.file_schema, paths)))
 
 
 def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:

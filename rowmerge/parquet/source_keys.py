@@ -45,7 +45,8 @@ class KeyColumn:
     def values_in(self, rows: pa.Table) -> pa.ChunkedArray:
         """Return the values of the column or nested field in rows of the table. A field of a NULL is NULL."""
         column, *fields = self.path
-        return reduce(pc.struct_field, fields, rows[column])
+        # Arrow reads a list as exact names, and a string as an expression: `.id` would be the field `id`.
+        return reduce(lambda values, name: pc.struct_field(values, [name]), fields, rows[column])
 
     def codes(self, column: pa.ChunkedArray) -> NumpyArray:
         """Return a code for each row: the index of its value in `values`, `len(values)` for a NULL that matches, otherwise `_NO_MATCH`."""
@@ -127,6 +128,7 @@ class SourceKeys:
 
     @property
     def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The name of the column of each key, followed by the names of nested fields."""
         return tuple(column.path for column in self.columns)
 
     @property

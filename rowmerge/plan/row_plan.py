@@ -2,7 +2,7 @@
 
 MERGE, UPDATE, DELETE and INSERT are ordered lists of WHEN clauses. The first clause whose condition is true applies to a row pair. UPDATE
 and DELETE have no source, and INSERT has only NOT MATCHED clauses. The modules that execute plans therefore handle only one form. The
-functions determine which columns of the matching target rows a MERGE has to read.
+functions determine which columns of target rows a MERGE has to read.
 """
 
 from __future__ import annotations

@@ -69,6 +69,9 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
         return reason
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
+    if any(pair.fields for pair in request.key_pairs):
+        # If the keys are too many for the driver, they are read from columns of the written files.
+        return Reason("a key is a field of a struct")
     if request.source.was_evaluated:
         # Only the first attempt writes before the lookup. Later attempts keep the source.
         return Reason("an earlier attempt evaluated the source")
@@ -153,7 +156,7 @@ def _plan_of_deletes(plan: RowPlan, keys: Struct) -> RowPlan:
     assert plan.on is not None
     sources = [f"{_WRITTEN}.{name}" for name in keys.names]
     comparisons = [
-        f"{backquote(plan.target.alias)}.{'.'.join(map(backquote, pair.path))} {pair.op} {source}"
+        f"{backquote(plan.target.alias)}.{backquote(pair.column)} {pair.op} {source}"
         for pair, source in zip(plan.on.keys, sources, strict=True)
     ]
     # Several source rows may match one target row only in the plan of a DELETE without a condition (`RowPlan.duplicates_allowed`).

@@ -56,8 +56,8 @@ class FileBounds:
         has_values = self.for_all_files(True)
         if null_counts is not None and pa.types.is_integer(null_counts.type):
             has_values = pc.invert(pc.fill_null(pc.greater_equal(null_counts, as_array(self._files["records"])), False))
-        lower_bounds, upper_bounds = (unknown if bound is None else comparison_bounds(bound, field) for bound in (lower, upper))
-        return ColumnBounds(lower_bounds, upper_bounds, has_values, self.for_all_files(True))
+        bounds = (unknown if bound is None else comparison_bounds(bound, field) for bound in (lower, upper))
+        return ColumnBounds(*_without_contradictions(*bounds), has_values, self.for_all_files(True))
 
     def _nested(self, struct: str, path: Sequence[str]) -> pa.Array | None:
         """Return a nested field of the struct column `struct` of the listing, or None if the listing does not have it."""

@@ -252,10 +252,13 @@ class _Scope:
 
     def _target_path(self, operand: _Operand) -> tuple[str, ...] | None:
         """Return the exact names of the target's column and the nested fields that an operand names, or None for any other expression."""
-        column_references = references(operand.tree, self.text) if isinstance(operand.tree.unnest(), exp.Column) else None
+        name = operand.tree.unnest()
+        column_references = references(operand.tree, self.text) if isinstance(name, exp.Column | exp.Dot) else None
         if column_references is None or len(column_references) != 1:
             return None
         (reference,) = column_references
+        if len(reference.parts) != len(list(name.find_all(exp.Identifier))):
+            return None  # a field of another expression, such as `f(x).a` or `x[0].a`
         if not operand.start <= reference.start <= reference.end <= operand.end:
             return None
         resolved = resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive)

@@ -165,7 +165,7 @@ def key_mask(
         The mask, and the name of the column if the mask reads its bounds. If these bounds cannot be compared, the mask is true for every
         file.
     """
-    column = _KeyColumn.of(path, schema, partition_columns)
+    column = _BoundedColumn.of(path, schema, partition_columns)
     keys = None if column is None else _comparison_keys(values, column.field)
     if column is None or keys is None:
         return BoundsMask(every_file)
@@ -177,7 +177,7 @@ def key_mask(
     return range_mask(path, op, KeyRange(least, greatest, has_null), schema, partition_columns)
 
 
-def _equal_key_mask(column: _KeyColumn, keys: pa.Array, *, nulls_match: bool) -> BoundsMask:
+def _equal_key_mask(column: _BoundedColumn, keys: pa.Array, *, nulls_match: bool) -> BoundsMask:
     """Return the mask of the files that may contain a row whose value equals one of the keys.
 
     Each key is tested, because keys can lie far apart: from 1 to 900, the keys 1 and 900 exclude files that their range includes. `keys`:
@@ -214,7 +214,7 @@ def range_mask(path: Sequence[str], op: str, keys: KeyRange, schema: Struct, par
         The mask, and the name of the column if the mask reads its bounds. If these bounds cannot be compared, the mask is true for every
         file.
     """
-    column = _KeyColumn.of(path, schema, partition_columns)
+    column = _BoundedColumn.of(path, schema, partition_columns)
     if column is None:
         return BoundsMask(every_file)
     nulls_match = op == "<=>" and keys.has_null
@@ -242,7 +242,7 @@ def overlap_shares(column: str, files: FileListing, schema: Struct, partition_co
     Returns:
         The shares. They are 1 for files with unknown bounds, and 0 for a column with buckets, by which keys can exclude files.
     """
-    key_column, others = _KeyColumn.of((column,), schema, partition_columns), max(1, len(files) - 1)
+    key_column, others = _BoundedColumn.of((column,), schema, partition_columns), max(1, len(files) - 1)
     if key_column is None:
         return np.ones(len(files))
     bounds_of_column = key_column.bounds(files)
@@ -274,7 +274,7 @@ def all_of(masks: Sequence[FileMask]) -> FileMask:
 
 
 @dataclass(frozen=True)
-class _KeyColumn:
+class _BoundedColumn:
     """A column or nested field whose bounds can be compared with keys. `is_partition`: whether its bounds come from partition values."""
 
     path: tuple[str, ...]
@@ -282,14 +282,15 @@ class _KeyColumn:
     is_partition: bool
 
     @staticmethod
-    def of(path: Sequence[str], schema: Struct, partition_columns: Collection[str]) -> _KeyColumn | None:
+    def of(path: Sequence[str], schema: Struct, partition_columns: Collection[str]) -> _BoundedColumn | None:
         """Return the column or nested field at a path, or None if its bounds cannot be compared with keys."""
         field = comparison_field(schema, path)
         if field is None or not comparable(field):
             return None
-        return _KeyColumn(tuple(path), field, len(path) == 1 and field.name in partition_columns)
+        return _BoundedColumn(tuple(path), field, len(path) == 1 and field.name in partition_columns)
 
     def bounds(self, files: FileListing) -> ColumnBounds:
+        """Return the bounds in each file."""
         file_bounds = FileBounds(files)
         return file_bounds.of_column(self.field, self.is_partition) if len(self.path) == 1 else file_bounds.of_nested(self.path, self.field)
 
@@ -300,7 +301,7 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
     return None if keys is None else as_array(keys)
 
 
-def _column_mask(column: _KeyColumn, nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array]) -> BoundsMask:
+def _column_mask(column: _BoundedColumn, nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array]) -> BoundsMask:
     """Return the mask of the files that pass a test of a column's bounds, or that may contain NULL if `nulls_match` is set.
 
     If the test returns [true, false, null] for three files, the first may match and the second cannot. The bounds of the third are unknown,

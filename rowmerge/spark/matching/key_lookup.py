@@ -22,9 +22,9 @@ In local mode, the driver reads the files. On a cluster, executors do if there a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -62,8 +62,6 @@ MAX_CONNECT_KEY_BYTES = 32 * 1024 * 1024
 requests of up to 128 MB."""
 
 
-ColumnPath = tuple[str, ...]
-"""The name of a column, followed by the names of nested fields."""
 _FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
 """A data file, the positions of its rows that have a key of the source, and the key ids of these rows."""
 
@@ -98,7 +96,8 @@ def should_use_page_skipping(snapshot: Snapshot, source: Source, needed_columns:
         return False  # with many keys, the bounds of most pages include one of them
     keys = _lookup_keys(snapshot, source)
     # The keys are None if Arrow cannot compare them. Then only Spark can find their rows.
-    return keys is None or not needed_columns <= set(keys.names)
+    # For a nested field, `needed_columns` names the whole column, which may contain more than keys.
+    return keys is None or not needed_columns <= {path[0] for path in keys.paths if len(path) == 1}
 
 
 def rows_by_keys(
@@ -125,11 +124,10 @@ def rows_by_keys(
     keys = _lookup_keys(snapshot, source)
     if keys is None or not _can_send(spark, files, keys):
         return None
-    paths = {(name,) for name in (*column_names, *keys.names)}
-    columns, _ = _with_paths(snapshot.schema, snapshot.schema, paths)
+    columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
     if not is_unchanged_by_arrow(columns) or any(_has_nested_times(column.type) for column in columns):
         return None
-    lookup_files = _describe_files(spark, snapshot, files, paths, lineage)
+    lookup_files = _describe_files(spark, snapshot, files, columns, lineage)
     if lookup_files is None:
         return None
     row_fields = (*columns, *_lineage_fields(lineage))
@@ -204,8 +202,8 @@ def find_key_matches(
     keys = _lookup_keys(snapshot, source)
     if keys is None or not _can_send(spark, files, keys) or not _can_decide_matches(keys, source, one_to_one=one_to_one):
         return None
-    columns, _ = _with_paths(snapshot.schema, snapshot.schema, keys.paths)
-    lookup_files = _describe_files(spark, snapshot, files, keys.paths, lineage=None)
+    columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
+    lookup_files = _describe_files(spark, snapshot, files, columns, lineage=None)
     if lookup_files is None:
         return None
     max_rows = source.row_count if one_to_one else None  # with more target rows, the matches are not one-to-one
@@ -326,7 +324,7 @@ def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
 
 
 def _describe_files(
-    spark: SparkSession, snapshot: Snapshot, files: FileListing, column_paths: Collection[ColumnPath], lineage: Lineage | None
+    spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, lineage: Lineage | None
 ) -> list[LookedUpFile] | None:
     """Describe the deleted rows, partition values and stored columns of data files for the lookup, which reads the files without Spark.
 
@@ -341,7 +339,7 @@ def _describe_files(
     counts_and_sizes = dict(zip(paths, zip(files.records.fill_null(0).to_pylist(), files.sizes.to_pylist(), strict=True), strict=True))
     lookup_files = []
     for layout in snapshot.layouts(paths):  # the files of one layout store the columns with the same names and types
-        stored_columns = _stored_columns(snapshot, layout, column_paths, lineage)
+        stored_columns = _stored_columns(snapshot, layout, columns, lineage)
         if stored_columns is None:
             return None
         for path in layout.paths:
@@ -350,36 +348,14 @@ def _describe_files(
     return lookup_files
 
 
-def _stored_columns(
-    snapshot: Snapshot, layout: FileLayout, column_paths: Collection[ColumnPath], lineage: Lineage | None
-) -> StoredColumns | None:
+def _stored_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, lineage: Lineage | None) -> StoredColumns | None:
     """Return columns as files of a layout store them, or None if a type differs or a default value replaces a missing column."""
-    columns, stored_columns = _with_paths(snapshot.schema, layout.stored_schema, column_paths)
+    file_column_by_name = dict(zip(snapshot.schema.names, layout.stored_schema, strict=True))
+    stored_columns = Struct(tuple(file_column_by_name[name] for name in columns.names))
     if not _has_same_types(columns, stored_columns):
         return None
     file_columns = (*stored_columns, *(file_column for _, file_column in lineage_columns(lineage, layout)))
     return StoredColumns(arrow_schema(bare(Struct(file_columns), (FIELD_ID,))), layout.by_field_id, layout.missing_columns)
-
-
-def _with_paths(schema: Struct, stored_schema: Struct, paths: Collection[ColumnPath]) -> tuple[Struct, Struct]:
-    """Return the columns at these paths in the table's schema and in that of its files. Structs contain only the fields at the paths.
-
-    Args:
-        schema: The columns of the table.
-        stored_schema: The same columns and nested fields in the same order, with the names that they have in files.
-        paths: The names in the table of columns, each followed by the names of nested fields.
-    """
-    columns, stored_columns = list[Field](), list[Field]()
-    for column, stored_column in zip(schema, stored_schema, strict=True):
-        nested_paths = {path[1:] for path in paths if path[0] == column.name}
-        types: tuple[DataType, DataType] = (column.type, stored_column.type)
-        if nested_paths and () not in nested_paths:
-            assert isinstance(column.type, Struct) and isinstance(stored_column.type, Struct)  # only fields of structs have paths
-            types = _with_paths(column.type, stored_column.type, nested_paths)
-        if nested_paths:
-            columns.append(replace(column, type=types[0]))
-            stored_columns.append(replace(stored_column, type=types[1]))
-    return Struct(tuple(columns)), Struct(tuple(stored_columns))
 
 
 def _has_same_types(type_: DataType, stored_type: DataType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -144,14 +145,13 @@ class Struct:
             case_sensitive: Whether names that differ only in case are different.
         """
         first, *others = path
-        matches = [field for field in self if field.name == first or (not case_sensitive and field.name.lower() == first.lower())]
-        if len(matches) != 1:
+        field = self.find(first, case_sensitive=case_sensitive)
+        if field is None or (not case_sensitive and first.lower() in self._repeated_names):
             return None
         if not others:
-            return (matches[0],)
-        type_ = matches[0].type
-        nested = type_.fields_along(others, case_sensitive=case_sensitive) if isinstance(type_, Struct) else None
-        return None if nested is None else (matches[0], *nested)
+            return (field,)
+        nested = field.type.fields_along(others, case_sensitive=case_sensitive) if isinstance(field.type, Struct) else None
+        return None if nested is None else (field, *nested)
 
     def select(self, names: Iterator[str] | tuple[str, ...]) -> Struct:
         """Return the fields with exactly these names, in this order. Raises KeyError if a name is unknown."""
@@ -160,6 +160,11 @@ class Struct:
     @cached_property
     def _exact(self) -> dict[str, Field]:
         return {field.name: field for field in reversed(self.fields)}
+
+    @cached_property
+    def _repeated_names(self) -> frozenset[str]:
+        """The lower-case names that several fields have."""
+        return frozenset(name for name, count in Counter(name.lower() for name in self.names).items() if count > 1)
 
     @cached_property
     def _folded(self) -> dict[str, Field]:

@@ -69,6 +69,8 @@ STRUCT = Struct((Field("A", Primitive("long")), Field("in", Struct((Field("b", P
         ("t.items.a = src.id", None),  # the values of an array
         ("t.m.a = src.id", None),  # the value of a map
         ("t.s['a'] = src.id", None),
+        ("t.items[0].a = src.id", None),
+        ("analytics.orders.s.in.b = src.id", ("in", "b")),
     ],
 )
 def test_a_field_of_structs_of_the_target_is_a_key(text: str, fields: tuple[str, ...] | None) -> None:
@@ -78,7 +80,7 @@ def test_a_field_of_structs_of_the_target_is_a_key(text: str, fields: tuple[str,
     assert on.keys == (() if fields is None else (KeyPair("s", "=", "src.id", fields),))
     assert on.keys or on.other == (text,)
     exact = divide_condition(text, target, SOURCE, target_schema=schema, case_sensitive=True)
-    assert bool(exact.keys) == (text == "t.s.A = src.id")
+    assert bool(exact.keys) == (text in ("t.s.A = src.id", "analytics.orders.s.in.b = src.id"))
 
 
 @pytest.mark.parametrize(

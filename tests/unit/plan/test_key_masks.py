@@ -67,6 +67,9 @@ def test_a_nested_field_prunes_by_its_bounds_unless_its_strings_have_rules() -> 
 
     assert selected(column(inner), ("x", "a"), pa.array([5, 7], pa.int32())) == [False, True, False]
     assert selected(column(inner), ("x", "b"), pa.array(["c"])) == [False, False, True]
+    contradictory = [{"lower": {"a": 9, "b": "a"}, "upper": {"a": 1, "b": "b"}, "nulls": {"a": 0, "b": 0}}]
+    mask, _ = key_mask(("x", "a"), "=", pa.array([5], pa.int32()), False, Struct((column(inner),)), ())
+    assert mask(listing(column(inner), contradictory, nulls=pa.struct([("a", pa.int64()), ("b", pa.int64())]))).to_pylist() == [True]
     padded = column(inner, **{CHAR_VARCHAR: "struct<a:int,b:char(2)>"})
     assert selected(padded, ("x", "b"), pa.array(["c"])) == [True, True, True]
     range_ = KeyRange(pa.scalar(2, pa.int32()), pa.scalar(6, pa.int32()), has_null=False)

@@ -17,8 +17,9 @@ import pytest
 
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
 from rowmerge.parquet.data_files import StoredColumns
+from rowmerge.parquet.fitting import column_paths, fields_at
 from rowmerge.parquet.key_lookup import LookedUpFile, files_at_once, find_positions
-from rowmerge.parquet.source_keys import SourceKeys
+from rowmerge.parquet.source_keys import KeyColumn, SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.matching import driver_lookup
 from rowmerge.spark.matching.driver_lookup import read_rows_with_keys
@@ -120,6 +121,13 @@ def test_nested_keys_are_not_looked_up() -> None:
     column = pa.chunked_array([pa.array([{"a": 1}], arrow_type(type_))])
     key = SourceKey(KeyPair("k", "=", "s.k"), type_, None, None, None, False, column)
     assert source_keys([(key, Field("k", type_))]) is None
+
+
+def test_a_nested_field_is_found_by_its_exact_name() -> None:
+    rows = pa.table({"s": [{".id": 1, "id": 2}, {".id": 2, "id": 1}, None]})
+    for name, index in ((".id", 0), ("id", 1)):
+        keys = SourceKeys.of([(KeyColumn(("s", name), pa.array([1]), matches_null=False), pa.chunked_array([[1]]))])
+        assert keys.find_rows(rows).indexes.tolist() == [index]
 
 
 def test_without_combinations_each_key_is_looked_up_separately() -> None:
@@ -311,3 +319,18 @@ def test_few_rows_are_searched_in_many_integers_and_times(type_: str, op: str, s
     assert matches.indexes.tolist() == [index for index, value in enumerate(rows) if value in searched]
     many_rows = keys.find_rows(pa.table({"k": pa.chunked_array([*column.chunks] * 1000)}))
     assert many_rows.key_ids[: len(matches.key_ids)].tolist() == matches.key_ids.tolist()
+
+
+def test_only_the_fields_at_the_paths_are_read() -> None:
+    """A file has other names than the table. Without the fields, another one shows which structs are NULL, and none with an old date."""
+    table = pa.schema([("s", pa.struct([("a", pa.int64()), ("t", pa.struct([("b", pa.int64()), ("c", pa.string())]))])), ("v", pa.int64())])
+    stored = pa.schema(
+        [("S", pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.int64()), ("w", pa.string())]))])), ("u", pa.int64())]
+    )
+    columns, file_columns = (pa.schema(fields) for fields in fields_at(table, stored, [("s", "t", "b"), ("v",)]))
+    assert columns == pa.schema([("s", pa.struct([("t", pa.struct([("b", pa.int64())]))])), ("v", pa.int64())])
+    assert column_paths(stored, file_columns, by_field_id=False) == ["S.y.z", "u"]
+    older = pa.schema([("S", pa.struct([("day", pa.date32()), ("x", pa.int64())]))])
+    assert column_paths(older, file_columns, by_field_id=False) == ["S.x"]
+    whole, file_whole = (pa.schema(fields) for fields in fields_at(table, stored, [("s", "t", "b"), ("s",)]))
+    assert (whole, file_whole) == (pa.schema([table.field("s")]), pa.schema([stored.field("S")]))
