@@ -120,6 +120,8 @@ class WriteSpec:
         lineage: The row lineage of the files from which rows come, None for a table without row lineage. If it is set, `schema` and
             `file_schema` end with the hidden columns.
         initial_values: By name in the table, the values of columns for files that lack them, as arrays of one value.
+        late_columns: The names of the columns whose values the writer reads from the files of updated rows (`values_at`).
+        path_by_file: By the name of each file in outcome rows, the path from which the writer reads `late_columns`.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
     """
 
@@ -147,6 +149,8 @@ class WriteSpec:
     stored_columns_by_path: dict[str, StoredColumns] = field(default_factory=dict)
     lineage: FilesLineage | None = None
     initial_values: dict[str, pa.Array] = field(default_factory=dict)
+    late_columns: tuple[str, ...] = ()
+    path_by_file: dict[str, str] = field(default_factory=dict)
     filesystem_options: Options = field(default_factory=dict, repr=False)
 
 

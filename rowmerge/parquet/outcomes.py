@@ -13,7 +13,12 @@ import pyarrow.compute as pc
 from rowmerge.parquet.bitmaps import PositionSet
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, with_lineage
 from rowmerge.parquet.file_writers import PartitionedWriter
+from rowmerge.parquet.rewriting import values_at
 
+_FILE, _POSITION = "__rowmerge_file", "__rowmerge_position"
+"""The names of the columns with the addresses of collected rows."""
+_MAX_PENDING_BYTES = 128 * 1024 * 1024
+"""The maximum size in bytes of the rows that a task collects before it reads their late columns."""
 NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
 UNMATCHED_UPDATE, UNMATCHED_DELETE = 5, 6
 """The actions of WHEN NOT MATCHED BY SOURCE. They are counted separately, and otherwise do the same as UPDATE and DELETE."""
@@ -33,7 +38,8 @@ class OutcomeColumns:
         position: The column with the position of the target row in the data file.
         lineage: The columns with the row lineage that the data file stores: the id of the target row, and the version of its last change.
         source: The column with the ordinal of the source row.
-        new_columns: The columns with the row after the change, in the table's order.
+        new_columns: The columns with the row after the change, in the table's order. The columns that the writer itself reads are left out
+            (`WriteSpec.late_columns`).
         old_columns: The columns with the row before the change, in the table's order.
     """
 
@@ -90,6 +96,8 @@ class OutcomeWriter:
         self._replaced_positions: dict[str, PositionSet] = {}
         self._read_positions: dict[str, PositionSet] = {}
         self._source_ordinals: PositionSet | None = None
+        self._pending: list[pa.Table] = []
+        self._pending_bytes = 0
 
     def write(self, table: pa.Table) -> None:
         """Write the new rows of a batch of outcome rows, and collect the positions of target rows.
@@ -126,6 +134,7 @@ class OutcomeWriter:
 
     def close(self) -> TaskMessage:
         """Finish all files, and return the result of the task."""
+        self._write_pending_rows()
         message = self._message
         message.files = self._writer.close()
         if self._change_writer is not None:
@@ -192,15 +201,47 @@ class OutcomeWriter:
         is_written = pc.is_in(actions, value_set=pa.array([UPDATE, INSERT, MOVE], actions.type))
         if not pc.any(is_written).as_py():
             return
-        new_rows = table.select(self._columns.new_columns)
-        data_rows = new_rows.rename_columns(list(self._writer.spec.names))  # outcome rows have other names than files
+        spec, new_rows = self._writer.spec, table.select(self._columns.new_columns)
+        # Outcome rows have other names than files.
+        data_rows = new_rows.rename_columns([name for name in spec.names if name not in spec.late_columns])
         data_rows = self._with_lineage(data_rows, table, actions)
+        if spec.late_columns:
+            self._collect_pending_rows(data_rows, table, is_written)
+            return
         if not pc.all(is_written).as_py():  # usually, all rows are written, and no copy is necessary
             data_rows = data_rows.filter(is_written)
         self._writer.write(data_rows)
         if self._change_writer is not None:
             change_type = pc.if_else(pc.equal(actions, UPDATE), "update_postimage", "insert")
             self._write_changes(new_rows, change_type, is_written)
+
+    def _collect_pending_rows(self, rows: pa.Table, table: pa.Table, is_written: pa.Array) -> None:
+        """Collect new rows without late columns, and their addresses in `table`, until so many rows have arrived that they are written.
+
+        All rows of a file usually arrive in one task, but in several batches. So the late columns of a file are read once.
+        """
+        assert self._columns.file is not None and self._columns.position is not None
+        for name, column in ((_FILE, self._columns.file), (_POSITION, self._columns.position)):
+            rows = rows.append_column(name, table[column])
+        self._pending.append(rows.filter(is_written))
+        self._pending_bytes += self._pending[-1].nbytes
+        if self._pending_bytes > _MAX_PENDING_BYTES:
+            self._write_pending_rows()
+
+    def _write_pending_rows(self) -> None:
+        """Read the late columns of the collected rows, and write the rows of each file in their order there."""
+        if not self._pending:
+            return
+        spec, rows = self._writer.spec, pa.concat_tables(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        for name, indexes, positions in rows_by_file(rows.select([_FILE, _POSITION])):
+            order = np.argsort(positions, kind="stable")
+            values = values_at(spec, spec.path_by_file[name], positions[order].astype(np.int64))
+            new_rows = rows.take(pa.array(indexes[order])).drop_columns([_FILE, _POSITION])
+            for column in values.column_names:
+                new_rows = new_rows.append_column(values.schema.field(column), values[column])
+            hidden_columns = [column for column in new_rows.column_names if column not in spec.names]
+            self._writer.write(new_rows.select([*spec.names, *hidden_columns]))
 
     def _with_lineage(self, rows: pa.Table, table: pa.Table, actions: pa.Array) -> pa.Table:
         """Add the hidden columns of row lineage. Updated rows keep their ids. Moved rows also keep the version that last changed them."""

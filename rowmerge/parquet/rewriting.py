@@ -1,4 +1,4 @@
-"""Rewrite data files without their deleted rows."""
+"""Copy values from data files to new ones: the live rows of rewritten files, and the columns that updated rows keep."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rowmerge.parquet.bitmaps import deserialize
 from rowmerge.parquet.calendars import to_gregorian
@@ -16,6 +17,8 @@ from rowmerge.parquet.dictionaries import text_columns_with_dictionary
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
+
+_BATCH_ROWS = 131_072
 
 
 def write_live_rows(
@@ -83,6 +86,51 @@ def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, 
         start += file_rows.num_rows
 
 
+def values_at(spec: WriteSpec, path: str, positions: np.ndarray[Any, Any]) -> pa.Table:
+    """Return the columns `spec.late_columns` of rows of a data file. Row groups without these rows are not read.
+
+    Args:
+        spec: The settings with which the new file is written.
+        path: The path of the file to read.
+        positions: The positions of the rows in the file, in ascending order. There must be at least one.
+
+    Raises:
+        UnreadableFile: The file is missing or unreadable.
+    """
+    columns_of_new_files = StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=())
+    stored_columns = spec.stored_columns_by_path.get(path, columns_of_new_files)
+    all_pairs = zip(spec.schema, stored_columns.file_schema, strict=True)
+    pairs = [(column, file_column) for column, file_column in all_pairs if column.name in spec.late_columns]
+    schema, file_schema = (pa.schema(columns) for columns in zip(*pairs, strict=True))
+    late_columns = StoredColumns(file_schema, stored_columns.by_field_id, missing_columns=())
+    values = []
+    for start, file_rows in _batches_with(late_columns, path, spec.filesystem_options, positions):
+        first, end = np.searchsorted(positions, [start, start + file_rows.num_rows])
+        if first < end:
+            rows = to_table_rows(file_rows, schema, file_schema, by_field_id=late_columns.by_field_id, initial_values=spec.initial_values)
+            values.append(rows.take(pa.array(positions[first:end] - start)))
+    return pa.concat_tables(values)
+
+
+def _batches_with(
+    stored_columns: StoredColumns, path: str, filesystem_options: Options, positions: np.ndarray[Any, Any]
+) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the batches of the row groups that contain positions, each with the position of its first row. See `values_at`."""
+    with open_data_file(path, filesystem_options, by_field_id=stored_columns.by_field_id) as source:
+        columns, start = _names_in(source, stored_columns), 0
+        for group in range(source.num_row_groups):
+            row_count = source.metadata.row_group(group).num_rows
+            first_index, end_index = np.searchsorted(positions, [start, start + row_count])
+            if first_index < end_index and columns:
+                batch_start = start
+                for batch in source.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=columns):
+                    yield batch_start, to_gregorian(pa.Table.from_batches([batch]), source.metadata.metadata)
+                    batch_start += batch.num_rows
+            elif first_index < end_index:  # the file has none of the columns, so only its number of rows matters
+                yield start, pa.table({"": pa.nulls(row_count)})
+            start += row_count
+
+
 def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[Any, Any]) -> pa.Table:
     """Return the live rows of a batch. `start`: The position of the first row. `deleted_positions`: All those of the file, sorted."""
     first, end = np.searchsorted(deleted_positions, [start, start + rows.num_rows])
@@ -106,8 +154,12 @@ def _tables(stored_columns: StoredColumns, path: str, filesystem_options: Option
     """Yield the rows of a file in batches, with those of the stored columns that the file contains. See `_live_rows` for `keeps_codes`."""
     by_field_id, columns_as_codes = stored_columns.by_field_id, text_columns_with_dictionary if keeps_codes else None
     with open_data_file(path, filesystem_options, by_field_id=by_field_id, columns_as_codes=columns_as_codes) as source:
-        schema = source.schema_arrow  # PyArrow converts the schema at each access
-        indexes = file_column_indexes(schema, stored_columns.file_schema, by_field_id=by_field_id)
-        columns = [schema.field(index).name for index in indexes if index is not None]
-        for batch in source.iter_batches(batch_size=131_072, columns=columns):
+        for batch in source.iter_batches(batch_size=_BATCH_ROWS, columns=_names_in(source, stored_columns)):
             yield to_gregorian(pa.Table.from_batches([batch]), source.metadata.metadata)
+
+
+def _names_in(source: pq.ParquetFile, stored_columns: StoredColumns) -> list[str]:
+    """Return the names that columns have in a file. Columns that the file lacks are left out."""
+    schema = source.schema_arrow  # PyArrow converts the schema at each access
+    indexes = file_column_indexes(schema, stored_columns.file_schema, by_field_id=stored_columns.by_field_id)
+    return [schema.field(index).name for index in indexes if index is not None]

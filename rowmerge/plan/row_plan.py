@@ -15,7 +15,7 @@ from itertools import chain
 from sqlglot import exp
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.expressions.column_refs import has_query, may_hide_column, parse, references
+from rowmerge.plan.expressions.column_refs import has_query, may_hide_column, mentions, parse, references
 from rowmerge.plan.expressions.conditions import Condition, nondeterministic_function
 from rowmerge.plan.expressions.sides import Side, resolve
 from rowmerge.plan.schema_evolution import added_or_changed_columns
@@ -160,15 +160,34 @@ def needed_columns(plan: RowPlan) -> frozenset[str] | None:
     These are the columns that ON or a clause for target rows uses, or that an UPDATE keeps. Return None if they are uncertain because of a
     subquery, a nondeterministic function, an ambiguous name, or text that sqlglot cannot parse.
     """
-    assert plan.on is not None and plan.source is not None
-    target_clauses = [clause for clause in plan.clauses if clause.match is not Match.NOT_MATCHED]
-    expressions = [plan.on.text, *chain.from_iterable(map(_texts_of, target_clauses))]
-    used_columns = [_target_columns(plan, expression) for expression in expressions]
-    if None in used_columns:
+    used_columns = _columns_used_for_target_rows(plan)
+    if used_columns is None:
         return None
-    known_columns = [columns for columns in used_columns if columns is not None]
-    kept_columns = [_kept_columns(clause, plan.old_schema) for clause in target_clauses if clause.effect is Effect.UPDATE]
-    return frozenset[str]().union(*known_columns, *kept_columns)
+    return used_columns.union(*(_kept_columns(clause, plan.old_schema) for clause in plan.clauses if clause.effect is Effect.UPDATE))
+
+
+def only_kept_columns(plan: RowPlan) -> frozenset[str]:
+    """Return the target columns that every UPDATE keeps, and that no condition, value, constraint or generated column uses.
+
+    The values of these columns do not influence the statement. The result is empty if the used columns are uncertain, or if the statement
+    changes the schema.
+    """
+    updates = [clause for clause in plan.clauses if clause.effect is Effect.UPDATE]
+    used_columns = _columns_used_for_target_rows(plan)
+    if not updates or used_columns is None or plan.new_schema is not None or any(update.keeps_fields for update in updates):
+        return frozenset()
+    kept_columns = set.intersection(*(_kept_columns(update, plan.schema) for update in updates)) - used_columns
+    rule_texts = [*(check.expression for check in plan.rules.checks), *plan.rules.generated.values()]
+    is_in_rule = {name: any(mentions(text, (name,)) for text in rule_texts) for name in kept_columns}
+    return frozenset(name for name in kept_columns if name not in plan.rules.generated and not is_in_rule[name])
+
+
+def _columns_used_for_target_rows(plan: RowPlan) -> frozenset[str] | None:
+    """Return the target columns that ON or a clause for target rows uses, or None if they are uncertain (see `needed_columns`)."""
+    clauses = (clause for clause in plan.clauses if clause.match is not Match.NOT_MATCHED)
+    texts = [*([] if plan.on is None else [plan.on.text]), *chain.from_iterable(map(_texts_of, clauses))]
+    used_columns = [_target_columns(plan, text) for text in texts]
+    return None if None in used_columns else frozenset[str]().union(*filter(None, used_columns))
 
 
 def needed_source_columns(plan: RowPlan) -> frozenset[str] | None:

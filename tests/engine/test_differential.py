@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
-from rowmerge.execution.ways import write_first
+from rowmerge.execution.ways import row_writing, way, write_first
 from rowmerge.spark.source import source as source_module, writing as source_writing
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.support.readers import read_with_delta_rs, read_with_duckdb_iceberg
@@ -225,6 +225,7 @@ readers = st.sampled_from([{}, {MAX_FOUND_ROWS: -1}, ON_DRIVER, ON_DRIVER | {EXE
     reader=readers,
     max_prepared_rows=prepared_row_limits,
     max_keys=st.sampled_from([0, 10_000_000]),
+    late_columns=st.booleans(),
     partitioned=st.booleans(),
 )
 def test_random_statements_give_the_same_rows_as_duckdb(
@@ -236,6 +237,7 @@ def test_random_statements_give_the_same_rows_as_duckdb(
     reader: dict[str, Any],
     max_prepared_rows: int,
     max_keys: int,
+    late_columns: bool,
     partitioned: bool,
     format_: str,
 ) -> None:
@@ -267,6 +269,10 @@ def test_random_statements_give_the_same_rows_as_duckdb(
                 patch.setattr(source_module, "MAX_PREPARED_ROWS", max_prepared_rows)
                 patch.setattr(write_first, "reads_few_bytes", lambda _: max_prepared_rows > 0)
                 patch.setattr(source_writing, "max_collected_keys", lambda _, limit=max_keys: limit)
+                if late_columns:  # the writer reads the columns that updated rows keep, also for few rows
+                    patch.setattr(way, "MIN_LATE_ROW_BYTES", 0)
+                    patch.setattr(row_writing, "_are_few_rows", lambda files, source: False)
+                    patch.setattr(source_module, "MAX_BROADCAST_BYTES", -1)
                 session.sql(ours)
         spark.catalog.dropTempView(view)
         table_rows = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)

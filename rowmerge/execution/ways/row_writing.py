@@ -21,6 +21,7 @@ from rowmerge.spark.matching.joins import (
     check_scopes,
     choose_join,
     count_repeated_matches,
+    join_of_target_rows,
     merge_outcomes,
     relevant_file_mask,
     repeated_keys,
@@ -30,7 +31,7 @@ from rowmerge.spark.reading.data_files import spark_path, with_short_file_names
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import already_writes_few_files, write_source_rows
 from rowmerge.spark.writing.distribution import Gather
-from rowmerge.spark.writing.write import WriteRequest, are_small, may_be_few, write_outcomes
+from rowmerge.spark.writing.write import LateValues, WriteRequest, are_small, may_be_few, write_outcomes
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_on_error
 from rowmerge.table.snapshots.files import FileListing, FileMask, Positions, RowOrigin
 
@@ -43,11 +44,13 @@ class TargetRows:
     """The target rows of a join, with the columns FILE and POSITION, and the kind of join.
 
     `file_names`: the path of each file, as Spark spells it, by its short name in FILE. Empty if FILE contains the paths themselves.
+    `late_columns`: the columns that the rows lack, because the writer reads them (`RowChangeRequest.late_columns`).
     """
 
     frame: DataFrame
     join: Join
     file_names: Mapping[str, str] = field(default_factory=dict)
+    late_columns: frozenset[str] = frozenset()
 
 
 def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows:
@@ -61,7 +64,8 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
         files: The files that the statement reads.
         source: The evaluated source with its keys.
     """
-    frame = request.read_target(files.to_read, request.joined_columns, with_lineage=True)
+    late_columns = late_columns_of(request, files.to_read, source)
+    frame = request.read_target(files.to_read, columns_without(request.joined_columns, late_columns), with_lineage=True)
     for key in pruning_keys(request.snapshot, request.plan, source):
         if key.key.pair.path in {(name,) for name in request.snapshot.partition_columns}:
             continue  # the key has already selected the files, and all rows of a file have the same value in this column
@@ -69,7 +73,31 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
         if condition is not None:
             frame = frame.where(condition)
     frame, file_names = with_short_file_names(frame, files.to_read)
-    return TargetRows(frame, choose_join(request.plan, source), file_names)
+    join = join_of_target_rows(request.plan) if late_columns else choose_join(request.plan, source)
+    return TargetRows(frame, join, file_names, late_columns)
+
+
+def late_columns_of(request: RowChangeRequest, files: FileListing, source: Source | None = None) -> frozenset[str]:
+    """Return the columns that the writer reads from the target's files, because Spark does not need them. Empty for few rows.
+
+    Args:
+        request: The statement to execute.
+        files: The files that the statement reads.
+        source: The evaluated source, None if the statement has none.
+    """
+    if source is not None and source.is_streamed:
+        return frozenset()  # a single pass reads the source once, so it writes new rows together with updated ones
+    return frozenset() if _are_few_rows(files, source) else request.late_columns
+
+
+def _are_few_rows(files: FileListing, source: Source | None) -> bool:
+    """Return whether so few rows are written that reading the target's files again takes longer than passing all columns through Spark."""
+    return are_small(files) or (source is not None and source.local_rows is not None)
+
+
+def columns_without(columns: frozenset[str] | None, late_columns: frozenset[str]) -> frozenset[str] | None:
+    """Return the columns that are not late, or None for all. `columns`: All columns that a statement needs, None if they are uncertain."""
+    return None if columns is None else columns - late_columns or None
 
 
 def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
@@ -115,7 +143,15 @@ def _write_clause_outcomes(request: RowChangeRequest, files: FileListing, source
     plan, writes_change_rows = request.plan, request.change_data_location is not None
     # A wrong name is an error even if there are no rows.
     check_scopes(plan, target.frame, source)
-    outcomes = merge_outcomes(plan, target.join, target.frame, source, old_values=writes_change_rows, lineage=request.lineage is not None)
+    outcomes = merge_outcomes(
+        plan,
+        target.join,
+        target.frame,
+        source,
+        old_values=writes_change_rows,
+        lineage=request.lineage is not None,
+        late_columns=target.late_columns,
+    )
     may_change_rows = len(files) > 0 and (source.row_count > 0 or bool(plan.of(Match.NOT_MATCHED_BY_SOURCE)))
     return write_changed_rows(request, outcomes, files, source, target) if may_change_rows else WriteOutput()
 
@@ -168,7 +204,8 @@ def write_changed_rows(
     Raises:
         UnreadableDataFile: Spark spells the path of a file in another way than the table, so its short name is unknown.
     """
-    output = write_outcomes(outcomes, _write_request(request, files, source, target))
+    late_columns = late_columns_of(request, files) if target is None else target.late_columns
+    output = write_outcomes(outcomes, _write_request(request, files, source, target, late_columns))
     if target is not None and target.file_names:
         with discard_on_error(output, request.snapshot.shape.filesystem_options):
             _replace_short_names(output, target.file_names, request.plan.table)
@@ -186,8 +223,11 @@ def _replace_short_names(output: WriteOutput, file_names: Mapping[str, str], tab
     output.rename(file_names)
 
 
-def _write_request(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> WriteRequest:
+def _write_request(
+    request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None, late_columns: frozenset[str]
+) -> WriteRequest:
     """Return the options with which Spark writes the outcome rows. See `write_changed_rows` for the arguments."""
+    file_names = {} if target is None else target.file_names
     is_source_on_driver = source is not None and source.local_rows is not None
     return WriteRequest(
         table=request.table_after,  # new files have the schema after the statement
@@ -196,7 +236,8 @@ def _write_request(request: RowChangeRequest, files: FileListing, source: Source
         change_data_location=request.change_data_location,
         target_rows_may_repeat=request.plan.duplicates_allowed,  # several source rows may delete the same target row
         lineage=request.lineage,
-        row_origins=_row_origins(request, files, {} if target is None else target.file_names),  # for the row ids of updated rows
+        row_origins=_row_origins(request, files, file_names),  # for the row ids of updated rows
+        late_values=_late_values(request, files, file_names, late_columns) if late_columns else None,
         rows_may_be_few=may_be_few(files, source_is_few=is_source_on_driver),  # the driver writes few outcome rows itself
     )
 
@@ -208,6 +249,13 @@ def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source |
     if source is None or target is None or not target.join.broadcasts_target:
         return Gather.BY_SIZE
     return Gather.NONE if already_writes_few_files(source, request.table_after) else Gather.BY_SIZE
+
+
+def _late_values(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str], late_columns: frozenset[str]) -> LateValues:
+    """Return the columns that the writer reads itself, and the files of the target by their names in FILE."""
+    short_names = {path: name for name, path in file_names.items()}
+    names = {spark_path(path): path for path in files.paths}
+    return LateValues(request.snapshot, late_columns, {short_names.get(name, name): path for name, path in names.items()})
 
 
 def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:

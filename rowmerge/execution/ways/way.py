@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NewType
 
 from rowmerge.execution.ways.target_files import PruningKey, TargetFiles, pruning_keys, target_files
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
+from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns, only_kept_columns
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Prepare, Source, SourceRowsOnce
 from rowmerge.spark.source.writing import FEW_BYTES
 from rowmerge.spark.spark_session import analyses_later
+from rowmerge.spark.types import estimated_row_bytes
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.shape import Lineage, TableShape
@@ -114,6 +115,20 @@ class RowChangeRequest:
         """The target's columns that the ON condition and the clauses read or keep, or None if they cannot be determined."""
         return needed_columns(self.plan)
 
+    @cached_property
+    def late_columns(self) -> frozenset[str]:
+        """The columns that updated rows keep and nothing else needs, so that the writer can read their values from the target's files.
+
+        Then Spark does not read, shuffle and convert them. Empty if they are few. Columns by which rows are distributed are not late, and
+        sorted rows and change files need all columns.
+        """
+        if self.table_after.ordering or self.change_data_location is not None:
+            return frozenset()
+        partition_columns = {*self.snapshot.partition_columns, *(field.column[0] for field in self.table_after.partitioning)}
+        columns = only_kept_columns(self.plan) - partition_columns
+        row_bytes = estimated_row_bytes(self.snapshot.schema.select(tuple(columns)))
+        return columns if row_bytes >= MIN_LATE_ROW_BYTES else frozenset()
+
     @property
     def joined_columns(self) -> frozenset[str] | None:
         """The target's columns that a join with the source must read, or None for all of them.
@@ -177,6 +192,8 @@ class RowChangeRequest:
             return target_files(self.snapshot, self.plan, keys, writes_change_rows=self.change_data_location is not None)
 
 
+MIN_LATE_ROW_BYTES = 32
+"""The minimum estimated size in bytes of the late columns of a row. Below it, Spark reads them as fast as the writer."""
 Reason = NewType("Reason", str)
 """The reason why a way does not apply, as a short clause that EXPLAIN prints."""
 

@@ -90,6 +90,18 @@ def looked_up_target_join(plan: RowPlan, *, broadcasts_target: bool) -> Join:
     return Join(kind, returns_ordinals=inserts_unmatched_source, broadcasts_target=broadcasts_target)
 
 
+def join_of_target_rows(plan: RowPlan, *, broadcasts_target: bool = False) -> Join:
+    """Return a join without source rows that match nothing. A second job inserts these, by the ordinals that the join returns.
+
+    Args:
+        plan: The plan of a statement with a source.
+        broadcasts_target: Whether the target rows are so few that Spark broadcasts them.
+    """
+    inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
+    kind = "left" if plan.of(Match.NOT_MATCHED_BY_SOURCE) else "inner"
+    return Join(kind, inserts_unmatched_source, returns_ordinals=inserts_unmatched_source, broadcasts_target=broadcasts_target)
+
+
 def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) -> DataFrame:
     """Join the target to the source on the plan's condition, under the plan's aliases.
 
@@ -153,7 +165,14 @@ def _expressions_of(clauses: Sequence[Clause]) -> set[str]:
 
 
 def merge_outcomes(
-    plan: RowPlan, join: Join, target: DataFrame, source: Source, *, old_values: bool = False, lineage: bool = False
+    plan: RowPlan,
+    join: Join,
+    target: DataFrame,
+    source: Source,
+    *,
+    old_values: bool = False,
+    lineage: bool = False,
+    late_columns: frozenset[str] = frozenset(),
 ) -> DataFrame:
     """Join the target to the source, and return the outcome rows: each row with the action and the new values of the clause that fires.
 
@@ -164,8 +183,9 @@ def merge_outcomes(
         source: The source. If `join` omits source rows without a match, a later job inserts them.
         old_values: Whether to add the values of the target row (see `OutcomeShape`).
         lineage: Whether to add the lineage columns of the target row.
+        late_columns: The columns that the writer reads (see `OutcomeShape`). Then `join` must leave new source rows to a later job.
     """
-    shape = OutcomeShape(addresses=True, ordinals=join.returns_ordinals, old_values=old_values, lineage=lineage)
+    shape = OutcomeShape(addresses=True, ordinals=join.returns_ordinals, old_values=old_values, lineage=lineage, late_columns=late_columns)
     return outcome_rows(joined_rows(plan, join, target, source), plan, _guarded_clauses(plan, join), shape)
 
 

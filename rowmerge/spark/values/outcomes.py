@@ -34,7 +34,7 @@ class OutcomeShape:
     `addresses`: whether to add FILE and POSITION of the target row. `lineage`: whether to add its lineage columns ROW_ID and CHANGED_IN.
     `ordinals`: whether to add ORDINAL, the number that identifies the source row, and to keep rows for which no clause fires.
     `extra_columns`: the SQL of further columns, with their names. `old_values`: whether to add the values of the target row (see
-    `old_column`).
+    `old_column`). `late_columns`: the columns without new values, because the writer reads the values that an UPDATE keeps.
     """
 
     addresses: bool = False
@@ -42,6 +42,7 @@ class OutcomeShape:
     ordinals: bool = False
     extra_columns: tuple[str, ...] = ()
     old_values: bool = False
+    late_columns: frozenset[str] = frozenset()
 
     def columns(self, plan: RowPlan) -> list[str]:
         """Return SQL for the columns of this shape, in the order of the outcome rows."""
@@ -82,10 +83,11 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
     if not writing_clauses:
         return _analysed(rows.selectExpr(*action_and_shape))
     rows, writing_clauses = _materialize_nondeterministic_values(rows, writing_clauses)
-    new_values = _new_values(rows, plan, writing_clauses, fires_for_all_rows=len(clauses) == 1 and not shape.ordinals)
+    fields = [(position, field) for position, field in enumerate(plan.schema) if field.name not in shape.late_columns]
+    new_values = _new_values(rows, plan, writing_clauses, fields, fires_for_all_rows=len(clauses) == 1 and not shape.ordinals)
     # The rules (CHECK constraints, NOT NULL, generated columns) apply to the new values, and stop the statement at a violation.
     outcomes = rows.selectExpr(*action_and_shape, *new_values, CLAUSE)
-    return _with_rules_applied(outcomes, plan, writing_clauses).drop(CLAUSE)
+    return _with_rules_applied(outcomes, plan, writing_clauses, [field.name for _, field in fields]).drop(CLAUSE)
 
 
 def _analysed(rows: DataFrame) -> DataFrame:
@@ -113,14 +115,17 @@ def _action_code(clause: Clause) -> int:
     return clause.effect.value
 
 
-def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
-    """Apply the table's rules to outcome rows, whose last columns are the new values and CLAUSE."""
+def _with_rules_applied(
+    outcomes: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause], column_names: Sequence[str]
+) -> DataFrame:
+    """Apply the table's rules to outcome rows, whose last columns are the new values of `column_names` and CLAUSE."""
     if not plan.rules.checks and not plan.rules.generated:
         return outcomes
     # Rules refer to the table's columns by name. So the columns with the new values have the names of the table during this step.
     names = outcomes.columns
-    rows = outcomes.toDF(*names[: -len(plan.schema) - 1], *plan.schema.names, CLAUSE)
-    return apply_rules(rows, plan, writing_clauses).toDF(*names)
+    rows = outcomes.toDF(*names[: -len(column_names) - 1], *column_names, CLAUSE)
+    plan_of_columns = replace(plan, schema=plan.schema.select(tuple(column_names)))
+    return apply_rules(rows, plan_of_columns, writing_clauses).toDF(*names)
 
 
 def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
@@ -170,8 +175,8 @@ def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
     names = set(outcomes.columns)
     file, position, ordinal = (name if name in names else None for name in (FILE, POSITION, ORDINAL))
     lineage = (ROW_ID, CHANGED_IN) if ROW_ID in names else None
-    # Outcome rows have new values of all columns of the table or of none. The same is true for old values.
-    new_columns = tuple(map(output_column, range(width))) if output_column(0) in names else ()
+    # Outcome rows have old values of all columns of the table or of none. Late columns have no new values.
+    new_columns = tuple(name for name in map(output_column, range(width)) if name in names)
     old_columns = tuple(map(old_column, range(width))) if old_column(0) in names else ()
     return OutcomeColumns(ACTION, file, position, lineage=lineage, source=ordinal, new_columns=new_columns, old_columns=old_columns)
 
@@ -252,17 +257,25 @@ def condition_of(clause: Clause) -> str:
     return f"({clause.condition})" if clause.condition is not None else "true"
 
 
-def _new_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause], *, fires_for_all_rows: bool) -> list[str]:
-    """Return SQL for the new value of each column of the table, under the name `output_column(position)`.
+def _new_values(
+    rows: DataFrame,
+    plan: RowPlan,
+    clauses: Sequence[NumberedClause],
+    fields: Sequence[tuple[int, Field]],
+    *,
+    fires_for_all_rows: bool,
+) -> list[str]:
+    """Return SQL for the new values of columns of the table, under the name `output_column(position)`.
 
     For example, clause 0 is UPDATE SET n = s.n and clause 1 is INSERT (id) VALUES (s.id). The SQL for the column n, at position 1, is
     `cast(case __rowmerge_clause when 0 then s.n when 1 then null end as int) as __rowmerge_column_1`.
 
-    `fires_for_all_rows`: whether there is one clause, which fires for all rows. Then the SQL needs no CASE.
+    `fields`: the columns with their positions in the table. `fires_for_all_rows`: whether there is one clause, which fires for all rows.
+    Then the SQL needs no CASE.
     """
-    types = _types_of_assigned_values(rows, plan, clauses)
+    types = _types_of_assigned_values(rows, plan, clauses, fields)
     columns = []
-    for position, field in enumerate(plan.schema):
+    for position, field in fields:
         value_by_clause = {number: _stored_value(plan, clause, field, types) for number, clause in clauses}
         new_value = _value_of_firing_clause(value_by_clause, fires_for_all_rows=fires_for_all_rows)
         # The cast gives NULL its type, and removes the metadata and the nullability of the value's own type.
@@ -270,9 +283,11 @@ def _new_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause
     return columns
 
 
-def _types_of_assigned_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause]) -> dict[str, DataType]:
+def _types_of_assigned_values(
+    rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause], fields: Sequence[tuple[int, Field]]
+) -> dict[str, DataType]:
     """Return the type of each value that a clause assigns to a column, by the SQL of the value, such as int for `s.n`."""
-    assigned_sqls = {_assigned_value(plan, clause, field) for _, clause in clauses for field in plan.schema}
+    assigned_sqls = {_assigned_value(plan, clause, field) for _, clause in clauses for _, field in fields}
     ordered_sqls = sorted(value_sql for value_sql in assigned_sqls if value_sql is not None)
     # Spark analyses all values at once, because each analysis takes time.
     schema = schema_of(rows.selectExpr(*(f"{value_sql} as c{index}" for index, value_sql in enumerate(ordered_sqls))))

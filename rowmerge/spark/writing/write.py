@@ -33,7 +33,7 @@ from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.reading.stored_columns import initial_values, stored_columns
 from rowmerge.spark.types import frame_of
-from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
+from rowmerge.spark.values.outcomes import moved_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file, optimized_tasks
 from rowmerge.spark.writing.jobs import run_write_job
@@ -101,6 +101,21 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
 
 
 @dataclass(frozen=True)
+class LateValues:
+    """The columns that outcome rows lack, because the writer reads the values of updated rows from the target's files.
+
+    Attributes:
+        snapshot: The snapshot with the files.
+        columns: The names of the columns.
+        path_by_file: The path of each file by its name in the column FILE.
+    """
+
+    snapshot: Snapshot
+    columns: frozenset[str]
+    path_by_file: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class WriteRequest:
     """The options for writing outcome rows into files of a table.
 
@@ -113,6 +128,7 @@ class WriteRequest:
         rows_may_be_few: Whether a first job collects up to FEW_ROWS + 1 rows. If there are at most FEW_ROWS, the driver writes them.
         lineage: The hidden columns of row lineage, None for a table without row lineage.
         row_origins: The row lineage of the files that contain the target rows, by the value in the column FILE.
+        late_values: The columns that the writer reads itself, None if outcome rows have all columns. Then no outcome row is an insert.
     """
 
     table: TableShape
@@ -123,6 +139,7 @@ class WriteRequest:
     rows_may_be_few: bool = False
     lineage: Lineage | None = None
     row_origins: Mapping[str, RowOrigin] = field(default_factory=dict)
+    late_values: LateValues | None = None
 
 
 def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
@@ -135,6 +152,8 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     base_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names identifies the files of a failed job
     # Data files have the hidden columns of row lineage, but change files lack them.
     data_spec = base_spec if request.lineage is None else with_lineage_columns(base_spec, request.lineage, request.row_origins)
+    if request.late_values is not None:
+        data_spec = _with_late_values(outcomes.sparkSession, data_spec, request.late_values)
     change_spec = None if request.change_data_location is None else change_rows_spec(base_spec, request.change_data_location)
     columns = outcome_columns(outcomes, len(request.table.schema))
     if request.rows_may_be_few:
@@ -148,11 +167,23 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
         return _write_on_executors(distributed_outcomes, data_spec, columns, change_spec)
 
 
+def _with_late_values(spark: SparkSession, spec: WriteSpec, late_values: LateValues) -> WriteSpec:
+    """Return the settings for a writer that reads columns of updated rows from the files of the target."""
+    snapshot, names = late_values.snapshot, tuple(name for name in spec.names if name in late_values.columns)
+    return replace(
+        spec,
+        late_columns=names,
+        path_by_file=dict(late_values.path_by_file),
+        stored_columns_by_path=_columns_of_other_layouts(snapshot, spec, list(late_values.path_by_file.values())),
+        initial_values=initial_values(spark, snapshot.shape),
+    )
+
+
 def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> pa.Table:
     """Return up to FEW_ROWS + 1 outcome rows, in the order in which the driver writes them."""
     rows = outcomes.coalesce(1) if request.gather is Gather.ONE_TASK else outcomes
     first_rows = rows.limit(FEW_ROWS + 1)
-    if table_columns := columns.new_columns or columns.old_columns:
+    if table_columns := _names_of_table_columns(columns, request):
         first_rows = distribute_rows(first_rows, request.table, table_columns, gather=Gather.DRIVER)
     return first_rows.toArrow()
 
@@ -163,10 +194,20 @@ def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: 
         # One task must get all outcome rows of a target row, so that it writes one change row. Other rows may go to any task.
         any_task = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         return outcomes.repartition(F.col(FILE), F.col(POSITION), any_task)
-    table_columns = columns.new_columns or columns.old_columns
+    table_columns = _names_of_table_columns(columns, request)
     if not table_columns:
         return outcomes
+    if request.late_values is not None and not request.table.partitioning and request.gather is Gather.BY_SIZE:
+        # A task gets all rows of a file, so that it reads the late columns of the file once.
+        return outcomes.hint("rebalance", F.col(FILE))
     return distribute_rows(outcomes, request.table, table_columns, gather=request.gather, distribution=request.distribution)
+
+
+def _names_of_table_columns(columns: OutcomeColumns, request: WriteRequest) -> tuple[str, ...]:
+    """Return the names of all columns of the table in outcome rows, also of late ones, or none if the rows have no table columns."""
+    if request.late_values is not None:
+        return tuple(map(output_column, range(len(request.table.schema))))
+    return columns.new_columns or columns.old_columns
 
 
 def _write_on_executors(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> WriteOutput:

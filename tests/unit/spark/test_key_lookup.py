@@ -324,13 +324,13 @@ def test_few_rows_are_searched_in_many_integers_and_times(type_: str, op: str, s
 def test_only_the_fields_at_the_paths_are_read() -> None:
     """A file has other names than the table. Without the fields, another one shows which structs are NULL, and none with an old date."""
     table = pa.schema([("s", pa.struct([("a", pa.int64()), ("t", pa.struct([("b", pa.int64()), ("c", pa.string())]))])), ("v", pa.int64())])
-    stored = pa.schema(
+    file_schema = pa.schema(
         [("S", pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.int64()), ("w", pa.string())]))])), ("u", pa.int64())]
     )
-    columns, file_columns = (pa.schema(fields) for fields in fields_at(table, stored, [("s", "t", "b"), ("v",)]))
+    columns, file_columns = (pa.schema(fields) for fields in fields_at(table, file_schema, [("s", "t", "b"), ("v",)]))
     assert columns == pa.schema([("s", pa.struct([("t", pa.struct([("b", pa.int64())]))])), ("v", pa.int64())])
-    assert column_paths(stored, file_columns, by_field_id=False) == ["S.y.z", "u"]
+    assert column_paths(file_schema, file_columns, by_field_id=False) == ["S.y.z", "u"]
     older = pa.schema([("S", pa.struct([("day", pa.date32()), ("x", pa.int64())]))])
     assert column_paths(older, file_columns, by_field_id=False) == ["S.x"]
-    whole, file_whole = (pa.schema(fields) for fields in fields_at(table, stored, [("s", "t", "b"), ("s",)]))
-    assert (whole, file_whole) == (pa.schema([table.field("s")]), pa.schema([stored.field("S")]))
+    whole, file_whole = (pa.schema(fields) for fields in fields_at(table, file_schema, [("s", "t", "b"), ("s",)]))
+    assert (whole, file_whole) == (pa.schema([table.field("s")]), pa.schema([file_schema.field("S")]))

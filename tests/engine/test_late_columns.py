@@ -1,0 +1,139 @@
+"""The writer reads the columns that updated rows keep. The rows equal those of statements that pass all columns through Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rowmerge
+from rowmerge.execution.ways import row_writing, way
+from rowmerge.execution.ways.way import RowChangeRequest
+from rowmerge.parquet import outcomes
+from rowmerge.spark.matching import key_lookup
+from rowmerge.spark.source import source
+from tests.engine.conftest import assert_independent_readers_agree
+
+pytestmark = pytest.mark.one_of("kind")
+
+COLUMNS = (
+    "id, if(id % 5 = 0, null, id * 2) as v, cast(id % 3 as int) as part, if(id % 7 = 0, null, 'text ' || id) as text, "
+    "named_struct('a', id, 'tags', array('x', 'y' || id)) as s, map('k', id) as m, cast(id / 4 as decimal(12, 2)) as amount, "
+    "date_add(date'1960-01-01', int(id)) as day, cast(null as date) as valid_to"
+)
+TABLES = {
+    "delta": "using delta tblproperties ('rowmerge.write.mode' = 'copy-on-write')",
+    "delta by parts": "using delta partitioned by (part)",
+    "delta, columns mapped": "using delta tblproperties ('delta.columnMapping.mode' = 'name', 'rowmerge.write.mode' = 'merge-on-read')",
+    "iceberg": "using iceberg",
+    "iceberg by buckets": "using iceberg partitioned by (bucket(3, id))",
+    "iceberg 3": "using iceberg tblproperties ('format-version' = '3', 'write.merge.mode' = 'copy-on-write')",
+}
+SOURCE = f"(select {COLUMNS.replace('id * 2', '-id')}, id % 4 as op from range(0, 1200, 2))"
+MERGE = f"merge into {{table}} t using {SOURCE} s on t.id = s.id "
+STATEMENTS = {
+    "update": "update {table} set v = v + 1, text = 'new' where id % 3 = 0",
+    "merge": MERGE + "when matched then update set v = t.v + s.v",
+    "scd2": MERGE + "when matched and t.valid_to is null and s.op = 2 then update set valid_to = s.day when not matched then insert *",
+    "cdc": MERGE
+    + "when matched and s.op = 0 then delete when matched then update set v = s.v, text = s.text when not matched then insert *",
+    "by source": MERGE + "when matched and s.op = 2 then update set v = s.v when not matched by source and t.id > 9 then update set v = 0",
+}
+
+
+@pytest.fixture
+def read_columns(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str]]:
+    """Let the writer read columns also for few rows. The result gets the columns of each job."""
+    columns: list[frozenset[str]] = []
+    late_values = row_writing.LateValues
+
+    def recorded(*arguments: Any) -> row_writing.LateValues:
+        columns.append(arguments[1])
+        return late_values(*arguments)
+
+    monkeypatch.setattr(row_writing, "LateValues", recorded)
+    monkeypatch.setattr(row_writing, "_are_few_rows", lambda files, source: False)
+    monkeypatch.setattr(source, "MAX_BROADCAST_BYTES", -1)
+    return columns
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_rows_equal_those_that_pass_through_spark(
+    session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, read_columns: list[frozenset[str]], kind: str, statement: str
+) -> None:
+    for table in ("whole", "late"):
+        session.sql(f"create table {table} {TABLES[kind]} as select {COLUMNS} from range(1000)")
+        session.sql(f"alter table {table} add column added string")  # files lack the column
+        session.sql(f"update {table} set added = 'moved' where id % 10 = 4")
+        session.sql(f"delete from {table} where id % 10 = 3")
+    read_columns.clear()
+    ids = _row_ids(session, kind)
+    with monkeypatch.context() as patch:
+        patch.setattr(RowChangeRequest, "late_columns", frozenset())
+        expected = session.sql(STATEMENTS[statement].format(table="whole").replace("insert *", INSERT)).collect()
+    assert not read_columns
+    assert session.sql(STATEMENTS[statement].format(table="late").replace("insert *", INSERT)).collect() == expected
+    assert [{"s", "m", "amount", "added"} <= columns for columns in read_columns] == [True]
+    rows = [sorted(map(str, session.sql(f"select * from {table}").collect())) for table in ("whole", "late")]
+    assert rows[0] == rows[1]
+    new_ids = _row_ids(session, kind)
+    assert all(new_ids.get(id_, row_id) == row_id for id_, row_id in ids.items())
+    assert_independent_readers_agree(session)
+
+
+INSERT = "insert (id, v, part, text, s, m, amount, day, valid_to) values (s.id, s.v, s.part, s.text, s.s, s.m, s.amount, s.day, s.valid_to)"
+
+
+def _row_ids(session: rowmerge.Session, kind: str) -> dict[int, int]:
+    """Return the row id of each row by its id, for a table with row ids."""
+    rows = session.sql("select id, _row_id from late").collect() if kind == "iceberg 3" else []
+    return {row["id"]: row["_row_id"] for row in rows}
+
+
+@pytest.mark.parametrize("by_lookup", [True, False])
+def test_rows_arrive_in_several_batches_and_several_lookups(
+    session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, read_columns: list[frozenset[str]], by_lookup: bool
+) -> None:
+    """A task that has collected enough rows writes them, and reads the file again for later rows."""
+    monkeypatch.setattr(outcomes, "_MAX_PENDING_BYTES", 1_000)
+    if not by_lookup:
+        monkeypatch.setattr(key_lookup, "_lookup_keys", lambda snapshot, source: None)
+    session.sql(f"create table t as select {COLUMNS} from range(0, 30000, 1, 3)")
+    rows = f"(select {COLUMNS.replace('id * 2', '-id')} from range(0, 30000, 2, 2))"
+    session.sql(f"merge into t using {rows} s on t.id = s.id when matched then update set v = coalesce(s.v, 0) + 1")
+    assert len(read_columns) == 1
+    values = [1 - n if n % 5 else 1 for n in range(0, 30000, 2)]
+    assert session.sql("select count(*), sum(v) from t where id % 2 = 0").collect() == [(15000, sum(values))]
+    expected = "select id, text, s.a, amount, day from t except all select id, text, s.a, amount, day from ({})"
+    assert session.sql(f"select count(*) from ({expected.format(f'select {COLUMNS} from range(30000)')})").collect() == [(0,)]
+
+
+def test_a_constraint_on_a_kept_column_is_checked_and_its_columns_pass_through_spark(
+    session: rowmerge.Session, read_columns: list[frozenset[str]]
+) -> None:
+    session.sql(f"create table t as select {COLUMNS} from range(100)")
+    session.sql("alter table t add constraint positive check (coalesce(v, 0) + amount < 1000)")
+    session.sql("update t set v = 7 where id < 10")
+    assert read_columns and not {"amount", "v"} & read_columns[0]
+    with pytest.raises(rowmerge.errors.ConstraintViolated, match="positive"):
+        session.sql("update t set v = 2000 where id < 10")
+    assert session.sql("select max(v) from t").collect() == [(198,)]
+
+
+def test_few_narrow_columns_pass_through_spark(session: rowmerge.Session, read_columns: list[frozenset[str]]) -> None:
+    session.sql("create table t as select id, id as v, id as w from range(100)")
+    session.sql("update t set v = 1 where id = 5")
+    assert not read_columns and way.MIN_LATE_ROW_BYTES > 16
+
+
+def test_sorted_tables_and_change_feeds_pass_all_columns_through_spark(
+    session: rowmerge.Session, read_columns: list[frozenset[str]]
+) -> None:
+    session.sql(f"create table fed tblproperties ('delta.enableChangeDataFeed' = 'true') as select {COLUMNS} from range(100)")
+    session.sql(f"create table ordered using iceberg as select {COLUMNS} from range(100)")
+    session.sql("alter table ordered write ordered by day")
+    for table in ("fed", "ordered"):
+        session.sql(f"update {table} set v = 7 where id < 10")
+        assert session.sql(f"select count(*), count(s), count_if(v = 7) from {table}").collect() == [(100, 100, 10)]
+    assert not read_columns
