@@ -147,8 +147,8 @@ def comparison_field(schema: Struct, path: Sequence[str]) -> Field | None:
         schema: The columns of the table.
         path: The name of a column, followed by the names of nested fields.
     """
-    fields = schema.fields_along(path, case_sensitive=True)
-    return None if fields is None or (len(fields) > 1 and has_text_rules(fields)) else fields[-1]
+    fields = [schema.at(path[:length], case_sensitive=True) for length in range(1, len(path) + 1)]
+    return None if len(fields) > 1 and has_text_rules(filter(None, fields)) else fields[-1]
 
 
 def has_text_rules(fields: Iterable[Field]) -> bool:

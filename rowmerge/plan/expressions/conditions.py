@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType, exp
 
 from rowmerge.plan.expressions.column_refs import Reference, has_column_outside_tree, has_query, parse, references, rewrite, tokens_of
 from rowmerge.plan.expressions.operators import follows_dot, is_enclosed, split_at_and, top_level_comparisons
-from rowmerge.plan.expressions.sides import Side, is_same_name, resolve
+from rowmerge.plan.expressions.sides import Side, fields_along, is_same_name, resolve
 from rowmerge.table.metadata.schema import Struct, backquote
 
 NONDETERMINISTIC = frozenset(
@@ -266,8 +266,8 @@ class _Scope:
             return None
         if not resolved.field_count:
             return (resolved.column,)
-        names = (resolved.column, *reference.parts[resolved.qualifier_size + 1 :])
-        fields = self.target_schema.fields_along(names, case_sensitive=self.case_sensitive)
+        names = reference.parts[resolved.qualifier_size + 1 :]
+        fields = fields_along(self.target_schema, resolved.column, names, case_sensitive=self.case_sensitive)
         return None if fields is None else tuple(field.name for field in fields)
 
     def _over_source_alias(self, operand: _Operand, operand_references: Iterable[Reference]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from rowmerge.table.metadata.schema import Field, Struct
+
 
 @dataclass(frozen=True)
 class Side:
@@ -92,3 +94,22 @@ def is_same_name(name: Sequence[str], other: Sequence[str], case_sensitive: bool
     if case_sensitive:
         return tuple(name) == tuple(other)
     return [part.lower() for part in name] == [part.lower() for part in other]
+
+
+def fields_along(schema: Struct, column: str, names: Sequence[str], *, case_sensitive: bool) -> tuple[Field, ...] | None:
+    """Return a column and the nested fields that names lead to. None if a name is not that of exactly one field of a struct.
+
+    Args:
+        schema: The columns.
+        column: The exact name of the column.
+        names: The names of the nested fields, from the outermost to the innermost.
+        case_sensitive: Whether names that differ only in case are different.
+    """
+    field = schema.find(column, case_sensitive=True)
+    fields = [field]
+    for name in names:
+        children = field.type.fields if field is not None and isinstance(field.type, Struct) else ()
+        matches = [child for child in children if is_same_name((child.name,), (name,), case_sensitive)]
+        field = matches[0] if len(matches) == 1 else None
+        fields.append(field)
+    return None if None in fields else tuple(field for field in fields if field is not None)

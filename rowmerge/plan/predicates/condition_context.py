@@ -8,7 +8,7 @@ from datetime import tzinfo
 from sqlglot import exp
 
 from rowmerge.plan.expressions.column_refs import references
-from rowmerge.plan.expressions.sides import Side, resolve
+from rowmerge.plan.expressions.sides import Side, fields_along, resolve
 from rowmerge.table.metadata.schema import Field, Struct
 
 
@@ -40,4 +40,4 @@ class ConditionContext:
         resolved = resolve(parts, (self.side,), case_sensitive=self.case_sensitive)
         if resolved is None:
             return None
-        return self.schema.fields_along((resolved.column, *parts[resolved.qualifier_size + 1 :]), case_sensitive=self.case_sensitive)
+        return fields_along(self.schema, resolved.column, parts[resolved.qualifier_size + 1 :], case_sensitive=self.case_sensitive)

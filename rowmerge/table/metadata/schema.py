@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -137,22 +136,6 @@ class Struct:
             return field
         return field.type.at(path[1:], case_sensitive=case_sensitive) if isinstance(field.type, Struct) else None
 
-    def fields_along(self, path: Sequence[str], *, case_sensitive: bool = False) -> tuple[Field, ...] | None:
-        """Return the column and the nested fields to which a dotted name refers. None if a part does not name exactly one field.
-
-        Args:
-            path: The name of a field, followed by the names of nested fields.
-            case_sensitive: Whether names that differ only in case are different.
-        """
-        first, *others = path
-        field = self.find(first, case_sensitive=case_sensitive)
-        if field is None or (not case_sensitive and first.lower() in self._repeated_names):
-            return None
-        if not others:
-            return (field,)
-        nested = field.type.fields_along(others, case_sensitive=case_sensitive) if isinstance(field.type, Struct) else None
-        return None if nested is None else (field, *nested)
-
     def select(self, names: Iterator[str] | tuple[str, ...]) -> Struct:
         """Return the fields with exactly these names, in this order. Raises KeyError if a name is unknown."""
         return Struct(tuple(self._exact[name] for name in names))
@@ -160,11 +143,6 @@ class Struct:
     @cached_property
     def _exact(self) -> dict[str, Field]:
         return {field.name: field for field in reversed(self.fields)}
-
-    @cached_property
-    def _repeated_names(self) -> frozenset[str]:
-        """The lower-case names that several fields have."""
-        return frozenset(name for name, count in Counter(name.lower() for name in self.names).items() if count > 1)
 
     @cached_property
     def _folded(self) -> dict[str, Field]:
