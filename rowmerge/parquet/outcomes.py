@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -232,16 +232,33 @@ class OutcomeWriter:
         """Read the late columns of the collected rows, and write the rows of each file in their order there."""
         if not self._pending:
             return
-        spec, rows = self._writer.spec, pa.concat_tables(self._pending)
+        spec, rows = self._writer.spec, pa.concat_tables(self._pending).combine_chunks()
         self._pending, self._pending_bytes = [], 0
-        for name, indexes, positions in rows_by_file(rows.select([_FILE, _POSITION])):
+        indexes, values, value_bytes = list[np.ndarray[Any, Any]](), list[pa.Table](), 0
+        for name, indexes_of_file, positions in rows_by_file(rows.select([_FILE, _POSITION])):
             order = np.argsort(positions, kind="stable")
-            values = values_at(spec, spec.path_by_file[name], positions[order].astype(np.int64))
-            new_rows = rows.take(pa.array(indexes[order])).drop_columns([_FILE, _POSITION])
-            for column in values.column_names:
-                new_rows = new_rows.append_column(values.schema.field(column), values[column])
-            hidden_columns = [column for column in new_rows.column_names if column not in spec.names]
-            self._writer.write(new_rows.select([*spec.names, *hidden_columns]))
+            indexes.append(indexes_of_file[order])
+            values.append(values_at(spec, spec.path_by_file[name], positions[order].astype(np.int64)))
+            value_bytes += values[-1].nbytes
+            if value_bytes > _MAX_PENDING_BYTES:
+                self._write_completed_rows(rows, indexes, values)
+                indexes, values, value_bytes = [], [], 0
+        if indexes:
+            self._write_completed_rows(rows, indexes, values)
+
+    def _write_completed_rows(self, rows: pa.Table, indexes: Sequence[np.ndarray[Any, Any]], values: Sequence[pa.Table]) -> None:
+        """Write rows with their late columns.
+
+        Args:
+            rows: The collected rows.
+            indexes: The indexes in `rows` of the rows to write.
+            values: The late columns of the rows to write, in the same order.
+        """
+        # Arrow selects rows of arrays with many chunks slowly.
+        tables = (rows.take(pa.array(np.concatenate(indexes))), pa.concat_tables(values).combine_chunks())
+        columns = {name: table[name] for table in tables for name in table.column_names}
+        hidden_columns = [name for name in rows.column_names if name not in (*self._writer.spec.names, _FILE, _POSITION)]
+        self._writer.write(pa.table({name: columns[name] for name in (*self._writer.spec.names, *hidden_columns)}))
 
     def _with_lineage(self, rows: pa.Table, table: pa.Table, actions: pa.Array) -> pa.Table:
         """Add the hidden columns of row lineage. Updated rows keep their ids. Moved rows also keep the version that last changed them."""
