@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ import pyarrow.compute as pc
 from rowmerge.parquet.bitmaps import PositionSet
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, with_lineage
 from rowmerge.parquet.file_writers import PartitionedWriter
+from rowmerge.parquet.filesystems import UnreadableFile
 from rowmerge.parquet.rewriting import values_at
 
 _FILE, _POSITION = "__rowmerge_file", "__rowmerge_position"
 """The names of the columns with the addresses of collected rows."""
-_MAX_PENDING_BYTES = 128 * 1024 * 1024
-"""The maximum size in bytes of the rows that a task collects before it reads their late columns."""
+_MAX_PENDING_BYTES, _MAX_VALUE_BYTES = 128 * 1024 * 1024, 64 * 1024 * 1024
+"""The maximum size in bytes of the rows that a task collects before it reads their late columns, and of the late columns that it collects
+before it writes the rows."""
 NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
 UNMATCHED_UPDATE, UNMATCHED_DELETE = 5, 6
 """The actions of WHEN NOT MATCHED BY SOURCE. They are counted separately, and otherwise do the same as UPDATE and DELETE."""
@@ -232,30 +235,36 @@ class OutcomeWriter:
         """Read the late columns of the collected rows, and write the rows of each file in their order there."""
         if not self._pending:
             return
-        spec, rows = self._writer.spec, pa.concat_tables(self._pending).combine_chunks()
+        rows = pa.concat_tables(self._pending).combine_chunks()
         self._pending, self._pending_bytes = [], 0
-        indexes, values, value_bytes = list[np.ndarray[Any, Any]](), list[pa.Table](), 0
-        for name, indexes_of_file, positions in rows_by_file(rows.select([_FILE, _POSITION])):
-            order = np.argsort(positions, kind="stable")
-            indexes.append(indexes_of_file[order])
-            values.append(values_at(spec, spec.path_by_file[name], positions[order].astype(np.int64)))
-            value_bytes += values[-1].nbytes
-            if value_bytes > _MAX_PENDING_BYTES:
-                self._write_completed_rows(rows, indexes, values)
-                indexes, values, value_bytes = [], [], 0
-        if indexes:
-            self._write_completed_rows(rows, indexes, values)
+        order, values, value_bytes = _order_by_file(rows), list[pa.Table](), 0
+        rows, start, end = rows.take(pa.array(order)), 0, 0
+        for table in self._late_values(rows):
+            values.append(table)
+            end, value_bytes = end + table.num_rows, value_bytes + table.nbytes
+            if value_bytes > _MAX_VALUE_BYTES:
+                self._write_completed_rows(rows.slice(start, end - start), values)
+                values, value_bytes, start = [], 0, end
+        if values:
+            self._write_completed_rows(rows.slice(start, end - start), values)
 
-    def _write_completed_rows(self, rows: pa.Table, indexes: Sequence[np.ndarray[Any, Any]], values: Sequence[pa.Table]) -> None:
-        """Write rows with their late columns.
+    def _late_values(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Yield the late columns of rows, in batches in the order of the rows. The rows of a file are consecutive."""
+        spec, addresses = self._writer.spec, rows.select([_FILE, _POSITION])
+        encoded_files = pc.dictionary_encode(addresses[_FILE].combine_chunks())
+        codes, names = encoded_files.indices.to_numpy(zero_copy_only=False), encoded_files.dictionary.to_pylist()
+        positions = addresses[_POSITION].to_numpy().astype(np.int64)
+        starts = np.append(np.flatnonzero(np.diff(codes, prepend=-1)), len(codes))
+        for start, end in pairwise(starts.tolist()):
+            name = names[codes[start]]
+            if name not in spec.path_by_file:
+                raise UnreadableFile(name, "Spark spells its path in another way than the table")
+            yield from values_at(spec, spec.path_by_file[name], positions[start:end])
 
-        Args:
-            rows: The collected rows.
-            indexes: The indexes in `rows` of the rows to write.
-            values: The late columns of the rows to write, in the same order.
-        """
+    def _write_completed_rows(self, rows: pa.Table, values: Sequence[pa.Table]) -> None:
+        """Write collected rows. `values`: their late columns, in the same order."""
         # Arrow selects rows of arrays with many chunks slowly.
-        tables = (rows.take(pa.array(np.concatenate(indexes))), pa.concat_tables(values).combine_chunks())
+        tables = (rows, pa.concat_tables(values).combine_chunks())
         columns = {name: table[name] for table in tables for name in table.column_names}
         hidden_columns = [name for name in rows.column_names if name not in (*self._writer.spec.names, _FILE, _POSITION)]
         self._writer.write(pa.table({name: columns[name] for name in (*self._writer.spec.names, *hidden_columns)}))
@@ -283,6 +292,12 @@ class OutcomeWriter:
 def _count(mask: pa.Array) -> int:
     """Return the number of true values in the mask."""
     return pc.sum(mask).as_py() or 0
+
+
+def _order_by_file(rows: pa.Table) -> np.ndarray[Any, Any]:
+    """Return the indexes of collected rows, ordered by file and position."""
+    codes = pc.dictionary_encode(rows[_FILE].combine_chunks()).indices.to_numpy(zero_copy_only=False)
+    return np.lexsort((rows[_POSITION].to_numpy(), codes))
 
 
 def rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:

@@ -19,6 +19,7 @@ from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 
 _BATCH_ROWS = 131_072
+"""The maximum number of rows of a file that are in memory at the same time, with the columns that are read."""
 
 
 def write_live_rows(
@@ -86,13 +87,13 @@ def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, 
         start += file_rows.num_rows
 
 
-def values_at(spec: WriteSpec, path: str, positions: np.ndarray[Any, Any]) -> pa.Table:
-    """Return the columns `spec.late_columns` of rows of a data file. Row groups without these rows are not read.
+def values_at(spec: WriteSpec, path: str, positions: np.ndarray[Any, Any]) -> Iterator[pa.Table]:
+    """Yield the columns `spec.late_columns` of rows of a data file, in batches. Row groups without these rows are not read.
 
     Args:
         spec: The settings with which the new file is written.
         path: The path of the file to read.
-        positions: The positions of the rows in the file, in ascending order. There must be at least one.
+        positions: The positions of the rows in the file, in ascending order.
 
     Raises:
         UnreadableFile: The file is missing or unreadable.
@@ -103,13 +104,11 @@ def values_at(spec: WriteSpec, path: str, positions: np.ndarray[Any, Any]) -> pa
     pairs = [(column, file_column) for column, file_column in all_pairs if column.name in spec.late_columns]
     schema, file_schema = (pa.schema(columns) for columns in zip(*pairs, strict=True))
     late_columns = StoredColumns(file_schema, stored_columns.by_field_id, missing_columns=())
-    values = []
     for start, file_rows in _batches_with(late_columns, path, spec.filesystem_options, positions):
         first, end = np.searchsorted(positions, [start, start + file_rows.num_rows])
         if first < end:
             rows = to_table_rows(file_rows, schema, file_schema, by_field_id=late_columns.by_field_id, initial_values=spec.initial_values)
-            values.append(rows.take(pa.array(positions[first:end] - start)))
-    return pa.concat_tables(values)
+            yield rows.take(pa.array(positions[first:end] - start))
 
 
 def _batches_with(

@@ -7,7 +7,7 @@ functions determine which columns of target rows a MERGE has to read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
@@ -155,7 +155,7 @@ class RowPlan:
 
 
 def needed_columns(plan: RowPlan) -> frozenset[str] | None:
-    """Return the target columns that a MERGE reads from target rows.
+    """Return the target columns that a statement reads from target rows.
 
     These are the columns that ON or a clause for target rows uses, or that an UPDATE keeps. Return None if they are uncertain because of a
     subquery, a nondeterministic function, an ambiguous name, or text that sqlglot cannot parse.
@@ -178,8 +178,17 @@ def only_kept_columns(plan: RowPlan) -> frozenset[str]:
         return frozenset()
     kept_columns = set.intersection(*(_kept_columns(update, plan.schema) for update in updates)) - used_columns
     rule_texts = [*(check.expression for check in plan.rules.checks), *plan.rules.generated.values()]
+    if any(_may_hide_columns(text, plan.schema.names) for text in rule_texts):
+        return frozenset()
     is_in_rule = {name: any(mentions(text, (name,)) for text in rule_texts) for name in kept_columns}
     return frozenset(name for name in kept_columns if name not in plan.rules.generated and not is_in_rule[name])
+
+
+def _may_hide_columns(text: str, names: Sequence[str]) -> bool:
+    """Return whether an expression may use other columns than those that sqlglot sees. `names`: the names of all columns."""
+    tree = parse(text)
+    column_references = None if tree is None else references(tree, text)
+    return tree is None or column_references is None or may_hide_column(tree, text, column_references, names)
 
 
 def _columns_used_for_target_rows(plan: RowPlan) -> frozenset[str] | None:

@@ -271,7 +271,7 @@ def test_random_statements_give_the_same_rows_as_duckdb(
                 patch.setattr(source_writing, "max_collected_keys", lambda _, limit=max_keys: limit)
                 if late_columns:  # the writer reads the columns that updated rows keep, also for few rows
                     patch.setattr(way, "MIN_LATE_ROW_BYTES", 0)
-                    patch.setattr(row_writing, "_are_few_rows", lambda files, source: False)
+                    patch.setattr(row_writing, "_are_few_rows", lambda plan, files, source: False)
                     patch.setattr(source_module, "MAX_BROADCAST_BYTES", -1)
                 session.sql(ours)
         spark.catalog.dropTempView(view)

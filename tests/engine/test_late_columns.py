@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 import rowmerge
 from rowmerge.execution.ways import row_writing, way
@@ -47,12 +48,12 @@ def read_columns(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str]]:
     columns: list[frozenset[str]] = []
     late_values = row_writing.LateValues
 
-    def recorded(*arguments: Any) -> row_writing.LateValues:
-        columns.append(arguments[1])
-        return late_values(*arguments)
+    def recorded(snapshot: Any, late_columns: frozenset[str], *arguments: Any, **options: Any) -> row_writing.LateValues:
+        columns.append(late_columns)
+        return late_values(snapshot, late_columns, *arguments, **options)
 
     monkeypatch.setattr(row_writing, "LateValues", recorded)
-    monkeypatch.setattr(row_writing, "_are_few_rows", lambda files, source: False)
+    monkeypatch.setattr(row_writing, "_are_few_rows", lambda plan, files, source: False)
     monkeypatch.setattr(source, "MAX_BROADCAST_BYTES", -1)
     return columns
 
@@ -97,6 +98,7 @@ def test_rows_arrive_in_several_batches_and_several_lookups(
 ) -> None:
     """A task that has collected enough rows writes them, and reads the file again for later rows."""
     monkeypatch.setattr(outcomes, "_MAX_PENDING_BYTES", 1_000)
+    monkeypatch.setattr(outcomes, "_MAX_VALUE_BYTES", 1_000)
     if not by_lookup:
         monkeypatch.setattr(key_lookup, "_lookup_keys", lambda snapshot, source: None)
     session.sql(f"create table t as select {COLUMNS} from range(0, 30000, 1, 3)")
@@ -119,6 +121,48 @@ def test_a_constraint_on_a_kept_column_is_checked_and_its_columns_pass_through_s
     with pytest.raises(rowmerge.errors.ConstraintViolated, match="positive"):
         session.sql("update t set v = 2000 where id < 10")
     assert session.sql("select max(v) from t").collect() == [(198,)]
+
+
+def test_a_rule_that_may_read_hidden_columns_passes_all_columns_through_spark(
+    session: rowmerge.Session, read_columns: list[frozenset[str]]
+) -> None:
+    """For sqlglot, `unit` is a keyword."""
+    session.sql(f"create table t as select {COLUMNS}, 'year' as unit from range(100)")
+    session.sql("alter table t add constraint whole check (day >= trunc(day, unit))")
+    session.sql("update t set v = 7 where id < 10")
+    assert not read_columns
+
+
+def test_times_pass_through_spark(session: rowmerge.Session, read_columns: list[frozenset[str]]) -> None:
+    """Arrow cannot convert all times of Spark 2."""
+    session.sql(f"create table t as select {COLUMNS}, timestamp'2026-01-01' as ts, array(date'1500-01-01') as days from range(100)")
+    session.sql("update t set v = 7 where id < 10")
+    assert [columns & {"ts", "days", "s"} for columns in read_columns] == [{"s"}]
+
+
+def test_an_update_of_all_rows_reads_a_column(session: rowmerge.Session, read_columns: list[frozenset[str]]) -> None:
+    session.sql(f"create table t as select {COLUMNS} from range(100)")
+    session.sql("update t set v = 7")
+    assert "s" in read_columns[0] and len(read_columns[0]) == len(session.sql("select * from t").columns) - 2
+    assert session.sql("select count(*), sum(v), count(s), count(day) from t").collect() == [(100, 700, 100, 100)]
+
+
+def test_a_table_can_forbid_the_shuffle(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, read_columns: list[Any]) -> None:
+    task_counts, repartition = list[int](), type(session.spark.range(1)).repartition
+    monkeypatch.setattr(row_writing, "are_small", lambda files: False)
+
+    def recorded(frame: DataFrame, *arguments: Any) -> DataFrame:
+        task_counts.append(arguments[0])
+        return repartition(frame, *arguments)
+
+    for table, mode in (("shuffled", "hash"), ("unshuffled", "none")):
+        properties = f"tblproperties ('write.update.distribution-mode' = '{mode}')"
+        session.sql(f"create table {table} using iceberg {properties} as select {COLUMNS} from range(0, 3000, 1, 3)")
+        with monkeypatch.context() as patch:
+            patch.setattr(type(session.spark.range(1)), "repartition", recorded)
+            session.sql(f"update {table} set v = 7 where id % 2 = 0")
+        assert session.sql(f"select count(*), count_if(v = 7), count(text) from {table}").collect() == [(3000, 1500, 2571)]
+    assert (len(read_columns), task_counts) == (2, [2])
 
 
 def test_few_narrow_columns_pass_through_spark(session: rowmerge.Session, read_columns: list[frozenset[str]]) -> None:

@@ -15,7 +15,7 @@ from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.plan.pruning.file_pruning import every_file
-from rowmerge.plan.row_plan import SourceRows
+from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.matching.joins import (
     Join,
     check_scopes,
@@ -28,7 +28,7 @@ from rowmerge.spark.matching.joins import (
     unmatched_rows,
 )
 from rowmerge.spark.reading.data_files import spark_path, with_short_file_names
-from rowmerge.spark.source.source import Source
+from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS, Source
 from rowmerge.spark.source.writing import already_writes_few_files, write_source_rows
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.write import LateValues, WriteRequest, are_small, may_be_few, write_outcomes
@@ -37,6 +37,12 @@ from rowmerge.table.snapshots.files import FileListing, FileMask, Positions, Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_BYTES_OF_LATE_TASK = 64 * 1024 * 1024
+"""The size in bytes of the files from which a task reads columns of updated rows."""
+_MIN_LATE_SHARE = 0.05
+"""The minimum number of source rows, as a share of the target's rows, for which the writer reads columns of the target."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +91,36 @@ def late_columns_of(request: RowChangeRequest, files: FileListing, source: Sourc
         files: The files that the statement reads.
         source: The evaluated source, None if the statement has none.
     """
-    if source is not None and source.is_streamed:
-        return frozenset()  # a single pass reads the source once, so it writes new rows together with updated ones
-    return frozenset() if _are_few_rows(files, source) else request.late_columns
+    if _are_few_rows(request.plan, files, source) or (source is not None and not _may_insert_later(request.plan, source)):
+        return frozenset()
+    return request.late_columns
 
 
-def _are_few_rows(files: FileListing, source: Source | None) -> bool:
-    """Return whether so few rows are written that reading the target's files again takes longer than passing all columns through Spark."""
-    return are_small(files) or (source is not None and source.local_rows is not None)
+def _are_few_rows(plan: RowPlan, files: FileListing, source: Source | None) -> bool:
+    """Return whether so few rows may change that Spark, which skips pages without them, reads their columns faster than the writer."""
+    if are_small(files):
+        return True
+    if source is None:
+        return any(clause.condition is not None for clause in plan.clauses)
+    return source.local_rows is not None or source.row_count < _MIN_LATE_SHARE * files.live_rows
+
+
+def _may_insert_later(plan: RowPlan, source: Source) -> bool:
+    """Return whether a second job may insert the new source rows. The rows of a streamed source are read once.
+
+    The second job gets the ordinals of all source rows with a match. For WHEN NOT MATCHED BY SOURCE, the first job would also return all
+    target rows, to report these ordinals.
+    """
+    if source.is_streamed:
+        return False
+    if plan.source_rows is not SourceRows.UNMATCHED:
+        return True
+    return source.row_count <= MAX_LOOKED_UP_KEYS and not plan.of(Match.NOT_MATCHED_BY_SOURCE)
 
 
 def columns_without(columns: frozenset[str] | None, late_columns: frozenset[str]) -> frozenset[str] | None:
     """Return the columns that are not late, or None for all. `columns`: All columns that a statement needs, None if they are uncertain."""
-    return None if columns is None else columns - late_columns or None
+    return None if columns is None else columns - late_columns
 
 
 def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
@@ -255,7 +278,8 @@ def _late_values(request: RowChangeRequest, files: FileListing, file_names: Mapp
     """Return the columns that the writer reads itself, and the files of the target by their names in FILE."""
     short_names = {path: name for name, path in file_names.items()}
     names = {spark_path(path): path for path in files.paths}
-    return LateValues(request.snapshot, late_columns, {short_names.get(name, name): path for name, path in names.items()})
+    path_by_file = {short_names.get(name, name): path for name, path in names.items()}
+    return LateValues(request.snapshot, late_columns, path_by_file, task_count=files.total_size // _BYTES_OF_LATE_TASK)
 
 
 def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:

@@ -12,12 +12,14 @@ from rowmerge.execution.ways.target_files import PruningKey, TargetFiles, prunin
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns, only_kept_columns
 from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.spark.source.keys import contains_times
 from rowmerge.spark.source.source import Prepare, Source, SourceRowsOnce
 from rowmerge.spark.source.writing import FEW_BYTES
 from rowmerge.spark.spark_session import analyses_later
 from rowmerge.spark.types import estimated_row_bytes
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution
+from rowmerge.table.metadata.schema import Primitive
 from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.files import FileListing, FileMask, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -120,18 +122,21 @@ class RowChangeRequest:
         """The columns that updated rows keep and nothing else needs, so that the writer can read their values from the target's files.
 
         Then Spark does not read, shuffle and convert them. Empty if they are few. Columns by which rows are distributed are not late, and
-        sorted rows and change files need all columns.
+        sorted rows and change files need all columns. Arrow cannot convert all times of Spark 2 (`to_gregorian`), so Spark reads them.
         """
+        schema, partitioning = self.snapshot.schema, self.table_after.partitioning
         if self.table_after.ordering or self.change_data_location is not None:
             return frozenset()
-        partition_columns = {*self.snapshot.partition_columns, *(field.column[0] for field in self.table_after.partitioning)}
-        columns = only_kept_columns(self.plan) - partition_columns
-        row_bytes = estimated_row_bytes(self.snapshot.schema.select(tuple(columns)))
-        return columns if row_bytes >= MIN_LATE_ROW_BYTES else frozenset()
+        other_columns = {*self.snapshot.partition_columns, *(field.column[0] for field in partitioning)}
+        other_columns |= {field.name for field in schema if field.type != Primitive("date") and contains_times(field.type)}
+        columns = only_kept_columns(self.plan) - other_columns
+        if columns == self.needed_columns:  # a scan reads at least one column
+            columns -= {min(columns, key=lambda name: estimated_row_bytes(schema.select((name,))))}
+        return columns if estimated_row_bytes(schema.select(tuple(columns))) >= MIN_LATE_ROW_BYTES else frozenset()
 
     @property
     def joined_columns(self) -> frozenset[str] | None:
-        """The target's columns that a join with the source must read, or None for all of them.
+        """The target's columns that a scan or a join with the source must read, or None for all of them.
 
         The change data feed needs every column. Spark's own reader skips the columns that a query does not use. Arrow, which reads the
         small files of a table with many of them, reads all columns of the DataFrame.

@@ -260,8 +260,6 @@ def _default_settings() -> dict[str, str]:
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rowmerge-spark-warehouse"),
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        # Rows from Arrow that are larger than this are no part of plans, whose optimization would read them several times (default: 48 MB).
-        "spark.sql.execution.arrow.localRelationThreshold": "1m",
         # An expression that overflows the stack of a task fails its statement. By default Spark ends the JVM, which is also the driver.
         "spark.executor.killOnFatalError.depth": "0",
         # Debugging makes four calls to the JVM for each DataFrame call, a third of a small merge. No error shows the lines that it records.

@@ -41,12 +41,12 @@ from rowmerge.spark.matching.driver_lookup import TooManyRows, map_files, read_r
 from rowmerge.spark.matching.executor_lookup import positions_on_executors, rows_on_executors
 from rowmerge.spark.reading.data_files import ADDRESS_FIELDS, lineage_columns, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
-from rowmerge.spark.source.keys import TIME_TYPES, is_unchanged_by_arrow, source_keys
+from rowmerge.spark.source.keys import TIME_TYPES, contains_times, is_unchanged_by_arrow, source_keys
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.spark_session import analyses_later, is_local_mode
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Struct, arrow_schema, bare
+from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, arrow_schema, bare
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -125,7 +125,7 @@ def rows_by_keys(
     if keys is None or not _can_send(spark, files, keys):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
-    if not is_unchanged_by_arrow(columns) or any(_has_nested_times(column.type) for column in columns):
+    if not is_unchanged_by_arrow(columns) or _have_nested_times(columns):
         return None
     lookup_files = _describe_files(spark, snapshot, files, columns, lineage)
     if lookup_files is None:
@@ -141,14 +141,9 @@ def rows_by_keys(
     return LookedUpRows(frame_of(spark, rows, bare(Struct((*row_fields, *ADDRESS_FIELDS)))), path_by_index, are_few=True)
 
 
-def _has_nested_times(type_: DataType) -> bool:
-    """Return whether a struct or array contains dates or timestamps. Arrow cannot convert those that Spark 2 wrote in its old calendar."""
-    match type_:
-        case Struct():
-            return any(field.type in TIME_TYPES or _has_nested_times(field.type) for field in type_)
-        case Array(element=element):
-            return element in TIME_TYPES
-    return False
+def _have_nested_times(columns: Struct) -> bool:
+    """Return whether a column contains nested dates or timestamps. Arrow cannot convert those that Spark 2 wrote in its old calendar."""
+    return any(column.type not in TIME_TYPES and contains_times(column.type) for column in columns)
 
 
 def _lineage_fields(lineage: Lineage | None) -> tuple[Field, ...]:

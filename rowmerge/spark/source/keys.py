@@ -16,7 +16,19 @@ from rowmerge.plan.bounds.bounds import is_padded
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.types import estimated_row_bytes, has_collation
 from rowmerge.table.metadata.engine_columns import ORDINAL
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote, string_literal
+from rowmerge.table.metadata.schema import (
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Struct,
+    arrow_type,
+    backquote,
+    parts,
+    string_literal,
+)
 
 TASK_BITS = 33
 """`monotonically_increasing_id` stores a row's index in its task in this many low bits, and the index of the task in the other bits."""
@@ -60,6 +72,11 @@ class SourceKey:
     high: pa.Scalar | None = None
     has_null: bool = True
     column: pa.ChunkedArray | None = None
+
+
+def contains_times(type_: DataType) -> bool:
+    """Return whether a type is or contains a date or a timestamp."""
+    return type_ in TIME_TYPES or any(contains_times(part.type) for part in parts(type_))
 
 
 def is_unchanged_by_arrow(schema: Struct) -> bool:

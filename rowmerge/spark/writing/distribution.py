@@ -15,6 +15,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from rowmerge.parquet.partitions import bucket_function
 from rowmerge.spark.peer_settings import optimize_write_bin_size, optimize_write_enabled
 from rowmerge.spark.values.nested import uuid_bytes_sql
+from rowmerge.table.metadata.engine_columns import FILE
 from rowmerge.table.metadata.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
 from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, stored_types
 from rowmerge.table.metadata.shape import TableShape
@@ -85,6 +86,21 @@ def distribute_rows(
     write_order = _write_order(table, column_names)
     divided_rows = _repartition(write_order.with_computed_columns(rows), table, write_order, gather, distribution)
     return write_order.sort(divided_rows)
+
+
+def distribute_by_file(rows: DataFrame, table: TableShape, task_count: int, distribution: Distribution | None) -> DataFrame:
+    """Give all rows of a file in FILE to one task, so that it reads other columns of the file once. No shuffle if the table forbids it.
+
+    Args:
+        rows: The rows to write.
+        table: The target table, which is neither partitioned nor ordered.
+        task_count: The number of tasks.
+        distribution: The table's distribution mode for the operation, None for the mode of inserts.
+    """
+    mode = distribution or table.settings.distribution(is_ordered=False)
+    if is_write_optimized(rows.sparkSession, table) is False or mode is Distribution.NONE:
+        return rows
+    return rows.repartition(task_count, F.col(FILE))
 
 
 def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int) -> DataFrame:

@@ -35,7 +35,7 @@ from rowmerge.spark.reading.stored_columns import initial_values, stored_columns
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
-from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file, optimized_tasks
+from rowmerge.spark.writing.distribution import Gather, distribute_by_file, distribute_rows, divide_by_file, optimized_tasks
 from rowmerge.spark.writing.jobs import run_write_job
 from rowmerge.spark.writing.specs import change_rows_spec, with_lineage_columns, write_spec
 from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error, discard_paths, sum_of_tasks
@@ -49,6 +49,8 @@ MAX_REWRITE_BYTES = 8 * 1024 * 1024
 """The maximum total size in bytes of the files that the driver rewrites itself."""
 _BINS_PER_TASK = 32
 """The number of bins that a task rewrites if their files are small. The start of a task takes as long as the rewrite of a few bins."""
+_MIN_LATE_TASKS = 2
+"""The minimum number of tasks that read columns of updated rows, if there are as many files."""
 FEW_ROWS = 5_000
 """The maximum number of outcome rows that the driver writes itself."""
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
@@ -108,11 +110,13 @@ class LateValues:
         snapshot: The snapshot with the files.
         columns: The names of the columns.
         path_by_file: The path of each file by its name in the column FILE.
+        task_count: The number of tasks that read the files of a table without partitions.
     """
 
     snapshot: Snapshot
     columns: frozenset[str]
     path_by_file: Mapping[str, str]
+    task_count: int
 
 
 @dataclass(frozen=True)
@@ -197,9 +201,9 @@ def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: 
     table_columns = _names_of_table_columns(columns, request)
     if not table_columns:
         return outcomes
-    if request.late_values is not None and not request.table.partitioning and request.gather is Gather.BY_SIZE:
-        # A task gets all rows of a file, so that it reads the late columns of the file once.
-        return outcomes.hint("rebalance", F.col(FILE))
+    if request.late_values is not None and not request.table.partitioning and request.gather in (Gather.BY_SIZE, Gather.NONE):
+        task_count = max(request.late_values.task_count, min(len(request.late_values.path_by_file), _MIN_LATE_TASKS))
+        return distribute_by_file(outcomes, request.table, task_count, request.distribution)
     return distribute_rows(outcomes, request.table, table_columns, gather=request.gather, distribution=request.distribution)
 
 
