@@ -37,6 +37,9 @@ from rowmerge.table.snapshots.snapshot import RowFiles, Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_SHOWN_COLUMNS = 5
+"""The maximum number of columns that a line names."""
+
 
 def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement, source: str | None) -> list[str]:
     """Return the lines of EXPLAIN for MERGE, UPDATE, DELETE and INSERT … REPLACE.
@@ -57,9 +60,19 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: Plann
         *str(plan).splitlines(),
         *_source_lines(source, statement.reads_table),
         *explain_ways(request),
+        *_late_column_lines(request),
         *_file_lines(snapshot, plan, request.files, session_time_zone(spark)),
         *_checks_and_version(snapshot, plan),
     ]
+
+
+def _late_column_lines(request: RowChangeRequest) -> list[str]:
+    """Explain which columns Spark does not read, because the writer copies the values that updated rows keep."""
+    if not request.late_columns:
+        return []
+    names = [backquote(name) for name in request.snapshot.schema.names if name in request.late_columns]
+    shown_names = ", ".join(names if len(names) <= _SHOWN_COLUMNS else [*names[:_SHOWN_COLUMNS], f"{len(names) - _SHOWN_COLUMNS} more"])
+    return [f"    if many rows change, the writer copies columns that updates keep from the files: {shown_names}"]
 
 
 def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles, time_zone: str | None) -> list[str]:

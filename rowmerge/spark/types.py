@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +36,9 @@ from rowmerge.table.metadata.schema import (
 
 _TOO_DEEP = f"is nested more than {DEEPEST_TYPE} levels deep, which no table can store. Divide it into columns, or store it as JSON."
 _COLLATIONS = "__COLLATIONS"
+_PLAN_ROWS_SETTING, _MAX_PLAN_BYTES = "spark.sql.execution.arrow.localRelationThreshold", 1024 * 1024
+"""The setting of Spark for the size of Arrow tables in plans (default: 48 MB), and the size from which frames are faster without them."""
+_setting_lock = threading.Lock()
 """The metadata key for the collations of strings in Spark's JSON form of a field."""
 _BYTES_OF_TYPES = dict.fromkeys(("long", "double", "timestamp", "timestamp_ntz"), 8) | dict.fromkeys(("integer", "float", "date"), 4)
 _BYTES_OF_TYPES |= {"short": 2, "byte": 1, "boolean": 1}
@@ -132,12 +137,36 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
     if schema is not None:
         if not len(rows):  # PySpark cannot convert a nested column without chunks
             rows = pa.Table.from_batches([pa.RecordBatch.from_pylist([], rows.schema)])
-        return spark.createDataFrame(rows, schema=to_spark(schema))
+        with _outside_of_plans(spark, rows):
+            return spark.createDataFrame(rows, schema=to_spark(schema))
     if len(rows):
-        return spark.createDataFrame(rows)
+        with _outside_of_plans(spark, rows):
+            return spark.createDataFrame(rows)
     # Spark Connect infers no types from an empty table.
     nulls = pa.table({field.name: pa.nulls(1, field.type) for field in rows.schema})
     return spark.createDataFrame(nulls).where("false")
+
+
+@contextmanager
+def _outside_of_plans(spark: SparkSession, rows: pa.Table) -> Iterator[None]:
+    """Let Spark keep many rows outside of plans, whose optimization would read all of them several times, while a frame is created.
+
+    Spark decides by a setting of the session. Until the block ends, other threads can have it, too: their frames have the same rows.
+    """
+    is_connect = not hasattr(spark, "sparkContext")  # a server has its own settings
+    if rows.nbytes <= _MAX_PLAN_BYTES or is_connect:
+        yield
+        return
+    with _setting_lock:
+        old_value = spark.conf.get(_PLAN_ROWS_SETTING, None)
+        spark.conf.set(_PLAN_ROWS_SETTING, str(_MAX_PLAN_BYTES))
+        try:
+            yield
+        finally:
+            if old_value is None:
+                spark.conf.unset(_PLAN_ROWS_SETTING)
+            else:
+                spark.conf.set(_PLAN_ROWS_SETTING, old_value)
 
 
 def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

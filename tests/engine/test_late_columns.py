@@ -13,6 +13,7 @@ from rowmerge.execution.ways.way import RowChangeRequest
 from rowmerge.parquet import outcomes
 from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.source import source
+from rowmerge.spark.writing import write
 from tests.engine.conftest import assert_independent_readers_agree
 
 pytestmark = pytest.mark.one_of("kind")
@@ -149,7 +150,8 @@ def test_an_update_of_all_rows_reads_a_column(session: rowmerge.Session, read_co
 
 def test_a_table_can_forbid_the_shuffle(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, read_columns: list[Any]) -> None:
     task_counts, repartition = list[int](), type(session.spark.range(1)).repartition
-    monkeypatch.setattr(row_writing, "are_small", lambda files: False)
+    for module in (row_writing, write):
+        monkeypatch.setattr(module, "are_small", lambda files: False)
 
     def recorded(frame: DataFrame, *arguments: Any) -> DataFrame:
         task_counts.append(arguments[0])
@@ -163,6 +165,13 @@ def test_a_table_can_forbid_the_shuffle(session: rowmerge.Session, monkeypatch: 
             session.sql(f"update {table} set v = 7 where id % 2 = 0")
         assert session.sql(f"select count(*), count_if(v = 7), count(text) from {table}").collect() == [(3000, 1500, 2571)]
     assert (len(read_columns), task_counts) == (2, [2])
+
+
+def test_explain_names_the_columns(session: rowmerge.Session) -> None:
+    session.sql(f"create table t as select {COLUMNS}, 1 as a, 2 as b from range(100)")
+    lines = [row[0] for row in session.sql("explain update t set v = 7").collect()]
+    assert "copies columns that updates keep from the files: `id`, `part`, `text`, `s`, `m`, 4 more" in "\n".join(lines)
+    assert "copies" not in "\n".join(row[0] for row in session.sql("explain delete from t where v = 7").collect())
 
 
 def test_few_narrow_columns_pass_through_spark(session: rowmerge.Session, read_columns: list[frozenset[str]]) -> None:
