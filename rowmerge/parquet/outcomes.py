@@ -259,7 +259,12 @@ class OutcomeWriter:
             name = names[codes[start]]
             if name not in spec.path_by_file:
                 raise UnreadableFile(name, "Spark spells its path in another way than the table")
-            yield from values_at(spec, spec.path_by_file[name], positions[start:end])
+            path, row_count = spec.path_by_file[name], 0
+            for values in values_at(spec, path, positions[start:end]):
+                row_count += values.num_rows
+                yield values
+            if row_count != end - start:  # otherwise, rows of later files would get wrong values
+                raise UnreadableFile(path, "it has fewer rows than Spark has read, so it was replaced meanwhile")
 
     def _write_completed_rows(self, rows: pa.Table, values: Sequence[pa.Table]) -> None:
         """Write collected rows. `values`: their late columns, in the same order."""

@@ -18,8 +18,8 @@ from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 
-_BATCH_ROWS = 131_072
-"""The maximum number of rows of a file that are in memory at the same time, with the columns that are read."""
+_BATCH_ROWS, _MIN_BATCH_ROWS, _BATCH_BYTES = 131_072, 1_024, 32 * 1024 * 1024
+"""The maximum and the minimum number of rows of a file that are in memory at the same time, and the size in bytes of wide rows."""
 
 
 def write_live_rows(
@@ -118,11 +118,12 @@ def _batches_with(
     with open_data_file(path, filesystem_options, by_field_id=stored_columns.by_field_id) as source:
         columns, start = _names_in(source, stored_columns), 0
         for group in range(source.num_row_groups):
-            row_count = source.metadata.row_group(group).num_rows
+            row_count, row_group_bytes = source.metadata.row_group(group).num_rows, source.metadata.row_group(group).total_byte_size
             first_index, end_index = np.searchsorted(positions, [start, start + row_count])
             if first_index < end_index and columns:
                 batch_start = start
-                for batch in source.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=columns):
+                batch_rows = min(max(row_count * _BATCH_BYTES // max(row_group_bytes, 1), _MIN_BATCH_ROWS), _BATCH_ROWS)
+                for batch in source.iter_batches(batch_size=batch_rows, row_groups=[group], columns=columns):
                     yield batch_start, to_gregorian(pa.Table.from_batches([batch]), source.metadata.metadata)
                     batch_start += batch.num_rows
             elif first_index < end_index:  # the file has none of the columns, so only its number of rows matters

@@ -15,7 +15,7 @@ from itertools import chain
 from sqlglot import exp
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.expressions.column_refs import has_query, may_hide_column, mentions, parse, references
+from rowmerge.plan.expressions.column_refs import has_query, may_hide_column, parse, references
 from rowmerge.plan.expressions.conditions import Condition, nondeterministic_function
 from rowmerge.plan.expressions.sides import Side, resolve
 from rowmerge.plan.schema_evolution import added_or_changed_columns
@@ -178,17 +178,25 @@ def only_kept_columns(plan: RowPlan) -> frozenset[str]:
         return frozenset()
     kept_columns = set.intersection(*(_kept_columns(update, plan.schema) for update in updates)) - used_columns
     rule_texts = [*(check.expression for check in plan.rules.checks), *plan.rules.generated.values()]
-    if any(_may_hide_columns(text, plan.schema.names) for text in rule_texts):
+    columns_of_rules = [_names_in(text, plan.schema.names) for text in rule_texts]
+    if None in columns_of_rules:
         return frozenset()
-    is_in_rule = {name: any(mentions(text, (name,)) for text in rule_texts) for name in kept_columns}
-    return frozenset(name for name in kept_columns if name not in plan.rules.generated and not is_in_rule[name])
+    names_in_rules = {name.lower() for names in (plan.rules.generated, *filter(None, columns_of_rules)) for name in names}
+    return frozenset(name for name in kept_columns if name.lower() not in names_in_rules)
 
 
-def _may_hide_columns(text: str, names: Sequence[str]) -> bool:
-    """Return whether an expression may use other columns than those that sqlglot sees. `names`: the names of all columns."""
+def _names_in(text: str, columns: Sequence[str]) -> set[str] | None:
+    """Return the parts of all names in an expression of a rule. None if it may use columns that sqlglot does not see.
+
+    Args:
+        text: The SQL text of the expression.
+        columns: The names of all columns of the table.
+    """
     tree = parse(text)
     column_references = None if tree is None else references(tree, text)
-    return tree is None or column_references is None or may_hide_column(tree, text, column_references, names)
+    if tree is None or column_references is None or may_hide_column(tree, text, column_references, columns):
+        return None
+    return {part for reference in column_references for part in reference.parts}
 
 
 def _columns_used_for_target_rows(plan: RowPlan) -> frozenset[str] | None:

@@ -35,10 +35,10 @@ from rowmerge.table.metadata.schema import (
 )
 
 _TOO_DEEP = f"is nested more than {DEEPEST_TYPE} levels deep, which no table can store. Divide it into columns, or store it as JSON."
-_COLLATIONS = "__COLLATIONS"
 _PLAN_ROWS_SETTING, _MAX_PLAN_BYTES = "spark.sql.execution.arrow.localRelationThreshold", 1024 * 1024
 """The setting of Spark for the size of Arrow tables in plans (default: 48 MB), and the size from which frames are faster without them."""
 _setting_lock = threading.Lock()
+_COLLATIONS = "__COLLATIONS"
 """The metadata key for the collations of strings in Spark's JSON form of a field."""
 _BYTES_OF_TYPES = dict.fromkeys(("long", "double", "timestamp", "timestamp_ntz"), 8) | dict.fromkeys(("integer", "float", "date"), 4)
 _BYTES_OF_TYPES |= {"short": 2, "byte": 1, "boolean": 1}
@@ -134,6 +134,8 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
         rows: The Arrow table.
         schema: The columns of the result; None for the types that PySpark infers from Arrow.
     """
+    if rows.nbytes > _MAX_PLAN_BYTES:
+        rows = rows.combine_chunks()  # each chunk would be a task
     if schema is not None:
         if not len(rows):  # PySpark cannot convert a nested column without chunks
             rows = pa.Table.from_batches([pa.RecordBatch.from_pylist([], rows.schema)])
@@ -158,15 +160,15 @@ def _outside_of_plans(spark: SparkSession, rows: pa.Table) -> Iterator[None]:
         yield
         return
     with _setting_lock:
-        old_value = spark.conf.get(_PLAN_ROWS_SETTING, None)
+        if spark.conf.get(_PLAN_ROWS_SETTING, None) is not None:  # the choice of the user
+            yield
+            return
         spark.conf.set(_PLAN_ROWS_SETTING, str(_MAX_PLAN_BYTES))
         try:
             yield
         finally:
-            if old_value is None:
+            if spark.conf.get(_PLAN_ROWS_SETTING, None) == str(_MAX_PLAN_BYTES):
                 spark.conf.unset(_PLAN_ROWS_SETTING)
-            else:
-                spark.conf.set(_PLAN_ROWS_SETTING, old_value)
 
 
 def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
@@ -11,6 +15,9 @@ import rowmerge
 from rowmerge.execution.ways import row_writing, way
 from rowmerge.execution.ways.way import RowChangeRequest
 from rowmerge.parquet import outcomes
+from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.filesystems import UnreadableFile
+from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.source import source
 from rowmerge.spark.writing import write
@@ -148,30 +155,61 @@ def test_an_update_of_all_rows_reads_a_column(session: rowmerge.Session, read_co
     assert session.sql("select count(*), sum(v), count(s), count(day) from t").collect() == [(100, 700, 100, 100)]
 
 
-def test_a_table_can_forbid_the_shuffle(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, read_columns: list[Any]) -> None:
+def test_joined_rows_of_a_file_arrive_in_one_task_unless_the_table_forbids_the_shuffle(
+    session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, read_columns: list[Any]
+) -> None:
     task_counts, repartition = list[int](), type(session.spark.range(1)).repartition
-    for module in (row_writing, write):
-        monkeypatch.setattr(module, "are_small", lambda files: False)
 
     def recorded(frame: DataFrame, *arguments: Any) -> DataFrame:
         task_counts.append(arguments[0])
         return repartition(frame, *arguments)
 
+    monkeypatch.setattr(source, "MAX_LOCAL_ROWS", 0)
+    for module in (row_writing, write):
+        monkeypatch.setattr(module, "are_small", lambda files: False)
     for table, mode in (("shuffled", "hash"), ("unshuffled", "none")):
-        properties = f"tblproperties ('write.update.distribution-mode' = '{mode}')"
+        properties = f"tblproperties ('write.merge.distribution-mode' = '{mode}')"
         session.sql(f"create table {table} using iceberg {properties} as select {COLUMNS} from range(0, 3000, 1, 3)")
         with monkeypatch.context() as patch:
             patch.setattr(type(session.spark.range(1)), "repartition", recorded)
-            session.sql(f"update {table} set v = 7 where id % 2 = 0")
-        assert session.sql(f"select count(*), count_if(v = 7), count(text) from {table}").collect() == [(3000, 1500, 2571)]
-    assert (len(read_columns), task_counts) == (2, [2])
+            session.sql(f"{MERGE.format(table=table)} when matched then update set v = 7 + coalesce(t.v, 0) * 0")
+        assert session.sql(f"select count(*), count_if(v = 7), count(text) from {table}").collect() == [(3000, 600, 2571)]
+    assert (len(read_columns), task_counts) == (1, [2])
+
+
+def test_a_file_that_was_replaced_by_a_shorter_one_is_an_error(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    spec = WriteSpec(tmp_path.as_uri(), ("id", "v"), schema, schema, False, (), False, frozenset(), late_columns=("id",))
+    pq.write_table(pa.table({"id": [0, 1], "v": [5, 6]}), tmp_path / "f")
+    spec = replace(spec, path_by_file={"f": f"{tmp_path.as_uri()}/f"})
+    rows = {"action": pa.array([1, 1], pa.int8()), "file": ["f", "f"], "v": [7, 8]}
+    columns = OutcomeColumns("action", "file", "position", new_columns=("v",))
+    writer = outcomes.OutcomeWriter(columns, spec, None)
+    writer.write(pa.table(rows | {"position": [1, 0]}))
+    (file,) = writer.close().files
+    assert pq.read_table(file.path.removeprefix("file://")).to_pylist() == [{"id": 0, "v": 8}, {"id": 1, "v": 7}]
+    writer = outcomes.OutcomeWriter(columns, spec, None)
+    writer.write(pa.table(rows | {"position": [1, 2]}))
+    with pytest.raises(UnreadableFile, match="fewer rows"):
+        writer.close()
+    writer.abort()
+
+
+@pytest.mark.parametrize(
+    "statement", ["delete from t", "update t set a = 1", "merge into t using t s on false when not matched then insert *"]
+)
+def test_a_statement_that_needs_no_column_has_no_late_columns(session: rowmerge.Session, statement: str) -> None:
+    session.sql("create table t (a int)")
+    assert "copies" not in str(session.sql(f"explain {statement}").collect())
+    session.sql(statement)
 
 
 def test_explain_names_the_columns(session: rowmerge.Session) -> None:
     session.sql(f"create table t as select {COLUMNS}, 1 as a, 2 as b from range(100)")
     lines = [row[0] for row in session.sql("explain update t set v = 7").collect()]
     assert "copies columns that updates keep from the files: `id`, `part`, `text`, `s`, `m`, 4 more" in "\n".join(lines)
-    assert "copies" not in "\n".join(row[0] for row in session.sql("explain delete from t where v = 7").collect())
+    for statement in ("delete from t where v = 7", "update t set v = 7 where id > 3"):
+        assert "copies" not in str(session.sql(f"explain {statement}").collect())
 
 
 def test_few_narrow_columns_pass_through_spark(session: rowmerge.Session, read_columns: list[frozenset[str]]) -> None:

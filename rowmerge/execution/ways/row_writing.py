@@ -30,7 +30,7 @@ from rowmerge.spark.matching.joins import (
 from rowmerge.spark.reading.data_files import spark_path, with_short_file_names
 from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS, Source
 from rowmerge.spark.source.writing import already_writes_few_files, write_source_rows
-from rowmerge.spark.writing.distribution import Gather
+from rowmerge.spark.writing.distribution import Gather, may_shuffle
 from rowmerge.spark.writing.write import LateValues, WriteRequest, are_small, may_be_few, write_outcomes
 from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_on_error
 from rowmerge.table.snapshots.files import FileListing, FileMask, Positions, RowOrigin
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_BYTES_OF_LATE_TASK = 64 * 1024 * 1024
-"""The size in bytes of the files from which a task reads columns of updated rows."""
+_BYTES_OF_LATE_TASK, _MAX_LATE_FILE_BYTES = 64 * 1024 * 1024, 256 * 1024 * 1024
+"""The estimated size in bytes of the rows that a task writes, and the maximum average size of the files from which tasks copy columns."""
 _MIN_LATE_SHARE = 0.05
 """The minimum number of source rows, as a share of the target's rows, for which the writer reads columns of the target."""
 
@@ -91,7 +91,9 @@ def late_columns_of(request: RowChangeRequest, files: FileListing, source: Sourc
         files: The files that the statement reads.
         source: The evaluated source, None if the statement has none.
     """
-    if _are_few_rows(request.plan, files, source) or (source is not None and not _may_insert_later(request.plan, source)):
+    if _are_few_rows(request.plan, files, source):
+        return frozenset()
+    if source is not None and not (_may_insert_later(request.plan, source) and _may_gather_files(request, files)):
         return frozenset()
     return request.late_columns
 
@@ -101,21 +103,33 @@ def _are_few_rows(plan: RowPlan, files: FileListing, source: Source | None) -> b
     if are_small(files):
         return True
     if source is None:
-        return any(clause.condition is not None for clause in plan.clauses)
+        return is_selective(plan)
     return source.local_rows is not None or source.row_count < _MIN_LATE_SHARE * files.live_rows
 
 
-def _may_insert_later(plan: RowPlan, source: Source) -> bool:
-    """Return whether a second job may insert the new source rows. The rows of a streamed source are read once.
+def is_selective(plan: RowPlan) -> bool:
+    """Return whether a statement without a source has a condition, which may select a few rows."""
+    return plan.on is None and any(clause.condition is not None for clause in plan.clauses)
 
-    The second job gets the ordinals of all source rows with a match. For WHEN NOT MATCHED BY SOURCE, the first job would also return all
-    target rows, to report these ordinals.
+
+def returns_all_target_rows(plan: RowPlan) -> bool:
+    """Return whether a join without new source rows returns all target rows, to report the ordinals of the source rows with a match."""
+    return plan.source_rows is SourceRows.UNMATCHED and bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
+
+
+def _may_insert_later(plan: RowPlan, source: Source) -> bool:
+    """Return whether a second job may insert the new source rows. It gets the ordinals of all source rows with a match.
+
+    The rows of a streamed source are read only once.
     """
-    if source.is_streamed:
-        return False
-    if plan.source_rows is not SourceRows.UNMATCHED:
-        return True
-    return source.row_count <= MAX_LOOKED_UP_KEYS and not plan.of(Match.NOT_MATCHED_BY_SOURCE)
+    has_many_ordinals = plan.source_rows is SourceRows.UNMATCHED and source.row_count > MAX_LOOKED_UP_KEYS
+    return not (source.is_streamed or has_many_ordinals or returns_all_target_rows(plan))
+
+
+def _may_gather_files(request: RowChangeRequest, files: FileListing) -> bool:
+    """Return whether joined rows may be shuffled so that one task reads a file, and whether the files are small enough for that."""
+    are_small_enough = files.total_size <= len(files) * _MAX_LATE_FILE_BYTES
+    return are_small_enough and may_shuffle(request.spark, request.table_after, request.distribution)
 
 
 def columns_without(columns: frozenset[str] | None, late_columns: frozenset[str]) -> frozenset[str] | None:
@@ -260,7 +274,7 @@ def _write_request(
         target_rows_may_repeat=request.plan.duplicates_allowed,  # several source rows may delete the same target row
         lineage=request.lineage,
         row_origins=_row_origins(request, files, file_names),  # for the row ids of updated rows
-        late_values=_late_values(request, files, file_names, late_columns) if late_columns else None,
+        late_values=_late_values(request, files, source, file_names, late_columns) if late_columns else None,
         rows_may_be_few=may_be_few(files, source_is_few=is_source_on_driver),  # the driver writes few outcome rows itself
     )
 
@@ -274,12 +288,17 @@ def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source |
     return Gather.NONE if already_writes_few_files(source, request.table_after) else Gather.BY_SIZE
 
 
-def _late_values(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str], late_columns: frozenset[str]) -> LateValues:
+def _late_values(
+    request: RowChangeRequest, files: FileListing, source: Source | None, file_names: Mapping[str, str], late_columns: frozenset[str]
+) -> LateValues:
     """Return the columns that the writer reads itself, and the files of the target by their names in FILE."""
     short_names = {path: name for name, path in file_names.items()}
     names = {spark_path(path): path for path in files.paths}
     path_by_file = {short_names.get(name, name): path for name, path in names.items()}
-    return LateValues(request.snapshot, late_columns, path_by_file, task_count=files.total_size // _BYTES_OF_LATE_TASK)
+    changed_share = 1.0 if source is None else min(1.0, source.row_count / max(files.live_rows, 1))
+    # The rows of a scan are already in the tasks that have read their files.
+    task_count = 0 if source is None else max(2, int(files.total_size * changed_share) // _BYTES_OF_LATE_TASK)
+    return LateValues(request.snapshot, late_columns, path_by_file, task_count)
 
 
 def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:

@@ -130,7 +130,7 @@ class RowChangeRequest:
         other_columns = {*self.snapshot.partition_columns, *(field.column[0] for field in partitioning)}
         other_columns |= {field.name for field in schema if field.type != Primitive("date") and contains_times(field.type)}
         columns = only_kept_columns(self.plan) - other_columns
-        if columns == self.needed_columns:  # a scan reads at least one column
+        if columns and columns == self.needed_columns:  # a scan reads at least one column
             columns -= {min(sorted(columns), key=lambda name: estimated_row_bytes(schema.select((name,))))}
         return columns if estimated_row_bytes(schema.select(tuple(columns))) >= MIN_LATE_ROW_BYTES else frozenset()
 

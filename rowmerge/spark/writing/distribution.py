@@ -97,10 +97,13 @@ def distribute_by_file(rows: DataFrame, table: TableShape, task_count: int, dist
         task_count: The number of tasks.
         distribution: The table's distribution mode for the operation, None for the mode of inserts.
     """
+    return rows.repartition(task_count, F.col(FILE)) if may_shuffle(rows.sparkSession, table, distribution) else rows
+
+
+def may_shuffle(spark: SparkSession, table: TableShape, distribution: Distribution | None) -> bool:
+    """Return whether the properties of a table without a sort order allow a shuffle of the rows to write. See `distribute_by_file`."""
     mode = distribution or table.settings.distribution(is_ordered=False)
-    if is_write_optimized(rows.sparkSession, table) is False or mode is Distribution.NONE:
-        return rows
-    return rows.repartition(task_count, F.col(FILE))
+    return is_write_optimized(spark, table) is not False and mode is not Distribution.NONE
 
 
 def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int) -> DataFrame:

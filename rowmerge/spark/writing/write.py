@@ -49,8 +49,6 @@ MAX_REWRITE_BYTES = 8 * 1024 * 1024
 """The maximum total size in bytes of the files that the driver rewrites itself."""
 _BINS_PER_TASK = 32
 """The number of bins that a task rewrites if their files are small. The start of a task takes as long as the rewrite of a few bins."""
-_MIN_LATE_TASKS = 2
-"""The minimum number of tasks that read columns of updated rows, if there are as many files."""
 FEW_ROWS = 5_000
 """The maximum number of outcome rows that the driver writes itself."""
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
@@ -110,7 +108,7 @@ class LateValues:
         snapshot: The snapshot with the files.
         columns: The names of the columns.
         path_by_file: The path of each file by its name in the column FILE.
-        task_count: The number of tasks that read the files of a table without partitions.
+        task_count: The number of tasks that read the files of a table without partitions. 0 if the tasks with the rows read them.
     """
 
     snapshot: Snapshot
@@ -202,8 +200,8 @@ def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: 
     if not table_columns:
         return outcomes
     if request.late_values is not None and not request.table.partitioning and request.gather in (Gather.BY_SIZE, Gather.NONE):
-        task_count = max(request.late_values.task_count, min(len(request.late_values.path_by_file), _MIN_LATE_TASKS))
-        return distribute_by_file(outcomes, request.table, task_count, request.distribution)
+        task_count = request.late_values.task_count
+        return distribute_by_file(outcomes, request.table, task_count, request.distribution) if task_count else outcomes
     return distribute_rows(outcomes, request.table, table_columns, gather=request.gather, distribution=request.distribution)
 
 
