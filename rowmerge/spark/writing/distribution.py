@@ -101,7 +101,13 @@ def distribute_by_file(rows: DataFrame, table: TableShape, task_count: int, dist
 
 
 def may_shuffle(spark: SparkSession, table: TableShape, distribution: Distribution | None) -> bool:
-    """Return whether the properties of a table without a sort order allow a shuffle of the rows to write. See `distribute_by_file`."""
+    """Return whether the properties of a table without a sort order allow a shuffle of the rows to write.
+
+    Args:
+        spark: The session that runs the write.
+        table: The target table.
+        distribution: The table's distribution mode for the operation, None for the mode of inserts.
+    """
     mode = distribution or table.settings.distribution(is_ordered=False)
     return is_write_optimized(spark, table) is not False and mode is not Distribution.NONE
 
